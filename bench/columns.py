@@ -83,7 +83,7 @@ def encoding(count: int) -> Iterator[tuple[str, float]]:
     import numpy as np
     import pyarrow as pa
 
-    from kcli.spark.encoder import encode_records, seal
+    from kcli.spark.sink.encoder import encode_records, seal
 
     rng = random.Random(3)
     keys = pa.array([text(rng, 16) for _ in range(count)], pa.large_binary())

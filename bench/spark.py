@@ -30,12 +30,12 @@ import numpy as np
 import pyarrow as pa
 
 from kcli.model.topic_partition import TopicPartition
-from kcli.spark.cluster import Cluster
-from kcli.spark.encoder import encode_records
-from kcli.spark.jobs import export
-from kcli.spark.jobs.export_options import COLUMN_TYPES, TABLE_FORMATS
+from kcli.spark.client.cluster import Cluster
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.export.options import COLUMN_TYPES, TABLE_FORMATS
 from kcli.spark.options import sink_options
-from kcli.spark.producer import Producer
+from kcli.spark.sink.encoder import encode_records
+from kcli.spark.sink.producer import Producer
 from kcli.spark.submit import worker_python, write_conf
 from kcli.testing.broker_process import BrokerProcess
 

@@ -1,8 +1,8 @@
-"""Every way kcli fails, as one tree.
+"""The errors of kcli, as one tree.
 
-Expected failures are `KafkaError`s: a class per Kafka error code, named as Kafka's clients name it, turned into bytes
-in one place. Broken disks are `StorageError`s and take a log directory offline. Broken bytes on a socket are
-`ProtocolError`s and close the connection. This file is long because Kafka has 134 error codes; it is one table.
+Expected failures are `KafkaError`s: one class per Kafka error code, with the name that Kafka's clients use. Broken
+disks are `StorageError`s and take a log directory offline. Broken bytes on a socket are `ProtocolError`s and close the
+connection. This file is long because Kafka has 134 error codes; it is one table.
 
 Codes and texts: the protocol guide's error table (kafka.apache.org/protocol, "Error Codes"). The texts are part of the
 interface: tools print them and programs match on them.
@@ -155,7 +155,7 @@ class ErrorCode(IntEnum):
 
 
 class KcliError(Exception):
-    """The root: anything kcli raises on purpose."""
+    """The root of all errors that kcli raises on purpose."""
 
 
 class ProtocolError(KcliError):
@@ -163,20 +163,20 @@ class ProtocolError(KcliError):
 
 
 class StorageError(KcliError):
-    """A disk that fails or lies. The log directory it happened on goes offline."""
+    """A disk that fails or returns wrong bytes. Its log directory goes offline."""
 
 
 class CorruptRecordError(StorageError):
-    """Bytes on disk that are not what was written: wrong size, magic, or checksum."""
+    """Bytes on disk differ from those written: wrong size, magic, or checksum."""
 
 
 class KafkaError(KcliError):
-    """A failure with a Kafka error code. `message` is what a client may be shown."""
+    """A failure with a Kafka error code. `message` is a text for the client."""
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
     retriable: ClassVar[bool] = False
     default_message: ClassVar[str] = ""
-    # Why single records of a refused batch were wrong, as (index in the batch, message): KIP-467.
+    # The errors of single records of a refused batch, as (index in the batch, message) (KIP-467).
     record_errors: tuple[tuple[int, str], ...] = ()
 
     def __init__(self, message: str | None = None) -> None:

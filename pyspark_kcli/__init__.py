@@ -1,7 +1,7 @@
-"""Makes `format("kcli")` work unasked: Spark registers the DefaultSource of every `pyspark_*` module it finds."""
+"""Registers `format("kcli")`: Spark registers the DefaultSource of every `pyspark_*` module."""
 
 from __future__ import annotations
 
-from kcli.spark.source import KcliDataSource as DefaultSource
+from kcli.spark.data_source import KcliDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

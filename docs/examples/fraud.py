@@ -1,7 +1,7 @@
-"""Watches payments: which cards pay more in a minute than they may, and which cards nobody knows.
+"""Watches payments: cards that pay more in a minute than their limit, and cards that are unknown.
 
 Payments are keyed by card, `{"amount": 12, "place": "Oslo"}`; cards are a table, `{"owner": "Ada", "limit": 500}`.
-An alarm comes when its minute is over, 10 seconds being left to late payments:
+An alarm comes when its minute is over and 10 more seconds have passed, for late payments:
 `{"key": card, "start": ms, "end": ms}` with `{"owner": …, "payments": 3, "places": ["Oslo", "Rome"], "total": 812}`.
 
 kcli spark-submit fraud.py --bootstrap-server localhost:9092 --payments payments --cards cards
@@ -18,7 +18,7 @@ from kcli.spark.streams import Json, Streams, Text, Tumbling
 
 
 def fraud(app: Streams, *, payments: str, cards: str, alarms: str, unknown: str) -> None:
-    """Two queries: to `alarms`, and to `unknown`, the payments of cards that are not in the table."""
+    """Two queries: alarms to `alarms`, and payments of cards that are not in the table to `unknown`."""
     known = app.table(cards, key=Text(), value=Json("owner string, limit bigint"))
     paid = app.stream(payments, key=Text(), value=Json("amount bigint, place string")).join_table(
         known,
@@ -50,8 +50,8 @@ def main() -> None:
     parser.add_argument("--cards", default="cards", help="compacted topic of owners and limits")
     parser.add_argument("--alarms", default="alarms", help="topic for cards that paid more than their limit")
     parser.add_argument("--unknown", default="unknown-cards", help="topic for payments of other cards")
-    parser.add_argument("--checkpoint", default="fraud-checkpoint", help="directory: how far it got")
-    parser.add_argument("--once", action="store_true", help="look at what is there, and end")
+    parser.add_argument("--checkpoint", default="fraud-checkpoint", help="directory for offsets and state")
+    parser.add_argument("--once", action="store_true", help="handle the payments that exist, and end")
     options = parser.parse_args()
     spark = SparkSession.builder.appName("fraud").getOrCreate()
     app = Streams(spark, "fraud", bootstrap_servers=options.bootstrap_server, checkpoint=options.checkpoint)

@@ -14,7 +14,7 @@ from kcli.spark.streams import Long, Streams, Text
 
 
 def word_count(app: Streams, lines: str, counts: str) -> None:
-    """Key: the word; value: how often it came, as Kafka Streams writes it."""
+    """The key is the word, the value its count, as Kafka Streams writes them."""
     words = app.stream(lines, value=Text()).flat_map_values(lambda line: F.split(F.lower(line.value), r"\W+"))
     by_word = words.filter(lambda word: word.value != "").group_by(lambda word: word.value)
     by_word.count().to_table(counts, value=Long())
@@ -26,9 +26,13 @@ def main() -> None:
     )
     parser.add_argument("--bootstrap-server", default="localhost:9092")
     parser.add_argument("--input", default="lines", help="topic of lines of text")
-    parser.add_argument("--output", default="word-counts", help="topic of counts, made where it is not there")
-    parser.add_argument("--checkpoint", default="word-count-checkpoint", help="directory: how far it got")
-    parser.add_argument("--once", action="store_true", help="count what is there, and end")
+    parser.add_argument(
+        "--output", default="word-counts", help="topic of counts, created if it does not exist"
+    )
+    parser.add_argument(
+        "--checkpoint", default="word-count-checkpoint", help="directory for offsets and state"
+    )
+    parser.add_argument("--once", action="store_true", help="count the lines that exist, and end")
     options = parser.parse_args()
     spark = SparkSession.builder.appName("word-count").getOrCreate()
     app = Streams(

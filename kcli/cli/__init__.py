@@ -1,1 +1,1 @@
-"""The command line: what commands are, how Kafka's two parsers read them, and how results are written."""
+"""The command line: the commands, the parsers of Kafka's two syntaxes, and the output of results."""

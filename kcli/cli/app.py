@@ -1,4 +1,4 @@
-"""The Typer application: it lists the tools, speaks to shells, and hands every command its own words untouched.
+"""The Typer application: lists the tools, completes words for shells, and passes its words to every command unchanged.
 
 The words after a command's name are parsed by the parser of the tool's Kafka family (see `options`).
 """

@@ -20,7 +20,7 @@ Value = str | int | float
 
 # A hundred thousand partitions have five beans each, and a bean takes some hundred bytes.
 ANSWER_SIZE_MAX_BYTES = 256 * 1024 * 1024
-# A large broker is slow to answer, because requests of Kafka's clients come between.
+# A large broker answers slowly, because it also serves the requests of Kafka's clients.
 ANSWER_MAX_SECONDS = 30.0
 
 
@@ -102,7 +102,7 @@ async def _get(address: Address, target: str, credentials: str | None) -> Respon
     except TimeoutError:
         raise MetricsUnavailable(f"{address} did not answer in {ANSWER_MAX_SECONDS:g} s") from None
     except OSError as error:
-        # asyncio puts an address where the system's words would be.
+        # asyncio has an address in place of the system's message.
         refused = isinstance(error, ConnectionRefusedError)
         raise MetricsUnavailable("Connection refused" if refused else str(error)) from error
     except client.ResponseTooLong:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.cli.syntax.options import CommandError, UsageError
-from kcli.rdkafka.java_config import HOST_PORT
+from kcli.model.addresses import read_server
 
 if TYPE_CHECKING:
     from kcli.config.properties import Properties
@@ -17,7 +17,7 @@ def check_bootstrap(servers: str | None) -> None:
     if not servers or not servers.strip():
         raise UsageError("Error while validating the bootstrap address\n")
     addresses = [address.strip() for address in servers.split(",") if address.strip()]
-    if not addresses or any(HOST_PORT.match(address) is None for address in addresses):
+    if not addresses or any(read_server(address) is None for address in addresses):
         raise UsageError("Please provide valid host:port like host1:9091,host2:9092\n")
 
 

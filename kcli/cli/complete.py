@@ -1,10 +1,11 @@
-"""Shell completion inside a command: its sub-commands, options and fixed values, from the same declarations; names of
-topics, groups and profiles from where they are known (`complete_names`)."""
+"""Shell completion inside a command: sub-commands, options and fixed values come from the declarations.
+
+`complete_names` completes the names of topics, groups and profiles.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.complete_names import names_for
 from kcli.cli.syntax.options import Argument, Command, Option, Subcommand, options_of
@@ -18,15 +19,14 @@ class Candidate:
     help: str = ""
     type: str = "plain"
 
-    def __getattr__(self, name: str) -> Any:
-        """Shells look for optional extras on an item; there are none."""
+    def __getattr__(self, name: str) -> None:
+        """Returns None for the optional attributes that shells look for."""
         if name.startswith("__"):
             raise AttributeError(name)
-        return None
 
 
 def candidates(command: Command, words: list[str], incomplete: str) -> list[Candidate]:
-    """What may stand at the cursor, after `words` and beginning with `incomplete`."""
+    """The completions at the cursor: words that may follow `words` and begin with `incomplete`."""
     sub = _chosen(command, words)
     known = options_of(sub.options if sub else command.options)
     pending = _pending(words, known)

@@ -1,6 +1,6 @@
-"""Completion of names that only the cluster, or the user's profiles, know: topics, groups, profiles.
+"""Completion of the names of topics and groups, which the cluster lists, and of profiles.
 
-The cluster is asked while somebody waits at a prompt: for a short time, and without a word when it does not answer.
+A user waits at a prompt, so the cluster has a short time to answer, and a failure is not reported.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kcli.cli.syntax.options import Command, Option
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
 
-# A person waits; a broker that is there answers in a tenth of it.
+# A user waits. A reachable broker answers in a tenth of this time.
 LOOKUP_S = 1.5
-# More would not help anybody to choose, and shells are slow to show them.
+# A user cannot choose from more names, and shells are slow to show them.
 MAX_NAMES = 1000
 OWN_PREFIX = "__"
 
@@ -32,7 +32,7 @@ _ENTITIES = {"topics": _TOPIC, "groups": _GROUP}
 def names_for(
     command: Command, option: Option, known: list[Option], words: Sequence[str], incomplete: str
 ) -> list[str] | None:
-    """The names that may stand as the option's argument; None where its names are nobody's to know."""
+    """The names that may be the option's argument; None for an option whose arguments are not listed anywhere."""
     name = option.name
     if name == "entity-name":
         wanted = _ENTITIES.get(_argument(words, "entity-type") or "", frozenset())
@@ -66,7 +66,7 @@ def _of_cluster(
     logging.disable(logging.CRITICAL)
     try:
         return asyncio.run(_ask(kind, _admin(command, known, words), incomplete))
-    except Exception:  # whatever is wrong, a prompt is not the place to say it
+    except Exception:  # a prompt must not show an error
         return []
     finally:
         logging.disable(logging.NOTSET)
@@ -81,8 +81,7 @@ async def _ask(kind: str, client: AdminClient, incomplete: str) -> list[str]:
 
 
 def _admin(command: Command, known: list[Option], words: Sequence[str]) -> AdminClient:
-    """A client for the cluster that the words so far, or the profile, name: without what a tool says of its settings,
-    or looks up, before it begins."""
+    """A client for the cluster that the words or the profile name; it does not check or report its settings."""
     from kcli.cli.client_properties import load_properties
     from kcli.cli.syntax.profiles import chosen_profile, servers_option
     from kcli.client.admin.admin import AdminClient

@@ -1,4 +1,4 @@
-"""Asking before something is lost, only where somebody can answer: scripts go on as with Kafka's own tools."""
+"""Questions before a deletion. They are asked on a terminal only, so that scripts run as with Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcli.cli.output import warn
 from kcli.cli.syntax.options import CommandError
 
 MAX_SHOWN = 20
-"""Names in a question: more would scroll it off the screen."""
+"""The most names in a question, so that it fits on a screen."""
 
 
 def can_ask() -> bool:
@@ -19,7 +19,7 @@ def can_ask() -> bool:
 
 
 def confirm(loss: str, *, yes: bool) -> None:
-    """Go on after a yes, with `--yes`, or where nobody can be asked. Raises CommandError after any other answer."""
+    """Asks for a yes, unless `--yes` is given or there is no terminal. Raises CommandError after any other answer."""
     if yes or not can_ask():
         return
     warn(loss)
@@ -30,7 +30,7 @@ def confirm(loss: str, *, yes: bool) -> None:
 
 
 def _line() -> str:
-    """A line of the terminal. An event loop would only note a Ctrl-C and go on waiting for the line."""
+    """Reads a line of the terminal. SIGINT gets its default handler, because an event loop's does not interrupt."""
     noted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return sys.stdin.readline()
@@ -39,6 +39,6 @@ def _line() -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The names for a question, the first of them where there are many."""
+    """The names for a question: the first MAX_SHOWN, and the number of the others."""
     shown = ", ".join(names[:MAX_SHOWN])
     return shown if len(names) <= MAX_SHOWN else f"{shown} and {len(names) - MAX_SHOWN} more"

@@ -1,4 +1,4 @@
-"""How a tool reaches the cluster: `--bootstrap-server`, `--command-config`, `--timeout` into an admin client."""
+"""Creates the admin client of a tool from `--bootstrap-server`, `--command-config` and `--timeout`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ClusterOptions(CallingOptions):
     """The options of nearly every tool that talks to brokers."""
 
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     command_config: str | None = option(
         "A properties file with settings of the admin client.", metavar="command config property file"
@@ -35,8 +35,10 @@ def admin(
     bootstrap_controller: str | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> AdminClient:
-    """An admin client for the cluster that the options name; it connects at the first call. `defaults` are settings
-    that the tool has of its own. Raises CommandError for settings that cannot be used, naming their file."""
+    """Creates an admin client for the cluster that the options name; it connects at the first call.
+
+    `defaults`: settings of the tool. Raises CommandError, naming the file, for settings that cannot be used.
+    """
     properties = load_properties(options.command_config, options.client_properties)
     _check_settings(properties)
     for name, text in (defaults or {}).items():
@@ -75,7 +77,7 @@ def _check_settings(properties: Properties) -> None:
 
 
 def _is_another_programs(name: str) -> bool:
-    """Files are shared with producers and consumers, and that of `metadata-quorum add-controller` is a broker's."""
+    """Whether a producer, consumer or broker has the setting: such files are shared or belong to a controller."""
     from kcli.config.broker_keys import BROKER
     from kcli.config.consumer import CONSUMER
     from kcli.config.producer import PRODUCER
@@ -84,7 +86,7 @@ def _is_another_programs(name: str) -> bool:
 
 
 def _refuse_unresolvable(config: ClientConfig) -> None:
-    """Java's client needs the address of one server before it begins; ours would try until the time is over."""
+    """Raises CommandError if no server has an address, as Java's client does; ours would try until its timeout."""
     import socket
 
     reasons = []

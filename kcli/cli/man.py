@@ -10,8 +10,11 @@ import sys
 from collections.abc import Iterable
 
 from kcli import KAFKA_VERSION
+from kcli.cli.syntax.examples import USUAL, Example, ExitStatus
 from kcli.cli.syntax.options import Argument, Command, Family, Option, Subcommand, options_of
 from kcli.cli.syntax.registry import TOOLS, Tool
+
+PROPER_NOUNS = frozenset({"Apache", "Kafka"})
 
 
 def pages() -> dict[str, str]:
@@ -45,11 +48,11 @@ def _root_page(tools: list[Tool]) -> str:
     lines += [
         ".TP",
         r".B \-\-install\-completion",
-        "Install completion for the current shell; it knows topics, groups and profiles, too.",
+        "Install completion for the current shell, also of the names of topics, groups and profiles.",
     ]
     lines += [".TP", r".B \-\-help", "Show the commands and exit."]
     lines += _profiles()
-    lines += _exit_status()
+    lines += _exit_status(USUAL)
     lines += [".SH SEE ALSO"]
     lines += [f".BR kcli\\-{_escape(tool.name)} (1)" for tool in tools]
     return "\n".join(lines) + "\n"
@@ -81,12 +84,13 @@ def _tool_page(tool: Tool, command: Command) -> str:
             lines += [f".SS {_escape(sub.name)}", *_text(sub.help)]
             lines += _options(command, [each for each in options_of(sub.options) if each.name not in before])
     lines += [".SH OPTIONS", *_options(command, shown)]
-    lines += [".TP", r".B \-\-help", "Print usage information and exit."]
+    lines += [".TP", r".B \-\-help", f"Print usage information and exit with code {_help_exit(command)}."]
     if command.family is Family.JOPT or command.has_version:
         lines += [".TP", r".B \-\-version", "Print the version and exit."]
     for title, example in command.sections:
         lines += [f".SH {title}", *_example(example)]
-    lines += _exit_status()
+    lines += _exit_status(command.exit_status)
+    lines += _examples(command.examples)
     lines += [".SH SEE ALSO", ".BR kcli (1)"]
     return "\n".join(lines) + "\n"
 
@@ -101,34 +105,38 @@ def _sub_page(tool: Tool, command: Command, sub: Subcommand) -> str:
     lines += [".TP", r".B \-\-help", "Print usage information and exit."]
     for title, example in sub.sections:
         lines += [f".SH {title}", *_example(example)]
-    lines += [".SH EXIT STATUS", *_text(sub.exit_status)] if sub.exit_status else _exit_status()
+    lines += _exit_status(sub.exit_status)
     lines += [".SH SEE ALSO", f".BR {_escape(f'kcli-{tool.name}')} (1),", ".BR kcli (1)"]
     return "\n".join(lines) + "\n"
 
 
 def _profiles() -> list[str]:
-    """What the file of profiles holds."""
+    """The section about the file of profiles."""
     lines = [".SH PROFILES"]
     lines += _text(
         "A profile gives a name to a cluster: its servers, settings of the clients, defaults of the commands. Every "
         "command that connects takes --profile NAME; without it the environment variable KCLI_PROFILE names one. "
-        "Profiles are tables of ~/.config/kcli/profiles.toml ($XDG_CONFIG_HOME/kcli/profiles.toml where that is set):"
+        "Profiles are tables of ~/.config/kcli/profiles.toml ($XDG_CONFIG_HOME/kcli/profiles.toml if that is set):"
     )
     lines += _example(_PROFILE_EXAMPLE)
     lines += _text(
-        "bootstrap-server is the option of that name. command-config is a properties file with client settings, a path "
-        "beside profiles.toml; properties holds such settings themselves and goes before it. A table with the name of "
-        "a command holds options of that command as if they had been typed: true for an option without argument, a "
-        "list for one that may be given more than once. What the command line says goes before the profile: an option "
-        "before the same option, a file or a property before the profile's client settings."
+        "bootstrap-server is the option of that name. command-config is a properties file with client settings, with "
+        "a path relative to profiles.toml. properties holds client settings that take precedence over this file. A "
+        "table with the name of a command holds options of that command: true for an option without argument, a list "
+        "for an option that may be given more than once. The command line takes precedence over the profile: options "
+        "over the same options, files and properties over the profile's client settings."
     )
     lines += [
         ".SH ENVIRONMENT",
         ".TP",
         r".B KCLI_PROFILE",
-        r"The profile to use where \-\-profile is not given.",
+        r"The profile to use if \-\-profile is not given.",
     ]
-    lines += [".TP", ".B XDG_CONFIG_HOME", "Where the directory kcli with profiles.toml is; else ~/.config."]
+    lines += [
+        ".TP",
+        ".B XDG_CONFIG_HOME",
+        "The directory that contains kcli/profiles.toml. Default: ~/.config.",
+    ]
     return lines
 
 
@@ -151,8 +159,25 @@ def _head(name: str, summary: str) -> list[str]:
     return [
         f'.TH {title} 1 "" "kcli {KAFKA_VERSION}" "User Commands"',
         ".SH NAME",
-        f"{_escape(name)} \\- {_escape(summary[0].lower() + summary[1:])}",
+        f"{_escape(name)} \\- {_escape(_as_phrase(summary))}",
     ]
+
+
+def _as_phrase(summary: str) -> str:
+    """A summary without its capital letter, unless the capital begins a proper noun."""
+    first, _, _ = summary.partition(" ")
+    return summary if first in PROPER_NOUNS else summary[0].lower() + summary[1:]
+
+
+def _help_exit(command: Command) -> int:
+    """The exit code of `--help`, which is 1 in most of Kafka's tools."""
+    match command.family:
+        case Family.JOPT:
+            return 1
+        case Family.ARGPARSE4J:
+            return command.help_exit
+        case Family.RAW:
+            return 0
 
 
 def _options(command: Command, options: Iterable[Option]) -> list[str]:
@@ -188,15 +213,22 @@ def _notes(option: Option) -> str:
     return notes
 
 
-def _exit_status() -> list[str]:
-    return [
-        ".SH EXIT STATUS",
-        *_text("0 when the work was done, 1 when it failed or the options were wrong, 130 after Ctrl-C."),
-    ]
+def _exit_status(status: Iterable[ExitStatus] = USUAL) -> list[str]:
+    lines = [".SH EXIT STATUS"]
+    for code, meaning in status:
+        lines += [".TP", f".B {code}", *_text(meaning)]
+    return lines
+
+
+def _examples(examples: Iterable[Example]) -> list[str]:
+    lines = [".SH EXAMPLES"]
+    for example in examples:
+        lines += [".PP", *_text(example.purpose), *_example(example.shell)]
+    return lines
 
 
 def _example(text: str) -> list[str]:
-    """Lines that stay as they are."""
+    """Lines without filling."""
     return [".PP", ".nf", *(f"    {_escape(line)}" for line in text.splitlines()), ".fi", ".PP"]
 
 

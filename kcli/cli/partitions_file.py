@@ -1,19 +1,23 @@
-"""Files that list topics and partitions: reading one, and what the entries of a JSON one must hold."""
+"""Reads files that list topics and partitions, and checks the entries of JSON files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
+from kcli.command.rows import Json
 from kcli.model.topic_partition import TopicPartition
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 
 # Such a file lists partitions; a cluster's largest allowed count fits many times over.
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 class FileError(Exception):
-    """A file that cannot be read, or says what cannot be meant."""
+    """A file that cannot be read, or whose content is invalid."""
 
 
 def read_text(path: str) -> str:
@@ -28,24 +32,24 @@ def read_text(path: str) -> str:
     return content.decode("utf-8", "replace")
 
 
-def entries(listed: object, name: str) -> list[dict[str, Any]]:
-    """What the field of this name holds. Raises FileError where that is no list of objects."""
+def entries(listed: object, name: str) -> list[dict[str, Json]]:
+    """The value of the field of this name. Raises FileError if it is not a list of objects."""
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise FileError(f"The field {name} must be a list of objects, not {json.dumps(listed)}")
     return listed
 
 
-def field(entry: dict[str, Any], name: str, kind: type) -> Any:
-    """A field of an entry. Raises FileError where it is missing or of another type."""
+def field(entry: dict[str, Json], name: str, kind: type[T]) -> T:
+    """The value of a field of an entry. Raises FileError if it is missing or has another type."""
     value = entry.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise FileError(f"The field {name} of {json.dumps(entry)} must be of type {kind.__name__}")
     return value
 
 
-def repeated(values: Iterable[Any]) -> list[Any]:
-    """What is there more than once, in order of first appearance."""
-    seen: dict[Any, int] = {}
+def repeated(values: Iterable[H]) -> list[H]:
+    """The values that occur more than once, in order of first appearance."""
+    seen: dict[H, int] = {}
     for value in values:
         seen[value] = seen.get(value, 0) + 1
     return [value for value, times in seen.items() if times > 1]

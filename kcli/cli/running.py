@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
 
 from kcli.cli.output import WRITE_FAILED, Output, warn
 from kcli.cli.signals import Terminated
 from kcli.cli.syntax import argparse4j, jopt
+from kcli.cli.syntax.examples import help_lines
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -35,7 +35,9 @@ INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
 TERMINATED = 143  # 128 + SIGTERM
 
 
-LOST_EXCEPTION = "returned NULL without setting an exception"  # CPython's words for what an extension forgot
+LOST_EXCEPTION = (
+    "returned NULL without setting an exception"  # CPython's message when an extension loses an exception
+)
 
 
 def run_tool(tool: Tool, argv: list[str]) -> int:
@@ -54,7 +56,7 @@ def ended(program: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemError as error:
-        # confluent-kafka loses the exception of a signal that comes while a poll calls back.
+        # confluent-kafka loses the exception of a signal during a callback of poll.
         if LOST_EXCEPTION not in str(error):
             raise
         return INTERRUPTED
@@ -83,7 +85,7 @@ def run_command(command: Command, argv: list[str]) -> int:
     except VersionRequested:
         from kcli import KAFKA_VERSION
 
-        # "unknown" is what Kafka says of a build without a commit.
+        # Kafka prints "unknown" for a build without a commit.
         print(f"{KAFKA_VERSION} (Commit:unknown)" if command.has_version else KAFKA_VERSION)
         return 0
     except ParseError as error:
@@ -135,7 +137,7 @@ def _parsed(command: Command, argv: list[str]) -> tuple[CommonOptions, Run]:
     return options, runner
 
 
-def _awaited(coroutine: Coroutine[Any, Any, int | None]) -> int | None:
+def _awaited(coroutine: Coroutine[object, None, int | None]) -> int | None:
     """Runs a coroutine on an event loop of its own. Only tools that wait import asyncio."""
     import asyncio
     import logging
@@ -148,14 +150,18 @@ def _awaited(coroutine: Coroutine[Any, Any, int | None]) -> int | None:
 
 def _help(command: Command, *, bare: bool) -> int:
     if command.family is Family.ARGPARSE4J:
-        print(argparse4j.help_text(command))
+        print("\n".join([argparse4j.help_text(command), *_examples(command)]))
         return command.bare_exit if bare else command.help_exit
     if bare and command.bare is not None:
         command.bare()
         return 1
     warn(command.description)
-    warn(usage(command))
+    warn("\n".join([usage(command), *_examples(command)]))
     return 1
+
+
+def _examples(command: Command) -> list[str]:
+    return help_lines(command.examples, command.exit_status)
 
 
 def _parse_failed(command: Command, error: ParseError) -> int:

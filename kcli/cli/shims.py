@@ -1,7 +1,7 @@
 """Kafka's script names, as small shell scripts: `python -m kcli.cli.shims [DIRECTORY]`.
 
 A shim runs the kcli of the checkout it lies in (../.venv/bin), of its own directory, or else of the PATH. Programs that
-start Kafka's classes by kafka-run-class.sh get the command that does what the class does.
+start Kafka's classes with kafka-run-class.sh get the equivalent command.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-# What Java's patterns have and Python's have not, and every other escape, to step over it.
+# The syntax of Java's patterns that Python lacks, and all other escapes, which are skipped.
 _JAVA = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\p\{(?P<kind>\w+)\}|(?P<named>\(\?<)(?=[A-Za-z])|\\.|[\[\]]|&&"
 )

@@ -1,4 +1,4 @@
-"""`--watch`: a result again and again, in place on a terminal, block after block on a pipe, until Ctrl-C."""
+"""`--watch`: repeats a result until Ctrl-C, in place on a terminal, else block after block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOME, _END_OF_LINE, _END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 class StampedOutput(Output):
-    """Rows with the time of their block: on a pipe nothing else tells one block of json or tsv from the next."""
+    """Adds the time of their block to rows, so that blocks of json or tsv can be told apart."""
 
     time = ""
 
@@ -32,13 +32,13 @@ class StampedOutput(Output):
 
 
 def check_interval(seconds: float | None) -> None:
-    """Refuse an interval that would leave no time between two questions."""
+    """Raises UsageError for an interval that is too short or too long."""
     if seconds is not None and not 0.1 <= seconds <= 86_400:
-        raise UsageError(f"--watch {seconds:g}: the seconds between two looks must be from 0.1 to 86400")
+        raise UsageError(f"--watch {seconds:g}: expected 0.1 to 86400 seconds")
 
 
 async def watch(seconds: float, show: Callable[[Output], Awaitable[None]], format: str) -> None:
-    """Call `show` every so many seconds. Ctrl-C is how it ends, so that is no failure."""
+    """Calls `show` at an interval until Ctrl-C, which is not a failure."""
     output = StampedOutput(format)
     is_screen = sys.stdout.isatty()
     with contextlib.suppress(asyncio.CancelledError):
@@ -54,7 +54,7 @@ async def watch(seconds: float, show: Callable[[Output], Awaitable[None]], forma
 
 
 async def _draw(output: StampedOutput, show: Callable[[Output], Awaitable[None]], seconds: float) -> None:
-    """What is shown, cut to the screen; it is put there at once, so that nothing flickers."""
+    """Draws the output, cut to the screen, with one write so that it does not flicker."""
     block = io.StringIO()
     with contextlib.redirect_stdout(block), contextlib.redirect_stderr(block):
         await show(output)

@@ -1,7 +1,7 @@
-"""The client: which server a request goes to, and how often it is tried.
+"""The client: selects the server of a request, and tries it again after errors.
 
 A call is tried again on every retriable error until `default.api.timeout.ms` is over, as Kafka's admin client does.
-Servers come from the bootstrap list until metadata tells the cluster's own; a connection is kept per address.
+Servers come from the bootstrap list until metadata has the cluster's own; one connection per address is kept.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection
@@ -29,6 +29,7 @@ from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kcli.protocol.wire.api import ApiKey
+from kcli.protocol.wire.codec import Message
 from kcli.runtime.network import Network, SystemNetwork
 
 _log = logging.getLogger("kcli.client")
@@ -56,7 +57,7 @@ class Node:
 
 
 class Target:
-    """Where a request goes when it is not one node: any server, or the controller."""
+    """The target of a request without a given node: any server, or the controller."""
 
     ANY: Target
     CONTROLLER: Target
@@ -66,14 +67,14 @@ Target.ANY, Target.CONTROLLER = Target(), Target()
 
 
 class _NoNode(KafkaError):
-    """There is no server to send to yet; the reason is the message."""
+    """No server is known yet; the message is the reason."""
 
     retriable = True
 
 
 @dataclass(slots=True)
 class _Known:
-    """What the last metadata said."""
+    """The contents of the last metadata response."""
 
     nodes: dict[int, Node] = field(default_factory=dict)
     controller_id: int = -1
@@ -98,25 +99,25 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Closes every connection."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-        await asyncio.sleep(0)  # let the transports say goodbye
+        await asyncio.sleep(0)  # let the transports close
 
     async def send(
         self,
-        message: Any,
+        message: Message,
         key: ApiKey,
         *,
         to: int | Target = Target.ANY,
         timeout_ms: int | None = None,
         at_least: int = 0,
-    ) -> Any:
-        """Send one request once and return its response, in the newest version both sides speak.
+    ) -> Message:
+        """Sends one request once and returns its response, in the newest version that both sides support.
 
-        Raises a retriable KafkaError when no server could take it or answer it, UnsupportedVersionException when
-        that version is below `at_least`.
+        Raises a retriable KafkaError if no server took or answered it, UnsupportedVersionException if that version is
+        below `at_least`.
         """
         connection = await self._connection(to)
         version = connection.version_for(key, at_least=at_least)
@@ -131,7 +132,7 @@ class Client:
             ) from None
 
     async def call(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Run `attempt` until it succeeds, fails for good, or `default.api.timeout.ms` is over (TimeoutException)."""
+        """Runs `attempt` until it succeeds, fails for good, or `default.api.timeout.ms` is over (TimeoutException)."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.config.default_api_timeout_ms / 1000
         backoff = self.config.retry_backoff_ms / 1000
@@ -158,7 +159,7 @@ class Client:
             backoff = min(backoff * BACKOFF_FACTOR, self.config.retry_backoff_max_ms / 1000)
 
     async def nodes(self) -> list[Node]:
-        """The brokers (or controllers) of the cluster, as metadata names them now."""
+        """The brokers (or controllers) of the cluster, from new metadata."""
         await self._refresh()
         return list(self._known.nodes.values())
 
@@ -176,7 +177,7 @@ class Client:
         return response
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The leader of each partition. One without a leader raises a retriable error."""
+        """The leader of each partition. Raises a retriable error if one has no leader."""
         wanted = list(partitions)
         response = await self.metadata(sorted({topic for topic, _ in wanted}))
         topics = {topic.name: topic for topic in response.topics}
@@ -194,7 +195,7 @@ class Client:
         return found
 
     async def coordinator(self, key: str, key_type: CoordinatorType = CoordinatorType.GROUP) -> int:
-        """The node that coordinates a group (or transactional id). Raises a retriable error while there is none."""
+        """The coordinator of a group or transactional id. Raises a retriable error while it has none."""
         from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=(key,))
@@ -209,7 +210,7 @@ class Client:
     async def coordinators(
         self, keys: Iterable[str], key_type: CoordinatorType = CoordinatorType.GROUP
     ) -> dict[str, int | KafkaError]:
-        """The node that coordinates each, or why that is not known; brokers before 3.0 are asked one by one."""
+        """The coordinator of each key, or its error; brokers before 3.0 get one request per key."""
         from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
         wanted = tuple(keys)
@@ -235,11 +236,11 @@ class Client:
             return error
 
     def node(self, node_id: int) -> Node:
-        """A node that metadata or a coordinator lookup has named."""
+        """A node from metadata or from a look-up of a coordinator."""
         return self._known.nodes[node_id]
 
     async def speaks(self, key: ApiKey) -> bool:
-        """Whether the servers know an API."""
+        """Whether the servers support an API."""
         return key in (await self._connection(Target.ANY)).versions
 
     async def connection_to(self, node: Node) -> Connection:
@@ -262,7 +263,7 @@ class Client:
         return await self.connection_to(node)
 
     async def _to_any(self) -> Connection:
-        """A live connection if there is one, else the first server that answers."""
+        """Sends to a live connection, else to the first server that answers."""
         for connection in self._connections.values():
             if not connection.is_closed:
                 return connection
@@ -316,7 +317,7 @@ class Client:
 
 
 def raise_for(code: ErrorCode, message: str | None = None) -> None:
-    """Raise the error of a response, if it has one."""
+    """Raises the error of a response, if it has one."""
     if code is not ErrorCode.NONE:
         raise error_for(code, message)
 
@@ -327,12 +328,12 @@ def error_of(code: ErrorCode, message: str | None = None) -> KafkaError | None:
 
 
 def cluster_has_moved(error: Exception) -> bool:
-    """Whether what was known of the cluster has been proved wrong."""
+    """Whether an error shows that the known metadata is out of date."""
     return isinstance(error, NetworkException) or getattr(error, "code", None) is ErrorCode.NOT_CONTROLLER
 
 
 def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutException:
-    """Java's words; without a server, or while the right one is unknown, no request of the call has left."""
+    """The error with Java's text. Without a known server, no request of the call was sent."""
     if tries == 0:
         return TimeoutException(f"Timed out waiting for a node assignment. Call: {name}")
     why = f" Last: {last}" if last is not None else ""
@@ -340,8 +341,8 @@ def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutExceptio
 
 
 @contextlib.contextmanager
-def looking_up() -> Any:
-    """Inside, a retriable error means that the right server is not known yet."""
+def looking_up() -> Iterator[None]:
+    """Inside this context, a retriable error means that the right server is unknown."""
     try:
         yield
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""What a client is told: servers, timeouts, its name. Names and defaults are those of Kafka's admin client."""
+"""The settings of a client: servers, timeouts, client id. Names and defaults are those of Kafka's admin client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcli.model.addresses import MAX_PORT, Address, read_server
 
 
 class ClientConfigError(KcliError):
-    """A setting that cannot be used; the message names it and says what would be right."""
+    """An invalid setting; the message has its name and the expected value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def client_config(
         servers=addresses,
         servers_are_controllers=bool(controllers),
         client_id=properties.get("client.id") or client_id,
-        # Kafka refuses an api timeout below the request timeout; a shorter --timeout means both here.
+        # Kafka refuses an API timeout below the request timeout; here a shorter --timeout sets both.
         request_timeout_ms=min(request_timeout, api_timeout),
         default_api_timeout_ms=api_timeout,
         connection_setup_timeout_ms=_integer(properties, "socket.connection.setup.timeout.ms", 10_000),
@@ -120,6 +120,6 @@ def _integer(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _where(properties: Mapping[str, str], key: str) -> str:
-    """The file and line that say so, where they are known."""
+    """The file and line of a setting, if known."""
     place = properties.where(key) if isinstance(properties, Properties) else ""
     return f" ({place})" if place else ""

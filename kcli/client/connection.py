@@ -1,27 +1,28 @@
-"""One connection to one server: frames out, frames in, matched by correlation id; many requests may be under way.
+"""One connection to one server. Responses are matched by correlation id, so many requests may wait at a time.
 
-It recognises a peer that does not speak Kafka (TLS, HTTP) by the first bytes of its answer and names it.
+It recognises a peer with another protocol (TLS, HTTP) by the first bytes of its answer, and the error names it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from typing import Any
 
 from kcli import KAFKA_VERSION
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.protocol.wire.codec import decode_response, encode_request
+from kcli.protocol.wire.codec import Message, decode_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
 
-# A describe of a very large cluster takes some tens of MB; Kafka's own clients allow 100 MB (socket.request.max.bytes).
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
-# Far more than any admin call pipelines; a peer that never answers must not fill memory.
+"""A description of a very large cluster has some tens of MB; Kafka's own clients allow 100 MB
+(socket.request.max.bytes)."""
+
 MAX_IN_FLIGHT = 1000
+"""Far more than any admin call sends at a time; requests to a peer that never answers must not fill memory."""
 
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
@@ -29,11 +30,11 @@ CORRELATION_MAX = 2**31 - 1
 
 
 class WrongPeer(KafkaError):
-    """What answers there is not a Kafka server. Trying again cannot help."""
+    """The peer is not a Kafka server. Trying again cannot help."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A connected socket. `versions` is what the peer said it speaks, once `negotiate` has run."""
+    """A connected socket. `versions` has the peer's API versions after `negotiate`."""
 
     def __init__(self, address: Address, client_id: str | None) -> None:
         self.address = address
@@ -53,7 +54,7 @@ class Connection(asyncio.BufferedProtocol):
     async def open(
         cls, network: Network, address: Address, client_id: str | None, timeout: float
     ) -> Connection:
-        """Connect and negotiate versions within `timeout` seconds. Raises OSError, TimeoutError or KafkaError."""
+        """Connects and negotiates versions within `timeout` seconds. Raises OSError, TimeoutError or KafkaError."""
         async with asyncio.timeout(timeout):
             _, protocol = await network.create_connection(
                 lambda: cls(address, client_id), address.host, address.port
@@ -68,16 +69,16 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the peer or we have closed it."""
+        """Whether either side has closed the connection."""
         return self._lost is not None
 
     def close(self) -> None:
-        """Close at once; whoever waits for an answer gets NetworkException."""
+        """Closes at once; requests without an answer raise NetworkException."""
         if self._transport is not None:
             self._transport.abort()
 
     async def negotiate(self) -> None:
-        """Learn the peer's versions (KIP-35); a peer too old for our ApiVersions is asked again with v0."""
+        """Asks for the peer's versions (KIP-35), and asks a peer that is too old for our ApiVersions again with v0."""
         request = ApiVersionsRequest(client_software_name="kcli", client_software_version=KAFKA_VERSION)
         newest = API[ApiKey.API_VERSIONS].max_version
         response = await self._api_versions(request, newest)
@@ -90,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
 
     def version_for(self, key: ApiKey, *, at_least: int = 0) -> int:
-        """The newest version both sides speak. Raises UnsupportedVersionException in Java's words."""
+        """The newest version that both sides support. Raises UnsupportedVersionException with Java's text."""
         spec = API[key]
         name = spec.key.name
         if key not in self.versions:
@@ -105,8 +106,8 @@ class Connection(asyncio.BufferedProtocol):
             )
         return version
 
-    async def request(self, message: Any, key: ApiKey, *, version: int, timeout: float) -> Any:
-        """Send and wait for the answer. Raises NetworkException, ProtocolError or TimeoutError."""
+    async def request(self, message: Message, key: ApiKey, *, version: int, timeout: float) -> Message:
+        """Sends a request and waits for the answer. Raises NetworkException, ProtocolError or TimeoutError."""
         if self._lost is not None:
             raise self._lost
         if len(self._pending) >= MAX_IN_FLIGHT:
@@ -125,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         return decode_response(key, version, frame)[1]
 
     async def _api_versions(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
-        # The caller of open() bounds the time.
+        # The caller of open() limits the time.
         try:
             response = await self.request(request, ApiKey.API_VERSIONS, version=version, timeout=3600)
         except ProtocolError:

@@ -1,4 +1,4 @@
-"""The usage line and the help of a command, in the layout of argparse4j and our words."""
+"""Formats the usage line and the help of a command, in the layout of argparse4j."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ HELP_COLUMN = 25
 
 
 def usage_line(prog: str, options: Iterable[Option], *more: str) -> str:
-    """One paragraph: `usage: prog [-h] ... COMMAND ...`. `more` is what follows the options."""
+    """Returns one paragraph: `usage: prog [-h] ... COMMAND ...`. `more` follows the options."""
     parts = ["[-h]", *(_usage_part(option) for option in options), *more]
     return "\n".join(_folded(f"usage: {prog}", parts))
 
 
 def option_entry(option: Option) -> list[str]:
-    """The lines about an option."""
+    """Returns the lines about an option."""
     return entry(_flags(option), _described(option))
 
 
 def entry(left: str, text: str) -> list[str]:
-    """A name on the left, what it means on the right."""
+    """Returns lines with a name on the left and its meaning on the right."""
     lines = textwrap.wrap(text, WIDTH_COLUMNS - HELP_COLUMN) or [""]
     if len(left) + 4 > HELP_COLUMN:
         return [f"  {left}", *(" " * HELP_COLUMN + line for line in lines)]
@@ -56,7 +56,7 @@ def _described(option: Option) -> str:
 
 
 def _folded(head: str, parts: list[str]) -> list[str]:
-    """Break between options only, continuation lines under the first option."""
+    """Folds the parts between options. Later lines begin under the first option."""
     lines = [head]
     for part in parts:
         if len(lines[-1]) + 1 + len(part) > WIDTH_COLUMNS and lines[-1].strip():

@@ -1,6 +1,6 @@
-"""Options of a command, declared once, as the fields of a dataclass.
+"""Declares the options of a command as the fields of a dataclass.
 
-Parsers, help, man pages and completion all read the same declarations:
+Parsers, help, man pages and completion read the same declarations:
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class TopicsOptions(CommonOptions):
@@ -9,7 +9,7 @@ Parsers, help, man pages and completion all read the same declarations:
         list: bool = flag("List all topics.")
 
 The field `replica_assignment` is the option `--replica-assignment`. A parser makes an instance of the dataclass. The
-tools of the command line and the jobs of Spark share this language, so it knows neither of them.
+tools of the command line and the jobs of Spark share this module, so it imports neither of them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
+OptionValue = bool | int | float | str | tuple["OptionValue", ...] | None
+"""The value of an option; of one that can be repeated, the tuple of its values."""
+
+
 class Kind(Enum):
-    """What an option's argument is converted to; the value is Java's name, as Kafka's help shows it."""
+    """The type of an option's argument. The value is Java's name of the type, as in Kafka's help."""
 
     STRING = "String"
     SHORT = "Short"
@@ -36,7 +40,7 @@ class Kind(Enum):
     BOOLEAN = "Boolean"
 
     def convert(self, text: str) -> str | int | float | bool:
-        """The typed value. Raises ValueError when `text` is not one."""
+        """Returns the typed value. ValueError if `text` is not one."""
         match self:
             case Kind.STRING:
                 return text
@@ -53,7 +57,7 @@ class Kind(Enum):
 
 
 def _java_short(text: str) -> int:
-    """Java's `parseShort`, which has words of its own for what only an integer can hold."""
+    """Reads a number as Java's `parseShort`, with its own message for numbers out of range."""
     value = _java_integer(text, INT_MIN, INT_MAX)
     if not SHORT_MIN <= value <= SHORT_MAX:
         raise ValueError(f'Value out of range. Value:"{text}" Radix:10')
@@ -61,7 +65,7 @@ def _java_short(text: str) -> int:
 
 
 def _java_integer(text: str, least: int, most: int) -> int:
-    """Java's `parseInt` and `parseLong`: a sign and digits only, in range."""
+    """Reads a number as Java's `parseInt` and `parseLong`: a sign and digits only, in range."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal():
         raise ValueError(f'For input string: "{text}"')
@@ -89,16 +93,16 @@ class Option:
     kind: Kind = Kind.STRING
     argument: Argument = Argument.REQUIRED
     metavar: str = ""
-    default: Any = None
+    default: OptionValue = None
     repeatable: bool = False
     required: bool = False
     short: str = ""
     """One letter, without its dash (argparse4j: `-b`)."""
     choices: tuple[str, ...] = ()
-    bare_value: Any = None
+    bare_value: OptionValue = None
     """The value of an optional argument that is left out."""
     deprecated: bool = False
-    """Still taken, left out of completion."""
+    """Accepted, but not in completion."""
     words: bool = False
     """argparse4j `nargs="+"`: takes every word up to the next option."""
 
@@ -109,17 +113,17 @@ def option(
     *,
     name: str = "",
     metavar: str = "",
-    default: Any = None,
+    default: OptionValue = None,
     repeatable: bool = False,
     required: bool = False,
     optional_argument: bool = False,
-    bare_value: Any = None,
+    bare_value: OptionValue = None,
     short: str = "",
     choices: tuple[str, ...] = (),
     deprecated: bool = False,
     words: bool = False,
 ) -> Any:
-    """A field for an option with an argument; a repeatable one is a tuple of all values in order."""
+    """Returns a field for an option with an argument. A repeatable one is a tuple of all values, in order."""
     declared = Option(
         name=name,
         help=help,
@@ -135,16 +139,17 @@ def option(
         deprecated=deprecated,
         words=words,
     )
-    empty: Any = () if declared.repeatable and default is None else default
+    empty = () if declared.repeatable and default is None else default
     return dataclasses.field(default=empty, metadata={"option": declared})
 
 
-def flag(help: str, *, name: str = "", short: str = "", deprecated: bool = False) -> Any:
-    """A field for an option without an argument: false until it is given."""
+def flag(help: str, *, name: str = "", short: str = "", deprecated: bool = False) -> bool:
+    """Returns a field for an option without an argument, which is false by default."""
     declared = Option(
         name=name, help=help, argument=Argument.NONE, default=False, short=short, deprecated=deprecated
     )
-    return dataclasses.field(default=False, metadata={"option": declared})
+    field: bool = dataclasses.field(default=False, metadata={"option": declared})
+    return field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +158,11 @@ class CommonOptions:
 
     given: frozenset[str] = frozenset()
     arguments: tuple[str, ...] = ()
-    """The words that belong to no option (jopt lets them pass)."""
+    """The words that belong to no option (jopt accepts them)."""
     argv: tuple[str, ...] = ()
-    """All words as they came, for messages that repeat them."""
+    """All words, for messages that repeat them."""
     client_properties: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """The client settings of the profile (passwords may be among them): what the command line names goes before."""
+    """The client settings of the profile, perhaps with passwords. The command line takes precedence over them."""
     output: str = option(
         "How results are written: Kafka's text, one JSON object a line, or tab-separated with a header.",
         metavar="format",
@@ -170,12 +175,12 @@ class CommonOptions:
         return name in self.given
 
 
-# Our own options: after Kafka's in every help, and on either side of a sub-command.
+# Our own options. They come after Kafka's in every help, and are accepted before and after a sub-command.
 COMMON = frozenset({"output", "profile", "timeout"})
 
 
 def options_of(declaration: type[CommonOptions]) -> list[Option]:
-    """The options a dataclass declares, in order of declaration, names filled in; a subclass overrides by field."""
+    """Returns the options of a dataclass with their names, in order of declaration. A subclass overrides by field."""
     return list(_declared(declaration))
 
 
@@ -193,20 +198,20 @@ def _declared(declaration: type[CommonOptions]) -> Iterator[Option]:
         else:
             taken.add(name)
             yield named
-    # A tool that has a --timeout of its own keeps Kafka's meaning.
+    # If a tool has its own --timeout, that one is used, because it has Kafka's meaning.
     yield from (option for option in common if option.name not in taken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exclusive:
-    """argparse4j: at most one of these options, or exactly one where `required`."""
+    """A group of options, as in argparse4j: at most one of them, or exactly one if `required`."""
 
     names: tuple[str, ...]
     required: bool = False
 
 
 class UsageError(Exception):
-    """The command line is wrong: its message and the usage table go to stderr, exit 1."""
+    """The command line is wrong. The message and the usage go to stderr, and the exit code is 1."""
 
 
 class ParseError(UsageError):
@@ -233,7 +238,7 @@ class ParseError(UsageError):
 
 
 class HelpRequested(Exception):
-    """`--help`, or a bare call that shows it."""
+    """`--help`, or a call without arguments that shows it."""
 
 
 class VersionRequested(Exception):
@@ -241,7 +246,7 @@ class VersionRequested(Exception):
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    """A question naming the closest of `known`, or nothing."""
+    """Returns a question with the closest of `known`, or nothing."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, n=1, cutoff=0.6)

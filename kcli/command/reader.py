@@ -1,4 +1,4 @@
-"""Reads options off a command line: `--name value`, `--name=value`, and one-letter options with the value glued on.
+"""Reads options off a command line: `--name value`, `--name=value`, and `-nvalue`.
 
 This is the syntax of argparse4j 0.7.0, which Kafka's newer tools use, and of Python's argparse. They differ in the
 two points of a `Grammar`. Errors have the texts of argparse4j.
@@ -6,20 +6,32 @@ two points of a `Grammar`. Errors have the texts of argparse4j.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
-from kcli.command.options import Argument, Exclusive, HelpRequested, Option, ParseError, did_you_mean
+from kcli.command.options import (
+    Argument,
+    CommonOptions,
+    Exclusive,
+    HelpRequested,
+    Option,
+    OptionValue,
+    ParseError,
+    did_you_mean,
+)
+
+OptionsT = TypeVar("OptionsT", bound=CommonOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What is an option, and what is the argument of one."""
+    """The rules that tell options from arguments."""
 
     abbreviations: bool
-    """Whether the unambiguous beginning of `--name` stands for it."""
+    """Whether an unambiguous prefix of `--name` stands for it."""
     spaced_arguments: bool
-    """Whether a word that begins with a dash and holds a space is an argument, unless it names an option."""
+    """Whether a word with a leading dash and a space is an argument, unless it names an option."""
 
 
 ARGPARSE4J = Grammar(abbreviations=True, spaced_arguments=False)
@@ -27,7 +39,7 @@ ARGPARSE4J = Grammar(abbreviations=True, spaced_arguments=False)
 
 @dataclass(slots=True)
 class Words:
-    """A command line, and how far it has been read."""
+    """A command line, with the position of the next word."""
 
     argv: list[str]
     at: int = 0
@@ -39,7 +51,7 @@ class Words:
         return self.at < len(self.argv)
 
     def take(self) -> str:
-        """The next word."""
+        """Returns the next word."""
         word = self.argv[self.at]
         self.at += 1
         return word
@@ -53,14 +65,14 @@ class Words:
 
 @dataclass(slots=True)
 class Reader:
-    """Collects the options of a command line: their values by field, and the names that were given, in order."""
+    """Collects the options of a command line: values by field, and given names in order."""
 
     grammar: Grammar = ARGPARSE4J
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, OptionValue] = field(default_factory=dict)
     given: list[str] = field(default_factory=list)
 
     def read(self, words: Words, known: list[Option], groups: tuple[Exclusive, ...]) -> None:
-        """Take every word that is left. ParseError if one is not an option."""
+        """Reads all remaining words. ParseError if one is not an option."""
         while words.more():
             word = words.take()
             if words.ends_options(word):
@@ -70,7 +82,7 @@ class Reader:
             self.take(word, words, known, groups)
 
     def is_option(self, word: str, known: list[Option]) -> bool:
-        """Whether the word begins as an option does. A negative number does not."""
+        """Whether the word looks like an option. A negative number does not."""
         if not word.startswith("-") or len(word) == 1:
             return False
         if self.grammar.spaced_arguments and " " in word and not _names_one(word, known):
@@ -82,11 +94,11 @@ class Reader:
         return False
 
     def take(self, word: str, words: Words, known: list[Option], groups: tuple[Exclusive, ...]) -> None:
-        """Take the option that `word` names, with its arguments. ParseError if it is unknown or excluded."""
+        """Reads the option of `word` and its arguments. ParseError if it is unknown or excluded."""
         name, equals, inline = word.partition("=")
         option = self._recognised(name, known)
         if option is None and not name.startswith("--") and len(name) > 2:
-            option = self._recognised(name[:2], known)  # -b value glued on: -bhost:9092
+            option = self._recognised(name[:2], known)  # -b with its value: -bhost:9092
             equals, inline = "=", word[2:]
         if option is None:
             known_flags = [f"--{candidate.name}" for candidate in known]
@@ -99,25 +111,50 @@ class Reader:
         texts = [inline] if equals else self._following(option, words, known)
         converted = tuple(_converted(option, text) for text in texts)
         if option.repeatable:
-            self.values[option.field] = (*self.values.get(option.field, ()), *converted)
+            before = self.values.get(option.field, ())
+            assert isinstance(before, tuple), f"--{option.name} is repeatable"
+            self.values[option.field] = (*before, *converted)
         else:
             self.values[option.field] = converted[0] if converted else option.bare_value
 
+    def text(self, field: str) -> str | None:
+        """Returns the value of an option of text, None if it was not given."""
+        value = self.values.get(field)
+        assert value is None or isinstance(value, str), f"{field} is an option of text"
+        return value
+
+    def filled(
+        self,
+        declaration: type[OptionsT],
+        argv: Sequence[str],
+        arguments: Sequence[str] = (),
+        client_properties: Mapping[str, str] | None = None,
+    ) -> OptionsT:
+        """Returns the options with the values that were read. `argv` is the whole command line."""
+        make: Callable[..., OptionsT] = declaration
+        return make(
+            given=frozenset(self.given),
+            arguments=tuple(arguments),
+            argv=tuple(argv),
+            client_properties=client_properties or {},
+            **self.values,
+        )
+
     def refuse_missing(self, known: list[Option]) -> None:
-        """ParseError if a required option was not given."""
+        """Raises ParseError if a required option is missing."""
         for option in known:
             if option.required and option.name not in self.given:
                 raise ParseError(f"argument {flags_of(option)} is required")
 
     def refuse_empty_groups(self, groups: tuple[Exclusive, ...], known: list[Option]) -> None:
-        """ParseError if no option of a required group was given."""
+        """Raises ParseError if all options of a required group are missing."""
         for group in groups:
             if group.required and not any(name in self.given for name in group.names):
                 flags = " ".join(flags_of(option) for option in known if option.name in group.names)
                 raise ParseError(f"one of the arguments {flags} is required")
 
     def excluded(self, groups: tuple[Exclusive, ...]) -> frozenset[str]:
-        """The names that what was given leaves no room for, given ones among them."""
+        """Returns the names of all groups with a given option. Only the given ones are still allowed."""
         return frozenset(
             name for group in groups if set(group.names) & set(self.given) for name in group.names
         )
@@ -162,7 +199,7 @@ class Reader:
 
 
 def flags_of(option: Option) -> str:
-    """`--id/-i`, as messages name it."""
+    """Returns the name of an option in messages: `--id/-i`."""
     return f"--{option.name}/-{option.short}" if option.short else f"--{option.name}"
 
 
@@ -171,12 +208,12 @@ def _is_called(option: Option, name: str) -> bool:
 
 
 def _names_one(word: str, known: list[Option]) -> bool:
-    """Whether a word with a space in it is an option and its value: `--name=some text`, `-nsome text`."""
+    """Whether a word with a space is an option with its value: `--name=some text`, `-nsome text`."""
     names = (word.partition("=")[0], word[:2])
     return any(_is_called(option, name) for option in known for name in names)
 
 
-def _converted(option: Option, text: str) -> Any:
+def _converted(option: Option, text: str) -> OptionValue:
     try:
         value = option.kind.convert(text)
     except ValueError as error:

@@ -4,40 +4,68 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Union, overload
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Json = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
+RowValue = Union[
+    bool,
+    int,
+    float,
+    str,
+    bytes,
+    Enum,
+    BaseException,
+    None,
+    "DataclassInstance",
+    Sequence["RowValue"],
+    AbstractSet["RowValue"],
+    Mapping[str, "RowValue"],
+]
+"""A result, or a part of one."""
 
 
-def plain(value: Any) -> Any:
-    """Dataclasses, tuples and enums as what json can say; enums by name; bytes as UTF-8 with escapes."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+@overload
+def plain(value: Mapping[str, RowValue] | DataclassInstance) -> dict[str, Json]: ...
+@overload
+def plain(value: RowValue) -> Json: ...
+def plain(value: RowValue) -> Json:
+    """Returns the value as JSON: dataclasses by field, enums by name, bytes as UTF-8 with escapes."""
+    if dataclasses.is_dataclass(value):
+        assert not isinstance(value, type), "a result is an instance"
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return [plain(item) for item in value]
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (Sequence, AbstractSet)):
+        return [plain(item) for item in value]
     if isinstance(value, BaseException):
         return str(value)
     return value
 
 
-def json_line(row: Mapping[str, Any]) -> str:
-    """A plain row as one JSON object."""
+def json_line(row: Json) -> str:
+    """Returns a plain row as one line of JSON."""
     return json.dumps(row, ensure_ascii=False)
 
 
-def tsv_line(values: Iterable[Any]) -> str:
-    """The values of a plain row, or the names of its fields, with tabs between them."""
+def tsv_line(values: Iterable[Json]) -> str:
+    """Returns the values of a plain row, or the names of its fields, separated by tabs."""
     return "\t".join(_cell(value) for value in values)
 
 
-def _cell(value: Any) -> str:
-    """One tsv field: nested values as json; tab, newline and backslash escaped so that a row stays a line."""
+def _cell(value: Json) -> str:
+    """Returns one field. Tab, newline and backslash are escaped, so that a row stays one line."""
     if value is None:
         return ""
     if isinstance(value, str):

@@ -1,1 +1,1 @@
-"""Properties files, the tables of keys, and the precedence of what they say."""
+"""Properties files, the tables of configuration keys, and the precedence of their values."""

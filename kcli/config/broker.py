@@ -25,6 +25,7 @@ from kcli.config.listeners import (
 from kcli.config.properties import Properties
 from kcli.config.topic import server_default
 from kcli.model.addresses import Address
+from kcli.model.ids import BrokerId
 
 __all__ = ["BROKER", "DYNAMIC_ONLY", "NEWER", "BrokerConfig"]
 
@@ -81,19 +82,19 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         return value
 
     def text(self, name: str) -> str:
-        """The text of a string key; empty where it is null."""
+        """The text of a string key; empty if it is null."""
         value = self._values[name]
         assert value is None or isinstance(value, str), f"{name} is not a string"
         return value or ""
 
     def listed(self, name: str) -> tuple[str, ...]:
-        """The items of a list key; none where it is null."""
+        """The items of a list key; empty if it is null."""
         value = self._values[name]
         assert value is None or isinstance(value, tuple), f"{name} is not a list"
         return value or ()
 
     def of_listener(self, listener: str, name: str) -> ConfigValue:
-        """A key's value for one listener: `listener.name.<listener>.<key>` where that is set, else the key's own."""
+        """A key's value for one listener: `listener.name.<listener>.<key>` if that is set, else the key's own."""
         scoped = f"listener.name.{listener.lower()}.{name}"
         if scoped in self.texts:
             return BROKER[name].parse(self.texts[scoped])
@@ -102,8 +103,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     # --- the node
 
     @property
-    def node_id(self) -> int:
-        return self.integer("node.id")
+    def node_id(self) -> BrokerId:
+        return BrokerId(self.integer("node.id"))
 
     @property
     def rack(self) -> str | None:
@@ -125,7 +126,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        # An empty log.dirs is a mistake to be told, not a wish for the default of log.dir.
+        # An empty log.dirs is a mistake to report, and does not mean the default of log.dir.
         return split_list(self.text("log.dir" if self["log.dirs"] is None else "log.dirs"))
 
     @property
@@ -134,7 +135,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def all_dirs(self) -> tuple[str, ...]:
-        """Every directory to format: the log dirs, and the metadata log dir where it is none of them."""
+        """Every directory to format: the log dirs, and the metadata log dir unless it is one of them."""
         return tuple(dict.fromkeys((*self.log_dirs, self.metadata_log_dir)))
 
     # --- listeners
@@ -143,8 +144,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     def security_protocols(self) -> Mapping[str, str]:
         """Listener name to security protocol.
 
-        Controller listeners need no entry of their own while the map is left at its default and nothing speaks SSL
-        or SASL: they are PLAINTEXT then.
+        Controller listeners need no entry while the map has its default and no listener uses SSL or SASL: they are
+        PLAINTEXT then.
         """
         key = "listener.security.protocol.map"
         protocols = parse_protocol_map(self.text(key), key)
@@ -184,7 +185,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def all_advertised_listeners(self) -> tuple[Listener, ...]:
-        """What advertised.listeners names, controllers included; listeners where it is not set."""
+        """The listeners of advertised.listeners, those of controllers included; if it is not set, those of
+        listeners."""
         if not self.is_set("advertised.listeners"):
             return self.listeners
         key = "advertised.listeners"
@@ -192,7 +194,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """What this broker registers and tells clients; an address without host gets this machine's name."""
+        """The listeners that this broker registers and sends to clients; an address without host gets this machine's
+        name."""
         names = self.controller_listener_names
         return tuple(
             _with_host(listener) for listener in self.all_advertised_listeners if listener.name not in names
@@ -200,7 +203,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def advertised_controller_listeners(self) -> tuple[Listener, ...]:
-        """What this controller registers: as advertised where it is, else as it listens (KIP-853)."""
+        """The listeners that this controller registers: the advertised ones, else those it listens on (KIP-853)."""
         advertised = {listener.name: listener for listener in self.all_advertised_listeners}
         return tuple(
             _with_host(advertised.get(listener.name, listener)) for listener in self.controller_listeners
@@ -213,7 +216,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def metrics_address(self) -> Address | None:
-        """Where metrics are served (kcli.metrics.listener); None where they are not."""
+        """The address of the metrics endpoint (kcli.metrics.listener); None without one."""
         key = "kcli.metrics.listener"
         text = self.text(key).strip()
         return parse_bind_address(text, key) if text else None

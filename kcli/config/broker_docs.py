@@ -1,13 +1,13 @@
-"""What each broker key is for, in a sentence; DescribeConfigs v3 and later carry these texts."""
+"""The documentation of each broker key, in a sentence; DescribeConfigs v3 and later send these texts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 BROKER_DOCS: Mapping[str, str] = {
-    "advertised.listeners": "Addresses that clients and brokers are told to connect to; listeners where not set.",
+    "advertised.listeners": "Addresses that clients and brokers connect to; if not set, those of listeners.",
     "alter.config.policy.class.name": "Class asked before a configuration is changed.",
-    "authorizer.class.name": "Class that decides who may do what; empty lets everybody do everything.",
+    "authorizer.class.name": "Class that authorizes requests; without one every principal may do everything.",
     "auto.create.topics.enable": "Create a topic when a client first asks for its metadata.",
     "auto.leader.rebalance.enable": "Give leadership back to preferred replicas from time to time.",
     "background.threads": "Threads for housekeeping.",
@@ -25,9 +25,9 @@ BROKER_DOCS: Mapping[str, str] = {
     "controller.listener.names": "Listeners that belong to the controller; brokers talk to it on the first.",
     "controller.quorum.append.linger.ms": "How long the metadata leader gathers records before it writes them.",
     "controller.quorum.bootstrap.servers": "Addresses at which to find the controllers (dynamic voters).",
-    "controller.quorum.election.backoff.max.ms": "Longest pause after an election that nobody won.",
+    "controller.quorum.election.backoff.max.ms": "Longest pause after an election without a winner.",
     "controller.quorum.election.timeout.ms": "How long a candidate waits for votes.",
-    "controller.quorum.fetch.timeout.ms": "A controller that could not fetch from the leader for this long stands.",
+    "controller.quorum.fetch.timeout.ms": "A voter that cannot fetch from the leader for this long begins an election.",
     "controller.quorum.request.timeout.ms": "How long to wait for an answer of another controller.",
     "controller.quorum.retry.backoff.ms": "Pause before asking another controller again.",
     "controller.quorum.voters": "The controllers, id@host:port each, of a quorum with static voters.",
@@ -39,7 +39,7 @@ BROKER_DOCS: Mapping[str, str] = {
     "fetch.max.bytes": "Most bytes that one fetch may return.",
     "follower.replication.throttled.rate": "Bytes a second that throttled followers may fetch.",
     "group.consumer.assignors": "Server-side assignors, the first being the default.",
-    "group.consumer.heartbeat.interval.ms": "Time between heartbeats that consumer groups are told to keep.",
+    "group.consumer.heartbeat.interval.ms": "Time between heartbeats of members of consumer groups.",
     "group.consumer.max.heartbeat.interval.ms": "Largest heartbeat interval a group may be given.",
     "group.consumer.max.session.timeout.ms": "Largest session timeout a group may be given.",
     "group.consumer.max.size": "Most members of a consumer group.",
@@ -58,13 +58,13 @@ BROKER_DOCS: Mapping[str, str] = {
     "inter.broker.listener.name": "The listener on which brokers talk to each other.",
     "leader.imbalance.check.interval.seconds": "Time between two looks for leaders that are not the preferred ones.",
     "leader.replication.throttled.rate": "Bytes a second that leaders may serve to throttled followers.",
-    "kcli.metrics.listener": "host:port at which metrics are served over HTTP; nowhere unless set.",
+    "kcli.metrics.listener": "host:port at which metrics are served over HTTP; if not set, they are not served.",
     "kcli.validate.records": (
-        "Whose records are read before a leader writes them: those of all batches (as Kafka does), of "
-        "uncompressed ones, or none but where a rule of the topic asks (keys, time bounds). Reading costs a "
+        "The batches whose records are read before a leader writes them: all (as in Kafka), uncompressed "
+        "ones, or only those for which a rule of the topic needs it (keys, time bounds). Reading costs a "
         "twentieth of the CPU of producing for records of one size, 0.2 to 0.8 microseconds a record for "
         "uneven ones, and for compressed ones the decompression: 65 (lz4) to 520 ns (gzip) for 100 bytes, 0.6"
-        " to 3 microseconds for a kilobyte. That is more than a tenth, so it has to be asked for."
+        " to 3 microseconds for a kilobyte. That is more than a tenth, so it is not the default."
     ),
     "listener.security.protocol.map": "Security protocol of each listener name.",
     "listeners": "Addresses to bind, name://host:port each; an empty host binds the default interface.",
@@ -80,7 +80,7 @@ BROKER_DOCS: Mapping[str, str] = {
     "log.cleaner.min.compaction.lag.ms": "Shortest time a record stays uncompacted.",
     "log.cleaner.threads": "Threads of the cleaner.",
     "log.cleanup.policy": "What happens to old segments: delete them, compact them by key, or both.",
-    "log.dir": "Directory of the log, where log.dirs is not set.",
+    "log.dir": "Directory of the log, if log.dirs is not set.",
     "log.dir.failure.timeout.ms": "A broker that cannot report a failed directory for this long stops.",
     "log.dirs": "Directories of the log, separated by commas.",
     "log.flush.interval.messages": "Force a sync to disk after this many records.",
@@ -98,11 +98,11 @@ BROKER_DOCS: Mapping[str, str] = {
     "log.preallocate": "Create segment files at their full size.",
     "log.retention.bytes": "Bytes kept per partition before old segments go; -1 is no limit.",
     "log.retention.check.interval.ms": "Time between two looks for segments to delete.",
-    "log.retention.hours": "Hours that records are kept; log.retention.minutes and .ms come first.",
-    "log.retention.minutes": "Minutes that records are kept; log.retention.ms comes first.",
+    "log.retention.hours": "Hours that records are kept; log.retention.minutes and .ms take precedence.",
+    "log.retention.minutes": "Minutes that records are kept; log.retention.ms takes precedence.",
     "log.retention.ms": "Time that records are kept before old segments go; -1 is no limit.",
-    "log.roll.hours": "Age in hours at which a new segment is begun; log.roll.ms comes first.",
-    "log.roll.jitter.hours": "Random hours taken off the age at which segments roll; log.roll.jitter.ms comes first.",
+    "log.roll.hours": "Age in hours at which a new segment is begun; log.roll.ms takes precedence.",
+    "log.roll.jitter.hours": "Random hours off the age at which segments roll; log.roll.jitter.ms takes precedence.",
     "log.roll.jitter.ms": "Random time taken off the age at which segments roll.",
     "log.roll.ms": "Age at which a new segment is begun.",
     "log.segment.bytes": "Size at which a new segment is begun.",
@@ -114,7 +114,7 @@ BROKER_DOCS: Mapping[str, str] = {
     "max.incremental.fetch.session.cache.slots": "Incremental fetch sessions that the broker remembers.",
     "max.request.partition.size.limit": "Most partitions in one page of DescribeTopicPartitions.",
     "message.max.bytes": "Largest record batch accepted, after compression.",
-    "metadata.log.dir": "Directory of the metadata log; the first of log.dirs where not set.",
+    "metadata.log.dir": "Directory of the metadata log; if not set, the first of log.dirs.",
     "metadata.log.max.record.bytes.between.snapshots": "Bytes of metadata records after which a snapshot is made.",
     "metadata.log.max.snapshot.interval.ms": "Time after which a snapshot of the metadata is made; 0 is never.",
     "metadata.log.segment.bytes": "Size at which a new segment of the metadata log is begun.",
@@ -123,7 +123,7 @@ BROKER_DOCS: Mapping[str, str] = {
     "metadata.max.retention.bytes": "Size of metadata log and snapshots above which the oldest go.",
     "metadata.max.retention.ms": "Age of metadata snapshots above which the oldest go.",
     "min.insync.replicas": "In-sync replicas that a produce with acks=all needs.",
-    "node.id": "Number of this node, its own in the cluster.",
+    "node.id": "Number of this node, unique in the cluster.",
     "num.io.threads": "Threads that handle requests.",
     "num.network.threads": "Threads of each listener that read and write sockets.",
     "num.partitions": "Partitions of topics created without a number of their own.",
@@ -134,11 +134,11 @@ BROKER_DOCS: Mapping[str, str] = {
     "offsets.load.buffer.size": "Bytes read at a time when a coordinator loads offsets.",
     "offsets.retention.check.interval.ms": "Time between two looks for offsets to expire.",
     "offsets.retention.minutes": "Minutes that offsets outlive their group's last member.",
-    "offsets.topic.compression.codec": "Codec of the offsets topic, as a number; 0 is none.",
+    "offsets.topic.compression.codec": "Codec of the offsets topic, as a number; 0 means no compression.",
     "offsets.topic.num.partitions": "Partitions of __consumer_offsets; not to be changed later.",
     "offsets.topic.replication.factor": "Replicas of __consumer_offsets.",
     "offsets.topic.segment.bytes": "Size of segments of __consumer_offsets.",
-    "process.roles": "What this process is: broker, controller, or both.",
+    "process.roles": "Roles of this process: broker, controller, or both.",
     "producer.id.expiration.ms": "How long an idle idempotent producer is remembered.",
     "queued.max.request.bytes": "Bytes of requests held before no more are read; -1 is no limit.",
     "queued.max.requests": "Requests held before no more are read.",
@@ -154,7 +154,7 @@ BROKER_DOCS: Mapping[str, str] = {
     "replica.socket.timeout.ms": "How long a follower waits for an answer.",
     "request.timeout.ms": "How long requests to other nodes wait for an answer.",
     "sasl.enabled.mechanisms": "SASL mechanisms that clients may use.",
-    "security.inter.broker.protocol": "Security protocol between brokers, where no inter-broker listener is named.",
+    "security.inter.broker.protocol": "Security protocol between brokers, if no inter-broker listener is named.",
     "share.coordinator.state.topic.min.isr": "In-sync replicas that __share_group_state needs.",
     "share.coordinator.state.topic.num.partitions": "Partitions of __share_group_state.",
     "share.coordinator.state.topic.replication.factor": "Replicas of __share_group_state.",

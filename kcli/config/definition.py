@@ -1,8 +1,8 @@
-"""What a configuration key is: type, default, valid values and documentation, with Java's exact error texts.
+"""Configuration keys: type, default, valid values and documentation, with Java's exact error texts.
 
-A `ConfigDef` is an ordered table of `ConfigKey`. Parsing trims the text, turns it into a Python value and lets
-the key's validator judge it; a refusal is a `ConfigError` whose text is the one that Kafka's ConfigException
-carries, because clients and scripts read it.
+A `ConfigDef` is an ordered table of `ConfigKey`. Parsing trims the text, turns it into a Python value, and checks it by
+the key's validator. A refusal is a `ConfigError` with the text of Kafka's ConfigException, because clients and scripts
+read it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Importance(StrEnum):
 
 
 class UpdateMode(StrEnum):
-    """Which brokers' values a key may take without a restart (KIP-226)."""
+    """Whether a broker key may change without a restart, for one broker or for the whole cluster (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -56,7 +56,7 @@ class ConfigError(ValueError):
         self.where = where
 
     def at(self, where: str) -> ConfigError:
-        """The same refusal, naming the place (`server.properties:12`) that holds the value."""
+        """The same error, with the place (`server.properties:12`) that holds the value."""
         return ConfigError(self.message, key=self.key, where=self.where or where)
 
     def located(self) -> str:
@@ -98,7 +98,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class RangeOr:
-    """A number from `low` to `high`, or the one value that means "leave it to the codec"."""
+    """A number from `low` to `high`, or the one value that means the codec's default."""
 
     low: int
     high: int
@@ -139,7 +139,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class NonEmpty:
-    """A string or list that, when there is one, is not empty."""
+    """A string or list that is null or not empty."""
 
     def check(self, key: str, value: ConfigValue) -> None:
         if value == "":
@@ -161,7 +161,7 @@ class NonNull:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """A value that a rule of its own accepts; `reason` (with `{key}` and `{value}`) is what a refusal says."""
+    """A value with a rule of its own; `reason` (with `{key}` and `{value}`) is the text of a refusal."""
 
     accepts: Callable[[ConfigValue], bool]
     reason: str
@@ -178,7 +178,7 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key. `default` is the text of the default; `required` keys have none."""
+    """One key. `default` is the text of the default; a `required` key has none."""
 
     name: str
     type: ConfigType
@@ -191,7 +191,7 @@ class ConfigKey:
     required: bool = False
 
     def parse(self, text: str | None) -> ConfigValue:
-        """`text` as this key's value; raises ConfigError with Kafka's words."""
+        """`text` as this key's value. Raises ConfigError with Kafka's text."""
         value = parse_type(self.name, text, self.type)
         if self.validator is not None:
             self.validator.check(self.name, value)
@@ -224,7 +224,7 @@ class ConfigDef(Mapping[str, ConfigKey]):
         return self._defaults[name]
 
     def parse(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
-        """The value of every key: parsed where `texts` has it, else its default."""
+        """The value of every key: parsed if `texts` has it, else its default."""
         values: dict[str, ConfigValue] = {}
         for key in self._keys.values():
             if key.name in texts:
@@ -247,7 +247,7 @@ _COMMA = re.compile(r"\s*,\s*")
 
 
 def parse_type(key: str, text: str | None, kind: ConfigType) -> ConfigValue:
-    """Text to a value of `kind`, as Java's ConfigDef does it: trimmed, and never guessing."""
+    """A text as a value of `kind`, by the rules of Java's ConfigDef: trimmed, without guesses."""
     if text is None:
         return None
     trimmed = text.strip()

@@ -1,7 +1,7 @@
-"""DescribeConfigs: each key with its value, where that comes from, and what else could supply it (KIP-226).
+"""DescribeConfigs: each key with its value, the source of the value, and its synonyms (KIP-226).
 
-The places are layers: a topic's (or group's) own overrides, then of the broker its dynamic configs, the cluster's
-dynamic defaults, its file, and Kafka's defaults. A value's source is the first layer that has it.
+The sources are layers, in this order: a topic's (or group's) own overrides, the broker's dynamic configs, the cluster's
+dynamic defaults, the broker's file, Kafka's defaults. A value's source is the first layer that has it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One key; the value of a sensitive one is None, in its synonyms too."""
+    """One key; the value of a sensitive key is None, in its synonyms too."""
 
     name: str
     value: str | None
@@ -42,14 +42,14 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLayers:
-    """What is set for a broker, as text: for it alone, for the whole cluster, and in its own file."""
+    """The keys set for a broker, as text: for it alone, for the whole cluster, and in its own file."""
 
     dynamic: Mapping[str, str] = field(default_factory=dict)
     dynamic_default: Mapping[str, str] = field(default_factory=dict)
     static: Mapping[str, str] = field(default_factory=dict)
 
     def merged(self) -> dict[str, str]:
-        """What is set, the nearer layer over the farther one."""
+        """The keys set in any layer; the nearer layer takes precedence."""
         return {**self.static, **self.dynamic_default, **self.dynamic}
 
 
@@ -61,7 +61,7 @@ def describe_topic(
 
 
 def describe_broker(layers: BrokerLayers, broker: BrokerConfig) -> tuple[ConfigEntry, ...]:
-    """Every public broker key and whatever else is set for the broker, by name."""
+    """Every public broker key, and all others that are set for the broker, by name."""
     public = {name for name, key in BROKER.items() if not key.internal}
     return tuple(_broker_entry(name, layers, broker) for name in sorted(public | layers.merged().keys()))
 
@@ -78,7 +78,7 @@ def describe_broker_defaults(layers: BrokerLayers, broker: BrokerConfig) -> tupl
 def describe_group(
     overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]
 ) -> tuple[ConfigEntry, ...]:
-    """Every group key, by name; the ones not set have the value of their broker key and, in Kafka, no synonym."""
+    """Every group key, by name. A key that is not set has the value of its broker key and, as in Kafka, no synonym."""
     defaults = {name: broker.get(synonym) for name, synonym in BROKER_SYNONYMS.items()}
     return _described(GROUP, overrides, defaults, ConfigSource.DYNAMIC_GROUP_CONFIG)
 
@@ -88,7 +88,7 @@ def describe_client_metrics(overrides: Mapping[str, str]) -> tuple[ConfigEntry, 
 
 
 def broker_key(name: str) -> ConfigKey | None:
-    """What is known of a broker key, also of one that a listener prefix scopes."""
+    """The definition of a broker key, also of one with a listener prefix."""
     base = base_name(name)
     return BROKER.get(base) or DYNAMIC_ONLY.get(base)
 
@@ -119,7 +119,7 @@ def _broker_entry(
     name: str, layers: BrokerLayers, broker: BrokerConfig, defaults: Mapping[str, str] | None = None
 ) -> ConfigEntry:
     key = broker_key(name)
-    # What a key of unknown type holds may be a secret.
+    # The value of an unknown key may be a secret.
     sensitive = key is None or key.sensitive
     synonyms = _synonyms(name, _broker_names(name), layers, sensitive=sensitive, defaults=defaults)
     if name in BROKER:
@@ -132,7 +132,7 @@ def _broker_entry(
     return _entry(key, name, value, synonyms, read_only=read_only)
 
 
-# Broker keys of one meaning in several units, the strongest first.
+# Broker keys with one meaning and several units, by precedence.
 _UNIT_GROUPS = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -142,7 +142,7 @@ _FLUSH = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 
 
 def _broker_names(name: str) -> tuple[str, ...]:
-    """The keys that may supply a broker key's value, the strongest first."""
+    """The keys that may supply a broker key's value, by precedence."""
     for group in _UNIT_GROUPS:
         if name in group:
             return group
@@ -160,9 +160,9 @@ def _synonyms(
     sensitive: bool,
     defaults: Mapping[str, str] | None = None,
 ) -> tuple[ConfigSynonym, ...]:
-    """Every place that has one of `names`, beginning with the first that has `name` itself.
+    """Every source that has one of `names`, beginning with the first that has `name` itself.
 
-    Kafka drops what comes before that: `log.roll.ms` has no synonym at all while only `log.roll.hours` is set.
+    Kafka drops the sources before that: `log.roll.ms` has no synonym while only `log.roll.hours` is set.
     """
     last = _defaults_of(names) if defaults is None else defaults
     found = [

@@ -1,8 +1,8 @@
-"""Broker configs that change without a restart (KIP-226): what may change, and telling those who must act on it.
+"""Broker configs that change without a restart (KIP-226): which may change, and the listeners of changes.
 
-A broker's value is looked for in its own dynamic configs, then in the cluster's dynamic defaults, then in its file,
-then in Kafka's defaults. The controller stores the first two; the broker judges a change before it is stored, and
-applies it once the metadata brings it back.
+A broker's value comes from its own dynamic configs, else from the cluster's dynamic defaults, its file, or Kafka's
+defaults. The controller stores the first two. The broker checks a change before it is stored, and applies it when the
+metadata has it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 Listener = Callable[[BrokerConfig, BrokerConfig], None]
 """Called with the configuration before and after a change."""
 
-# Stores of keys and certificates; Kafka reads them again per listener only.
+# Stores of keys and certificates: Kafka reloads them only by keys with a listener prefix.
 _SECURITY_KEYS = frozenset(
     name
     for name in BROKER
@@ -59,13 +59,13 @@ class DynamicConfig:
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
-        """`listener(before, after)` runs after each change of values, in order of subscription."""
+        """Adds a listener: `listener(before, after)` runs after each change of values, in order of subscription."""
         self._listeners.append(listener)
 
     def update(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> None:
-        """Apply what the metadata holds for the cluster (`default`) and for this broker (`own`).
+        """Applies the metadata's configs for the cluster (`default`) and for this broker (`own`).
 
-        A stored value that this broker cannot take, written by a newer one perhaps, is logged and passed over.
+        A stored value that is invalid for this broker (perhaps a newer one wrote it) is logged and skipped.
         """
         self.layers = BrokerLayers(own, default, self.layers.static)
         usable = {**_usable(default), **_usable(own)}
@@ -75,9 +75,9 @@ class DynamicConfig:
                 listener(before, self.current)
 
     def validate(self, overrides: Mapping[str, str], *, own: bool) -> None:
-        """Judge the whole set of dynamic configs that a change would leave: this broker's, or the cluster's.
+        """Checks the whole set of dynamic configs after a change: this broker's, or the cluster's.
 
-        Raises InvalidRequestException with Kafka's words.
+        Raises InvalidRequestException with Kafka's text.
         """
         try:
             _check_names(overrides, own=own)
@@ -111,13 +111,13 @@ class DynamicConfig:
 
 
 def is_dynamic(name: str) -> bool:
-    """Whether a key may be changed without a restart; one that nobody knows may, for a plugin may read it."""
+    """Whether a key may change without a restart. An unknown key may, because a plugin may read it."""
     key = broker_key(name)
     return key is None or base_name(name) in DYNAMIC_ONLY or key.update_mode is not UpdateMode.READ_ONLY
 
 
 def validate_topic_overrides(overrides: Mapping[str, str | None], *, remote_storage: bool = False) -> None:
-    """The whole configuration that a topic would have. Raises InvalidConfigurationException with Kafka's words."""
+    """The whole configuration that a topic would have. Raises InvalidConfigurationException with Kafka's text."""
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:
         raise InvalidConfigurationException(f"Null value not supported for topic configs: {','.join(nulls)}")
@@ -174,7 +174,8 @@ def _check_values(overrides: Mapping[str, str]) -> None:
 
 
 def _check_threads(before: BrokerConfig, after: BrokerConfig) -> None:
-    """Kafka lets a pool at most halve or double at a time; scripts that go by steps rely on the refusal."""
+    """Raises if a pool more than halves or doubles at a time: scripts that change it in steps rely on Kafka's
+    refusal."""
     for name in _THREAD_POOLS:
         old, new = before.integer(name), after.integer(name)
         failed = f"Dynamic thread count update validation failed for {name}={new}"
@@ -200,7 +201,7 @@ def _check_threads(before: BrokerConfig, after: BrokerConfig) -> None:
 
 
 def _usable(stored: Mapping[str, str]) -> dict[str, str]:
-    """What of the stored configs this broker can apply."""
+    """The stored configs that this broker can apply."""
     usable = {}
     for name, text in stored.items():
         key = broker_key(name)

@@ -1,7 +1,7 @@
 """Versioned features (KIP-584, KIP-1022): metadata.version and its siblings, their levels, defaults and dependencies.
 
-The levels are those that Kafka 4.1 knows: metadata.version up to 4.2-IV1 exists but is not for production, so a
-cluster is formatted and upgraded to 4.1-IV1 at most. Refusals are `FeatureError`s with Kafka's texts.
+The levels are those of Kafka 4.1. metadata.version exists up to 4.2-IV1, but above 4.1-IV1 it is not for production, so
+a cluster is formatted and upgraded to 4.1-IV1 at most. Refusals are `FeatureError`s with Kafka's texts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STREAMS_VERSION = "streams.version"
 
 
 class FeatureError(ValueError):
-    """A feature or level that cannot be had; `str()` is Kafka's own text."""
+    """A feature or level that is refused; `str()` is Kafka's own text."""
 
 
 class UnknownLevelError(FeatureError):
@@ -62,14 +62,14 @@ _NAMES = (
 METADATA_VERSIONS = tuple(MetadataVersion(level, name) for level, name in enumerate(_NAMES, start=7))
 _BY_NAME = {version.name: version for version in METADATA_VERSIONS}
 _BY_LEVEL = {version.level: version for version in METADATA_VERSIONS}
-# A bare release is its newest level: the table is in ascending order, so the last one stays.
 _BY_RELEASE = {version.release: version for version in METADATA_VERSIONS}
+"""A release without IV means its newest level: the table is in ascending order, so the last one stays."""
 
 MINIMUM_VERSION = METADATA_VERSIONS[0]
 LATEST_PRODUCTION = _BY_NAME["4.1-IV1"]
 LATEST_TESTING = METADATA_VERSIONS[-1]
-# The first level at which SCRAM credentials live in the metadata log (KIP-900).
 SCRAM_SUPPORTED_FROM = _BY_NAME["3.5-IV2"]
+"""The first level with SCRAM credentials in the metadata log (KIP-900)."""
 
 
 def metadata_version(level: int) -> MetadataVersion:
@@ -97,7 +97,7 @@ def metadata_version_of_release(text: str) -> MetadataVersion:
 
 @dataclass(frozen=True, slots=True)
 class FeatureLevel:
-    """One level of a feature: the metadata.version from which it is the default, and what it needs."""
+    """One level of a feature: the metadata.version from which it is the default, and its dependencies."""
 
     level: int
     default_from: MetadataVersion
@@ -111,11 +111,11 @@ class Feature:
     latest_production: int
 
     def default_level(self, version: MetadataVersion) -> int:
-        """The level that a cluster formatted at `version` gets unless told otherwise."""
+        """The default level for a cluster formatted at `version`."""
         return max(level.level for level in self.levels if level.default_from <= version)
 
     def at(self, level: int, *, unstable: bool = False) -> FeatureLevel:
-        """The level's entry; raises FeatureError where there is none, or none for production."""
+        """The level's entry. Raises FeatureError for a level that is unknown or not for production."""
         for known in self.levels:
             if known.level == level and (unstable or level <= self.latest_production):
                 return known
@@ -131,7 +131,6 @@ def _level(level: int, default_from: str, needs: str | None = None) -> FeatureLe
     return FeatureLevel(level, _BY_NAME[default_from], dependencies)
 
 
-# In the order in which `kafka-storage version-mapping` lists them.
 FEATURES: Mapping[str, Feature] = {
     feature.name: feature
     for feature in (
@@ -143,13 +142,14 @@ FEATURES: Mapping[str, Feature] = {
         _feature(STREAMS_VERSION, 0, _level(1, "4.2-IV1")),
     )
 }
+"""In the order in which `kafka-storage version-mapping` lists them."""
 
 
 def supported_ranges(*, unstable: bool = False) -> dict[str, tuple[int, int]]:
     """Feature name to (lowest, highest) level that this release supports, metadata.version included, by name.
 
-    This is what a node puts into its registration and into ApiVersions; a feature whose highest level is 0 does
-    not exist yet for production and is left out.
+    A node sends them in its registration and in ApiVersions. A feature whose highest level is 0 is not for production
+    yet and is left out.
     """
     newest = LATEST_TESTING if unstable else LATEST_PRODUCTION
     ranges = {METADATA_VERSION: (MINIMUM_VERSION.level, newest.level)}
@@ -161,7 +161,7 @@ def supported_ranges(*, unstable: bool = False) -> dict[str, tuple[int, int]]:
 
 
 def check_dependencies(levels: Mapping[str, int], *, unstable: bool = False) -> None:
-    """Refuse a set of levels (metadata.version among them) in which one lacks what it depends on."""
+    """Raises FeatureError if a level of the set (metadata.version included) lacks one that it depends on."""
     for name, level in sorted(levels.items()):
         if name == METADATA_VERSION:
             continue
@@ -179,10 +179,10 @@ def effective_levels(
     dynamic_quorum: bool,
     unstable: bool = False,
 ) -> dict[str, int]:
-    """The level of every feature, by name, that a cluster is formatted with.
+    """The level of every feature, by name, with which a cluster is formatted.
 
-    `requested` are the levels asked for by name, `release` the metadata.version asked for; what is not asked for
-    gets the default of the release. kraft.version is 1 exactly when voters are dynamic (KIP-853).
+    `requested` has the levels given by name, `release` the metadata.version given. Other features get the default of
+    the release. kraft.version is 1 exactly when voters are dynamic (KIP-853).
     """
     version = _effective_release(requested, release, unstable=unstable)
     for name in sorted(requested):

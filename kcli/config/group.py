@@ -72,8 +72,8 @@ GROUP = ConfigDef((
 ))
 # fmt: on
 
-# Every one of these keys has a broker key of the same name under `group.`, these apart.
 _WITHOUT_BROKER_KEY = frozenset({"share.auto.offset.reset", "share.isolation.level"})
+"""Every group key has a broker key of the same name under `group.`, except these."""
 
 BROKER_SYNONYMS: Mapping[str, str] = {
     name: f"group.{name}" for name in GROUP if name not in _WITHOUT_BROKER_KEY
@@ -81,7 +81,8 @@ BROKER_SYNONYMS: Mapping[str, str] = {
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]) -> None:
-    """The whole set of configs of a group, against the broker's limits too. Raises ConfigError with Kafka's words."""
+    """Checks the whole set of configs of a group, also against the broker's limits. Raises ConfigError with Kafka's
+    text."""
     for name in overrides:
         if name not in GROUP:
             raise ConfigError(f"Unknown group config name: {name}", key=name)
@@ -116,12 +117,11 @@ def _check_limit(name: str, value: ConfigValue, broker: Mapping[str, ConfigValue
             raise ConfigError(f"{name} must be less than or equal to {limit_key}", key=name)
 
 
-# The broker's own keys of consumer groups (KIP-848).
+# --- the broker's own keys of consumer groups (KIP-848)
 
 REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols"
 CONSUMER_SESSION = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT = "consumer.heartbeat.interval.ms"
-# (lower bound, the broker's own value, upper bound)
 _CONSUMER_BOUNDS = (
     (
         "group.consumer.min.heartbeat.interval.ms",
@@ -134,17 +134,20 @@ _CONSUMER_BOUNDS = (
         "group.consumer.max.session.timeout.ms",
     ),
 )
-# Kafka knows its assignors by name and by class.
+"""(lower bound, the broker's own value, upper bound)"""
+
 _ASSIGNORS: Mapping[str, str] = {
     spelling: name
     for name, class_name in (("uniform", "UniformAssignor"), ("range", "RangeAssignor"))
     for spelling in (name, f"org.apache.kafka.coordinator.group.assignor.{class_name}")
 }
+"""Kafka's assignors have a name and a class."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupKeys:
-    """`assignors`: by name, the default first; `is_enabled`: among `group.coordinator.rebalance.protocols`."""
+    """The broker's settings of consumer groups. `assignors`: by name, the default first; `is_enabled`: consumer is in
+    `group.coordinator.rebalance.protocols`."""
 
     assignors: tuple[str, ...]
     migration_policy: str
@@ -152,7 +155,7 @@ class ConsumerGroupKeys:
 
 
 def consumer_group_keys(config: BrokerConfig) -> ConsumerGroupKeys:
-    """Raises ConfigError where the keys do not go together."""
+    """The broker's settings of consumer groups. Raises ConfigError if the keys contradict each other."""
     _check_consumer_bounds(config)
     protocols = config.listed(REBALANCE_PROTOCOLS)
     if "classic" not in protocols:
@@ -186,7 +189,7 @@ def _assignors(config: BrokerConfig) -> tuple[str, ...]:
 
 
 def _check_consumer_bounds(config: BrokerConfig) -> None:
-    """Kafka's texts."""
+    """Raises ConfigError, with Kafka's texts, for bounds that contradict each other."""
     for low, own, high in _CONSUMER_BOUNDS:
         for smaller, larger in ((low, high), (low, own)):
             if config.integer(smaller) > config.integer(larger):

@@ -1,17 +1,14 @@
-"""Listeners: where a node listens, what it is called there, and which security protocol it speaks."""
+"""Listeners of a node: their names, addresses and security protocols."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kcli.config.definition import ConfigError
-from kcli.model.addresses import MAX_PORT, Address, read_address, read_server
+from kcli.model.addresses import Address, read_address, read_server
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-
-_URI = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +30,12 @@ class Listener:
 
 
 def split_list(text: str | None) -> tuple[str, ...]:
-    """Comma-separated words, trimmed, without the empty ones."""
+    """Splits at commas; the words are trimmed, and empty ones left out."""
     return tuple(word for word in (part.strip() for part in (text or "").split(",")) if word)
 
 
 def parse_protocol_map(text: str, key: str) -> dict[str, str]:
-    """`CONTROLLER:PLAINTEXT,…` as listener name to security protocol."""
+    """Reads `CONTROLLER:PLAINTEXT,…` as listener name to security protocol. Raises ConfigError."""
     protocols: dict[str, str] = {}
     for item in split_list(text):
         name, colon, protocol = item.partition(":")
@@ -60,22 +57,23 @@ def parse_protocol_map(text: str, key: str) -> dict[str, str]:
 def parse_listeners(
     text: str, protocols: Mapping[str, str], *, key: str, distinct_ports: bool
 ) -> tuple[Listener, ...]:
-    """`name://host:port,…`; names differ, and so do ports where they are bound (any number may be 0)."""
+    """Reads `name://host:port,…`. Names must differ; `distinct_ports`: ports too, except 0. Raises ConfigError."""
     found: list[Listener] = []
     for uri in split_list(text):
-        match = _URI.fullmatch(uri)
-        if match is None or int(match[3]) > MAX_PORT:
+        name, separator, where = uri.rpartition("://")
+        address = read_address(where) if separator else None
+        if address is None:
             raise _refused(
                 key, text, f"Unable to parse {uri} to a broker endpoint; it must be name://host:port"
             )
-        name, host, port = match[1].upper(), match[2], int(match[3])
+        name = name.upper()
         if name not in protocols:
             raise _refused(
                 key,
                 text,
                 f"No security protocol defined for listener {name}; name it in listener.security.protocol.map",
             )
-        found.append(Listener(name, host, port, protocols[name]))
+        found.append(Listener(name, address.host, address.port, protocols[name]))
     if len({listener.name for listener in found}) < len(found):
         raise _refused(key, text, f"Each listener must have a different name, listeners: {text}")
     if distinct_ports and _clash([listener for listener in found if listener.port != 0]):
@@ -108,7 +106,7 @@ def parse_bind_address(text: str, key: str) -> Address:
 
 
 def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
-    """`id@host:port` each, as id to (host, port)."""
+    """Reads `id@host:port` of each, as id to (host, port). Raises ConfigError."""
     voters: dict[int, Address] = {}
     for item in text:
         node, at, address = item.partition("@")
@@ -123,7 +121,7 @@ def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
 
 
 def _clash(listeners: list[Listener]) -> bool:
-    """Whether two share a port; one IPv4 and one IPv6 host may (KIP-797)."""
+    """Whether two listeners share a port; one with an IPv4 and one with an IPv6 host may (KIP-797)."""
     ports: dict[int, list[str]] = {}
     for listener in listeners:
         ports.setdefault(listener.port, []).append(listener.host)

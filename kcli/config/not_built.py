@@ -1,8 +1,7 @@
-"""Keys that are known and do nothing yet, and the ones without which a node must not serve.
+"""Keys of features that are not built: those that are ignored, and those that must not be.
 
-Kafka's key for a feature that is not there is answered in one of two ways. Where passing over it would only cost
-comfort or speed, a warning says that it does nothing. Where it would open what the key closes (an authorizer, a policy,
-an encrypted listener), the node refuses to start.
+If a missing feature only costs comfort or speed, a warning says that its key does nothing. If ignoring the key would
+open something that it closes (an authorizer, a policy, an encrypted listener), the node refuses to start.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from kcli.config.group import REBALANCE_PROTOCOLS
 from kcli.config.providers import PROVIDERS
 from kcli.config.start_up import REMOVED, warnings
 
-# Features whose keys change nothing, by prefix.
 NOT_BUILT_PREFIXES: Mapping[str, str] = {
     prefix: feature
     for feature, prefixes in {
@@ -63,12 +61,12 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
     }.items()
     for prefix in prefixes
 }
+"""Features whose keys change nothing, by prefix."""
 
-# The shape of a topic that is created with the first share group: Kafka's own server.properties sets it, and whoever
-# would notice is told that there are no share groups.
 _OF_NO_CONSEQUENCE = ("share.coordinator.state.topic.",)
+"""The settings of a topic that is created with the first share group. Kafka's own server.properties sets them, and a
+client of share groups gets an error anyway."""
 
-# Sizes of Kafka's thread pools and of the queues between them.
 ONE_LOOP = frozenset(
     {
         "background.threads",
@@ -82,14 +80,15 @@ ONE_LOOP = frozenset(
         "queued.max.requests",
     }
 )
+"""Sizes of Kafka's thread pools and of the queues between them."""
 
-# Keys that close something, or say where a part of the data is.
 MUST_NOT_IGNORE: Mapping[str, str] = {
     "authorizer.class.name": "authorization",
     "create.topic.policy.class.name": "topic creation policies",
     "alter.config.policy.class.name": "configuration policies",
     "remote.log.storage.system.enable": "tiered storage",
 }
+"""Keys that close something, or name the place of a part of the data."""
 
 # Keys that only plugins read, so that Kafka's own table does not list them.
 _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
@@ -97,7 +96,7 @@ _SCOPED = "listener.name."
 
 
 def check_can_serve(config: BrokerConfig) -> None:
-    """Raises ConfigError where serving in spite of a missing feature would be wrong."""
+    """Raises ConfigError if the node must not serve without a missing feature."""
     for name, feature in MUST_NOT_IGNORE.items():
         if config.texts.get(name) and not _is_default(name, config):
             raise ConfigError(
@@ -118,9 +117,9 @@ def check_can_serve(config: BrokerConfig) -> None:
 
 
 def _check_quorum_of_one(config: BrokerConfig) -> None:
-    if not (config.is_broker and config.is_controller):
+    if not config.is_controller:
         raise ConfigError(
-            "process.roles must be broker,controller: nodes that are only one of them are not built yet",
+            "process.roles must be broker,controller or controller: a node that is only a broker is not built yet",
             key="process.roles",
             where=config.texts.where("process.roles"),
         )
@@ -134,18 +133,20 @@ def _check_quorum_of_one(config: BrokerConfig) -> None:
 
 
 def start_up_warnings(config: BrokerConfig) -> list[str]:
-    """A line for each key of the file that does nothing, with its place, and for what looks like a mistake."""
+    """A line for each key of the file that does nothing, with its place, and for each setting that looks wrong."""
     found = []
     for name in config.texts:
         said = _what_is_wrong_with(name, config)
         if said is not None:
             where = config.texts.where(name)
             found.append(f"{where}: {said}" if where else said)
+    if not config.is_broker:
+        found.append("process.roles is controller: brokers of other nodes cannot register here yet")
     return found + warnings(config)
 
 
 def feature_not_built(name: str) -> str | None:
-    """The feature that a key belongs to, where that is not built and somebody could miss it."""
+    """The missing feature that a key belongs to; None without one, or if an operator would not miss it."""
     if name.startswith(_OF_NO_CONSEQUENCE):
         return None
     for prefix, feature in NOT_BUILT_PREFIXES.items():
@@ -195,7 +196,7 @@ def _base_name(name: str) -> str:
 
 
 def _is_default(name: str, config: BrokerConfig) -> bool:
-    """Whether a key is set to what it would be anyway: Kafka's own files set many keys to their defaults."""
+    """Whether a key is set to its default: Kafka's own files set many keys to their defaults."""
     return name in BROKER and config[name] == BROKER.default(name)
 
 

@@ -1,7 +1,7 @@
 """Java's `.properties` files: read by the rules of `java.util.Properties.load`, written by those of `store`.
 
-Bytes are ISO-8859-1, as Java reads them from a stream; anything else is written `\\uXXXX`. Every key remembers the line
-it stands on, so that an error can name it.
+Bytes are ISO-8859-1, as Java reads them from a stream; other characters are written as
+`\\uXXXX`. Every key remembers its line, so that an error can name it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _WRITTEN = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"} | {c: "\\" + c for c in "=:#!"}
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# A properties file is written by people; one larger than this is something else given by mistake.
 MAX_FILE_BYTES = 16 << 20
+"""People write properties files by hand: a larger file is another one given by mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Properties(MutableMapping[str, str]):
         self.update_from(entries or {}, where=where)
 
     def update_from(self, entries: Mapping[str, str], *, where: str) -> None:
-        """Set every entry; `where` says in errors what set them (a file and line, `--override`)."""
+        """Sets every entry; `where` is their place for errors (a file and line, `--override`)."""
         for key, value in entries.items():
             place = entries.where(key) if isinstance(entries, Properties) else where
             self._entries[key] = _Entry(value, place)
 
     def where(self, key: str) -> str:
-        """`server.properties:12`, or what else set the key; empty where nothing is known."""
+        """The place that set the key, such as `server.properties:12`; empty if unknown."""
         entry = self._entries.get(key)
         return entry.where if entry else ""
 
@@ -68,7 +68,7 @@ class Properties(MutableMapping[str, str]):
 
 
 def load(path: str) -> Properties:
-    """The properties of a file; raises OSError where it cannot be read, ConfigError where it cannot be understood."""
+    """The properties of a file. Raises OSError if it cannot be read, ConfigError if it is invalid."""
     with open(path, "rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
@@ -105,7 +105,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(_natural_lines(text), start=1):
         line = line.lstrip(_BLANK)
         if not any(pending) and (not line or line[0] in "#!"):
-            # Java takes a blank line after a lone backslash for the end of a line that holds nothing.
+            # For Java, a blank line after a lone backslash ends an empty line.
             pending, continued = [], False
             continue
         if not continued:
@@ -121,12 +121,12 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _natural_lines(text: str) -> list[str]:
-    """Lines ended by \\n, \\r or \\r\\n; `str.splitlines` would also split at characters that Java keeps."""
+    """The lines, ended by \\n, \\r or \\r\\n; `str.splitlines` would also split at characters that Java keeps."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Key and value, still escaped: apart at the first unescaped `=`, `:` or blank."""
+    """Key and value, still escaped, split at the first unescaped `=`, `:` or blank."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANK:
         end += 2 if line[end] == "\\" else 1

@@ -1,7 +1,7 @@
 """Values kept elsewhere: `${env:NAME}`, `${file:/path/secrets.properties:key}`, `${dir:/path:file}` (KIP-297).
 
-`config.providers=env` names providers, `config.providers.env.class` says what each one is. The three that Kafka ships
-are known here by their Java names; another class is refused, since its variables would be taken for values.
+`config.providers=env` names providers, `config.providers.env.class` has the class of each. The three classes of Kafka
+are known by their Java names. Another class is refused, because its variables would be taken for values.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ PROVIDERS = "config.providers"
 _PREFIX = "config.providers."
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
-# A secret is short; a larger file is another one given by mistake.
 MAX_SECRET_BYTES = 1 << 20
+"""Secrets are short: a larger file is another one given by mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`read(path, key)` is the value of a variable, or None where there is none: the variable then stays as it is."""
+    """A provider: `read(path, key)` is the value of a variable. None if it is missing; then the variable stays in the
+    text."""
 
     name: str
     read: Callable[[str, str], str | None]
 
 
 def resolve(texts: Properties) -> None:
-    """Replace the variables in `texts`. Raises ConfigError for a provider or a file that cannot be used."""
+    """Replaces the variables in `texts`. Raises ConfigError for a provider or a file that cannot be used."""
     providers = {name: _provider(name, texts) for name in split_list(texts.get(PROVIDERS))}
     if not providers:
         return

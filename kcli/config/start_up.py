@@ -11,7 +11,6 @@ from kcli.config.listeners import split_list
 from kcli.config.properties import Properties
 from kcli.config.providers import resolve
 
-# Keys that Kafka 4 no longer has, and what says the same now.
 REMOVED: Mapping[str, str] = {
     "zookeeper.connect": "process.roles, node.id, controller.listener.names and controller.quorum.bootstrap.servers: "
     "a cluster keeps its metadata itself (KRaft)",
@@ -26,18 +25,19 @@ REMOVED: Mapping[str, str] = {
     "advertised.host.name": "advertised.listeners",
     "advertised.port": "advertised.listeners",
 }
+"""Keys that Kafka 4 no longer has, and their replacements."""
 
-# Settings of the controller role, which a broker on its own passes over.
 CONTROLLER_KEYS = (
     "create.topic.policy.class.name",
     "alter.config.policy.class.name",
     "num.partitions",
     "default.replication.factor",
 )
+"""Settings of the controller role, which a node without that role ignores."""
 
 MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
 NEWEST_CODEC = 4
-"""zstd; of none, gzip, snappy, lz4 and zstd, in this order."""
+"""The highest codec id, zstd; 0 means no compression, 1 gzip, 2 snappy, 3 lz4."""
 
 
 def node_config(properties: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> BrokerConfig:
@@ -68,7 +68,8 @@ def _derive_node_id(texts: Properties) -> None:
 
 
 def check_removed(texts: Mapping[str, str]) -> None:
-    """Answers a file of the ZooKeeper age with what replaced its keys, before other keys are missed."""
+    """Raises ConfigError for a file from the time of ZooKeeper, with the replacements, before missing keys are
+    reported."""
     if "zookeeper.connect" in texts and "process.roles" not in texts:
         raise ConfigError(
             f"zookeeper.connect went away with Kafka 4.0. Set instead {REMOVED['zookeeper.connect']}",
@@ -77,7 +78,7 @@ def check_removed(texts: Mapping[str, str]) -> None:
 
 
 def check(config: BrokerConfig) -> None:
-    """Raises ConfigError for the first rule broken."""
+    """Raises ConfigError for the first broken rule."""
     _check_node_id(config)
     _check_durations(config)
     _check_log_dirs(config)
@@ -94,11 +95,11 @@ def check(config: BrokerConfig) -> None:
         _check_broker_listeners(config)
         _check_groups(config)
     _check_limits(config)
-    _ = config.metrics_address  # raises where it is none
+    _ = config.metrics_address  # raises if it is invalid
 
 
 def warnings(config: BrokerConfig) -> list[str]:
-    """What is started with although it looks like a mistake."""
+    """Warnings of likely mistakes that do not prevent a start."""
     found = []
     heartbeat, session = (
         config.integer("broker.heartbeat.interval.ms"),
@@ -306,7 +307,7 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
 
 
 def _check_groups(config: BrokerConfig) -> None:
-    consumer_group_keys(config)  # raises where they do not go together
+    consumer_group_keys(config)  # raises if they contradict each other
     codec = config.integer("offsets.topic.compression.codec")
     _require(
         0 <= codec <= NEWEST_CODEC, f"Unknown compression type id: {codec}", "offsets.topic.compression.codec"

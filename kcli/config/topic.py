@@ -1,7 +1,7 @@
 """Topic configuration: the keys of Kafka 4.1, the broker keys that supply their defaults, and `LogConfig`.
 
-A topic key is looked for in the topic's own overrides, then in the broker keys named by `SERVER_SYNONYMS`
-(the first one that is set wins, its unit converted to the topic key's), then in the table's default.
+The value of a topic key comes from the topic's own overrides, else from the broker keys of `SERVER_SYNONYMS`, else from
+the table's default. The first synonym that is set counts, converted to the topic key's unit.
 """
 # ruff: noqa: E501  (a table reads best with one key to a line)
 
@@ -171,7 +171,7 @@ SERVER_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
 
 
 def server_default(name: str, broker: Mapping[str, ConfigValue]) -> ConfigValue:
-    """What the broker says of topic key `name`; the table's default where it says nothing.
+    """The broker's value for topic key `name`; the table's default if the broker has none.
 
     `broker` maps broker keys to parsed values or to text; an absent or null key counts as not set.
     """
@@ -195,7 +195,7 @@ def server_default(name: str, broker: Mapping[str, ConfigValue]) -> ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What a partition's log must know of its topic's configuration; field = key with underscores."""
+    """The topic configuration that a partition's log needs; a field is named as its key, with underscores."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -242,15 +242,15 @@ class LogConfig:
 
     @property
     def segment_size_bytes(self) -> int:
-        """The size at which to roll: the internal override, which may be tiny, before the public key."""
+        """The size at which to roll: the internal override, which may be tiny, takes precedence over the public key."""
         return self.segment_bytes if self.internal_segment_bytes is None else self.internal_segment_bytes
 
     @classmethod
     def resolve(cls, topic_overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]) -> Self:
         """The configuration of a topic: its own overrides, else the broker's values, else Kafka's defaults.
 
-        Overrides that this version does not know are passed over, as Kafka does with those of a newer release;
-        whoever takes them from a client has refused them before. Raises ConfigError on a bad value.
+        Overrides that this version does not know are ignored, as in Kafka: a newer release may have written them. The
+        broker refuses unknown ones from a client. Raises ConfigError for an invalid value.
         """
         values: dict[str, ConfigValue] = {}
         for name, key in TOPIC.items():

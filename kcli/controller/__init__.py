@@ -1,1 +1,1 @@
-"""The metadata of a cluster: what records say (image, delta), and which records an operation needs. Pure."""
+"""The decisions of the active controller: which records an operation on the cluster needs. Pure."""

@@ -1,8 +1,8 @@
-"""The controller's APIs, one row each: how a request becomes a decision.
+"""The controller's APIs, one row each: the function that turns a request into a decision.
 
-A row is what a caller names when it asks the controller, in this process or over the network, and what the controller
-looks up for a request that a broker forwarded in an Envelope (KIP-590). A row that is asked for rarely imports its
-decider when it is first used, so that a start does without it.
+A caller of the controller passes a row, in this process or over the network. For a request that a broker forwarded in
+an Envelope (KIP-590) the controller looks the row up. A rarely used row imports its decider at first use, so that a
+start does not load it.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-# Above every version: a request of a node's own may use all that its message can say.
 NEWEST_VERSION = 0x7FFF
+"""Above every version: a node's own request may use all fields of its message."""
 
 
 def _always(_topic: str) -> bool:
@@ -83,7 +83,7 @@ def _never(_address: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRequestContext:
-    """What a decision needs besides the request. The defaults are those of a request of the node itself."""
+    """The inputs of a decision besides the request. The defaults are those of the node's own requests."""
 
     api_version: int = NEWEST_VERSION
     charge: Charge = no_charge
@@ -91,7 +91,7 @@ class ControllerRequestContext:
     describable: Callable[[str], bool] = _always
     """Returns True for a topic whose configuration the client may see in the answer of CreateTopics."""
     resolvable: Callable[[str], bool] = _never
-    """Returns True for an address, or a host name that was found to have one; needed by AlterClientQuotas."""
+    """Returns True for an address, or for a host name that has one; needed by AlterClientQuotas."""
 
 
 OWN_REQUEST = ControllerRequestContext()
@@ -99,12 +99,12 @@ OWN_REQUEST = ControllerRequestContext()
 
 @dataclass(frozen=True, slots=True)
 class ControllerApi(Generic[Q, R]):
-    """A row: `decide(controller, request, context, now_ms)` is pure; `timeout_ms` bounds the wait for the commit."""
+    """A row: `decide(controller, request, context, now_ms)` is pure; `timeout_ms` limits the wait for the commit."""
 
     key: ApiKey
     decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R]]
     timeout_ms: Callable[[Q], int] = lambda _request: 0
-    """Milliseconds; 0 waits as long as it takes."""
+    """Milliseconds; 0 is no limit."""
 
 
 CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = ControllerApi(

@@ -1,7 +1,7 @@
-"""The first records of a cluster: what `format` writes down and the first controller puts into the log.
+"""The first records of a cluster: `format` writes them to files, and the first controller appends them to the log.
 
-`format` leaves two snapshot-shaped files: `bootstrap.checkpoint` with the feature levels (and SCRAM credentials), and,
-for a quorum that keeps its voters in the log, the snapshot 0-0 with the first voters (KIP-853).
+`format` writes two files in the form of snapshots. `bootstrap.checkpoint` has the feature levels and SCRAM credentials.
+The snapshot 0-0 has the first voters, for a quorum that keeps its voters in the log (KIP-853).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
 from kcli.metadata.image import METADATA_VERSION, MetadataImage
 from kcli.metadata.snapshot_file import decode_snapshot, encode_snapshot
 from kcli.model.configs import CLUSTER_DEFAULT
+from kcli.model.ids import FIRST_LEADER_EPOCH
 from kcli.protocol.batches.control import VotersRecord
 from kcli.protocol.records.metadata import (
     BeginTransactionRecord,
@@ -27,7 +28,7 @@ from kcli.protocol.records.metadata import (
 )
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-# Metadata transactions exist from here on (3.6-IV1, KIP-868).
+# The first level with metadata transactions (3.6-IV1, KIP-868).
 METADATA_TRANSACTIONS_SINCE = 13
 DEFAULT_MIN_INSYNC_REPLICAS = "1"
 
@@ -35,9 +36,9 @@ DEFAULT_MIN_INSYNC_REPLICAS = "1"
 def bootstrap_records(
     features: Mapping[str, int], scram: Iterable[UserScramCredentialRecord] = ()
 ) -> list[MetadataRecord]:
-    """metadata.version first, then every feature above 0 by name, then the credentials.
+    """The bootstrap records: metadata.version first, then every feature above 0 by name, then the credentials.
 
-    kraft.version is not among them: it lives in control records.
+    kraft.version is not among them, because control records hold it.
     """
     names = [name for name in sorted(features) if name not in (METADATA_VERSION, KRAFT_VERSION)]
     return [
@@ -54,11 +55,13 @@ def bootstrap_records(
 def encode_bootstrap(records: Iterable[MetadataRecord], now_ms: int) -> bytes:
     """The content of bootstrap.checkpoint."""
     values = [encode_metadata_record(record, 0) for record in records]
-    return b"".join(encode_snapshot(values, epoch=0, last_contained_log_timestamp_ms=0, now_ms=now_ms))
+    return b"".join(
+        encode_snapshot(values, epoch=FIRST_LEADER_EPOCH, last_contained_log_timestamp_ms=0, now_ms=now_ms)
+    )
 
 
 def decode_bootstrap(content: bytes, name: str = BOOTSTRAP_FILE) -> list[MetadataRecord]:
-    """Raises CorruptRecordError when the file is not whole."""
+    """Reads bootstrap.checkpoint. Raises CorruptRecordError if the file is damaged."""
     snapshot = decode_snapshot(content, name)
     return [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]
 
@@ -67,7 +70,7 @@ def encode_voters_snapshot(voters: VotersRecord, kraft_version: int, now_ms: int
     """The content of the snapshot 0-0 that `format --standalone` leaves in `__cluster_metadata-0`."""
     batches = encode_snapshot(
         (),
-        epoch=0,
+        epoch=FIRST_LEADER_EPOCH,
         last_contained_log_timestamp_ms=now_ms,
         now_ms=now_ms,
         kraft_version=kraft_version,
@@ -79,7 +82,7 @@ def encode_voters_snapshot(voters: VotersRecord, kraft_version: int, now_ms: int
 def first_log_records(
     bootstrap: Sequence[MetadataRecord], static_config: Mapping[str, str]
 ) -> list[MetadataRecord]:
-    """What the first controller appends, as one batch: the bootstrap records in a metadata transaction.
+    """The first batch of the first controller: the bootstrap records in a metadata transaction.
 
     With ELR the cluster gets one min.insync.replicas for all brokers, the controller's own (KIP-966).
     """

@@ -22,6 +22,7 @@ from kcli.errors import (
 )
 from kcli.metadata import values
 from kcli.metadata.image import METADATA_VERSION, BrokerRegistration, MetadataImage
+from kcli.model.ids import BrokerId, Offset
 from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import broker_registration as br
 from kcli.protocol.messages import unregister_broker as ub
@@ -34,8 +35,8 @@ from kcli.protocol.records.metadata import (
     UnregisterBrokerRecord,
 )
 
-# Directory ids below this have meanings of their own (image.py).
 FIRST_DIRECTORY_ID = 100
+"""Directory ids below this have meanings of their own (image.py)."""
 
 FENCE = 1
 UNFENCE = -1
@@ -43,28 +44,28 @@ UNFENCE = -1
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """What the broker functions need besides the request. `next_offset`: where the next record will stand."""
+    """The inputs of the broker functions besides the request. `next_offset`: the offset of the next record."""
 
     image: MetadataImage
     settings: ControllerSettings
     sessions: BrokerSessions
-    next_offset: int
+    next_offset: Offset
     now_ms: int
 
 
-# Registration.
+# --- registration
 
 
 def register_broker(
     context: BrokerContext, request: br.BrokerRegistrationRequest
 ) -> Decision[br.BrokerRegistrationResponse]:
-    """The broker's epoch is the offset at which its registration's batch begins. Raises KafkaError."""
+    """Registers a broker. Its epoch is the first offset of the batch with its registration. Raises KafkaError."""
     image = context.image
     existing = image.brokers.get(request.broker_id)
     _check_registration(context, request, existing)
     records: list[MetadataRecord] = []
     record = RegisterBrokerRecord(
-        broker_id=request.broker_id,
+        broker_id=BrokerId(request.broker_id),
         is_migrating_zk_broker=request.is_migrating_zk_broker,
         incarnation_id=values.known_id(request.incarnation_id),
         broker_epoch=context.next_offset,
@@ -99,12 +100,14 @@ def register_broker(
         )
     else:
         stopped_cleanly = existing is None or request.previous_broker_epoch == existing.epoch
-        records += _end_previous_life(context, request.broker_id, stopped_cleanly)
+        records += _end_previous_life(context, record.broker_id, stopped_cleanly)
     records.append(record)
     return Decision(tuple(records), br.BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
 
 
-def _end_previous_life(context: BrokerContext, broker_id: int, stopped_cleanly: bool) -> list[MetadataRecord]:
+def _end_previous_life(
+    context: BrokerContext, broker_id: BrokerId, stopped_cleanly: bool
+) -> list[MetadataRecord]:
     brokers = {key: broker for key, broker in context.image.brokers.items() if key != broker_id}
     updates = PartitionUpdates(context.image, context.settings, brokers)
     if stopped_cleanly or not elr_enabled(context.image):
@@ -125,7 +128,7 @@ def _check_registration(
     if (
         existing is not None
         and existing.incarnation_id != request.incarnation_id
-        and context.sessions.is_valid(request.broker_id, existing.epoch, context.now_ms)
+        and context.sessions.is_valid(existing.id, existing.epoch, context.now_ms)
     ):
         raise DuplicateBrokerRegistrationException(
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
@@ -156,7 +159,7 @@ def _check_directories(image: MetadataImage, request: br.BrokerRegistrationReque
 
 
 def _check_features(image: MetadataImage, request: br.BrokerRegistrationRequest) -> None:
-    """Every feature level that the cluster has settled on must be within what the broker can do."""
+    """Raises unless the broker supports every finalized feature level of the cluster."""
     supported = {feature.name: feature for feature in request.features}
     if METADATA_VERSION not in supported:
         raise InvalidRegistrationException(
@@ -174,7 +177,7 @@ def _check_features(image: MetadataImage, request: br.BrokerRegistrationRequest)
             )
 
 
-# Heartbeats.
+# --- heartbeats
 
 
 class BrokerState(Enum):
@@ -187,9 +190,9 @@ class BrokerState(Enum):
 def heartbeat(
     context: BrokerContext, request: hb.BrokerHeartbeatRequest
 ) -> Decision[hb.BrokerHeartbeatResponse]:
-    """Moves the broker through its states as it asks for and as its duties allow. Raises KafkaError."""
+    """Moves the broker to the state that it asks for, if its duties allow it. Raises KafkaError."""
     broker = known_broker(context.image, request.broker_id, request.broker_epoch)
-    context.sessions.touch(broker.id, broker.epoch, request.current_metadata_offset, context.now_ms)
+    context.sessions.touch(broker.id, broker.epoch, Offset(request.current_metadata_offset), context.now_ms)
     current = _state(broker)
     wanted = _next_state(context, broker, request)
     records: list[MetadataRecord] = []
@@ -197,7 +200,8 @@ def heartbeat(
         records += _transition(context, broker, wanted)
     records += _offline_directories(context, broker, request)
     if wanted is BrokerState.CONTROLLED_SHUTDOWN and records:
-        context.sessions.begin_controlled_shutdown(broker.id, context.next_offset + len(records) - 1)
+        last_offset = Offset(context.next_offset + len(records) - 1)
+        context.sessions.begin_controlled_shutdown(broker.id, last_offset)
     response = hb.BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=wanted in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
@@ -207,6 +211,7 @@ def heartbeat(
 
 
 def known_broker(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
+    """The broker that a request names. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise BrokerIdNotRegisteredException(f"Broker {broker_id} is not currently registered.")
@@ -294,7 +299,7 @@ def _change(
 def _offline_directories(
     context: BrokerContext, broker: BrokerRegistration, request: hb.BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """Replicas in a directory that broke leave the ISR; the broker goes on with the rest (KIP-858)."""
+    """Removes replicas in failed directories from the ISR; the broker goes on with the rest (KIP-858)."""
     offline = frozenset(request.offline_log_dirs)
     online = tuple(directory for directory in broker.directories if directory not in offline)
     if len(online) == len(broker.directories):
@@ -309,13 +314,13 @@ def _offline_directories(
     return [*updates.records, change]
 
 
-# Leaving.
+# --- leaving
 
 
 def fence_expired(context: BrokerContext, exempt: int | None) -> list[MetadataRecord]:
-    """Fences one broker that has been silent for too long: one at a time, as each moves leaderships.
+    """Fences one broker whose session has expired: one at a time, because each moves leaderships.
 
-    `exempt` is a broker that shares our process: it lives as long as we do, however long we were suspended.
+    `exempt` is the broker in this process: it is alive, even after a long suspension of the process.
     """
     for broker in context.sessions.expired(context.image.brokers, context.now_ms):
         if broker.id != exempt:

@@ -1,4 +1,4 @@
-"""Quotas of users, clients and addresses: what may be set, and which ones a filter finds (KIP-546, KIP-612).
+"""Quotas of users, clients and addresses: alters them, and finds those that match a filter (KIP-546, KIP-612).
 
 An entity is a user, a client id, both, or an address; a null name stands for the default of its type.
 """
@@ -34,11 +34,11 @@ from kcli.protocol.records.metadata import QuotaEntity as RecordEntity
 
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
-# Whole numbers may come with as much noise as arithmetic on doubles leaves.
+# Tolerance for whole numbers that arithmetic on doubles has changed.
 _FRACTION_MAX = 1e-6
 _INTEGER_MAX = {ConfigType.INT: ("an INT", 2.0**31 - 1), ConfigType.LONG: ("a LONG", 2.0**63)}
 
-# How a component of a filter matches: one name, the default, any name.
+# The match types of a filter's component: one name, the default, any name.
 EXACT, DEFAULT, ANY = 0, 1, 2
 _NAMELESS = {DEFAULT: "MATCH_TYPE_DEFAULT", ANY: "MATCH_TYPE_SPECIFIED"}
 
@@ -57,7 +57,7 @@ def entity_of(parts: Sequence[_Named]) -> QuotaEntity:
 def alter_client_quotas(
     image: MetadataImage, request: AlterClientQuotasRequest, *, resolvable: Callable[[str], bool]
 ) -> Decision[AlterClientQuotasResponse]:
-    """`resolvable` tells whether an address, or the name of a host, is one."""
+    """Alters quotas. `resolvable` returns whether a text is an address or a host name that has one."""
     records: list[MetadataRecord] = []
     errors: dict[QuotaEntity, ApiError] = {}
     for entry in request.entries:
@@ -87,7 +87,7 @@ def _alter(
 ) -> list[MetadataRecord]:
     ops = {op.key: op for op in entry.ops}
     if len(ops) < len(entry.ops):
-        # For a key that is there twice Kafka says the same as for an entity that is.
+        # For a repeated key Kafka has the same message as for a repeated entity.
         raise InvalidRequestException(f"Ignoring duplicate entity {_java_text(entity)}")
     keys = _keys_of(entity, resolvable)
     present: Mapping[str, float] = image.client_quotas.get(entity, {})
@@ -107,12 +107,12 @@ def _alter(
 
 
 def _order(names: Collection[str]) -> list[str]:
-    """As a HashMap that was made with room for so many lists them."""
+    """The names in the order of a HashMap made with room for all of them."""
     return map_order(names, string_hash, capacity=len(names))
 
 
 def _keys_of(entity: QuotaEntity, resolvable: Callable[[str], bool]) -> ConfigDef:
-    """The keys that an entity may have. Raises InvalidRequestException when there can be no such entity."""
+    """The keys that an entity may have. Raises InvalidRequestException for an impossible entity."""
     if not entity:
         raise InvalidRequestException("Invalid empty client quota entity")
     names: dict[str, str | None] = {}
@@ -128,7 +128,7 @@ def _keys_of(entity: QuotaEntity, resolvable: Callable[[str], bool]) -> ConfigDe
         return CLIENTS
     if len(names) > 1:
         raise InvalidRequestException(
-            # As Kafka spells it.
+            # Kafka's spelling.
             "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         )
     address = names[IP]
@@ -153,7 +153,7 @@ def _check_value(keys: ConfigDef, key: str, value: float) -> None:
 
 
 def _java_text(entity: QuotaEntity) -> str:
-    """As Kafka's ClientQuotaEntity prints itself."""
+    """The text of Kafka's ClientQuotaEntity."""
     names = dict(entity)
     parts = (f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in hash_order(names))
     return f"ClientQuotaEntity(entries={{{', '.join(parts)}}})"
@@ -162,9 +162,9 @@ def _java_text(entity: QuotaEntity) -> str:
 def describe_client_quotas(
     image: MetadataImage, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """The quotas of the entities that have every component of the filter, and, where it is strict, no other.
+    """The quotas of the entities that have every component of the filter; a strict filter allows no other component.
 
-    Raises KafkaError when there can be no such entity.
+    Raises KafkaError for an impossible entity.
     """
     wanted = _filter(request.components)
     return DescribeClientQuotasResponse(

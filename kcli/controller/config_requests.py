@@ -18,7 +18,7 @@ from kcli.protocol.messages.incremental_alter_configs import (
 def incremental(
     image: MetadataImage, settings: ControllerSettings, request: IncrementalAlterConfigsRequest
 ) -> Decision[IncrementalAlterConfigsResponse]:
-    """Decides what changes single keys of each resource (KIP-339)."""
+    """Changes single keys of each resource (KIP-339)."""
     asked = [
         ResourceChange(
             resource.resource_type,
@@ -48,7 +48,7 @@ def incremental(
 def replacing(
     image: MetadataImage, settings: ControllerSettings, request: AlterConfigsRequest
 ) -> Decision[AlterConfigsResponse]:
-    """Decides what replaces all keys of each resource (the older AlterConfigs)."""
+    """Replaces all keys of each resource (the older AlterConfigs)."""
     asked = [
         ResourceChange(
             resource.resource_type,

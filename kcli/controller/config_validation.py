@@ -1,4 +1,4 @@
-"""Whether a resource may have the configuration that a change would give it, in Kafka's words."""
+"""Checks the configuration that a change would give to a resource, with Kafka's error texts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kcli.metadata.image import MetadataImage
 from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
 
-# A key's value by its name; None deletes it.
 NewValues = Mapping[str, str | None]
+"""A key's value by its name; None deletes it."""
 
 # KIP-714: how often clients may be asked to push.
 MIN_PUSH_INTERVAL_MS = 100
@@ -39,7 +39,7 @@ CLIENT_MATCH_NAMES = frozenset(
 
 
 def validate(resource: ConfigResource, config: NewValues, settings: ControllerSettings) -> None:
-    """The configuration a resource would have. Broker keys have been judged by the broker itself."""
+    """Checks the configuration that a resource would have. The broker itself has checked its keys before."""
     match resource.type:
         case ConfigResourceType.TOPIC:
             if not resource.name:
@@ -115,7 +115,8 @@ def _validate_group(config: Mapping[str, str], settings: ControllerSettings) -> 
 
 
 def check_exists(image: MetadataImage, resource: ConfigResource) -> None:
-    """Groups and subscriptions come into being by being configured; topics and brokers must be there."""
+    """Raises if the topic or broker does not exist. Groups and subscriptions need not exist: a configuration creates
+    them."""
     if resource.type is ConfigResourceType.TOPIC and resource.name not in image.topics:
         raise UnknownTopicOrPartitionException(f"The topic '{resource.name}' does not exist.")
     if (

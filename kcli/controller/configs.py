@@ -1,8 +1,7 @@
 """Changing configurations: of topics, brokers, groups and client-metrics subscriptions (KIP-339, KIP-226, KIP-1131).
 
-A change is judged by the whole configuration that it would leave behind. Values that stay as they are write no
-record, except a broker's: setting a key again makes the broker read it again, which is how a renewed key store is
-loaded (KIP-226).
+A change is checked as the whole configuration after it. Unchanged values write no record, except a broker's. A key set
+again makes the broker read it again, and so load a renewed key store (KIP-226).
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from kcli.model.java_order import hash_order
 from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, MetadataRecord
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
-# Kafka's strings have a 16-bit length.
 MAX_VALUE_LENGTH = 32_767
+"""Kafka's strings have a 16-bit length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class ConfigChange:
 def topic_config_records(
     image: MetadataImage, name: str, configs: NewValues, settings: ControllerSettings
 ) -> list[MetadataRecord]:
-    """What gives a topic about to be created its configuration. Raises KafkaError when it is not valid."""
+    """The records with the configuration of a new topic. Raises KafkaError if it is invalid."""
     if not configs:
         return []
     validate_topic_overrides(configs, remote_storage=settings.remote_log_storage_system_enable)
@@ -56,8 +55,8 @@ def topic_config_records(
 def incremental_values(
     image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange]
 ) -> NewValues:
-    """What the operations make of the present values. Raises InvalidConfigurationException for a list operation on
-    a key that is no list.
+    """The values after the operations. Raises InvalidConfigurationException for a list operation on a key that is no
+    list.
     """
     present = image.config(resource)
     values: dict[str, str | None] = {}
@@ -94,14 +93,14 @@ def _items(text: str | None) -> list[str]:
 
 
 def replacing_values(image: MetadataImage, resource: ConfigResource, wanted: NewValues) -> NewValues:
-    """Legacy AlterConfigs: the configs given are all there shall be."""
+    """The values after a legacy AlterConfigs, which replaces all of them."""
     return {**wanted, **{name: None for name in image.config(resource) if name not in wanted}}
 
 
 def alter(
     image: MetadataImage, resource: ConfigResource, values: NewValues, settings: ControllerSettings
 ) -> list[MetadataRecord]:
-    """The records that change one resource that exists. Raises KafkaError when they may not be written."""
+    """The records that change an existing resource. Raises KafkaError if the change is invalid."""
     present = image.config(resource)
     is_broker = resource.type is ConfigResourceType.BROKER
     changed = [name for name in hash_order(values) if is_broker or values[name] != present.get(name)]
@@ -134,7 +133,8 @@ def elr_enabled(image: MetadataImage) -> bool:
 def _check_min_insync_replicas(
     image: MetadataImage, resource: ConfigResource, name: str, value: str | None
 ) -> None:
-    """With ELR the whole cluster must agree on one default (KIP-966)."""
+    """With ELR the cluster must have one default of min.insync.replicas: raises for a broker's own, and for its removal
+    (KIP-966)."""
     if (
         name != MIN_INSYNC_REPLICAS
         or resource.type is not ConfigResourceType.BROKER
@@ -152,7 +152,7 @@ def _check_min_insync_replicas(
 
 
 def clear_elr_records(image: MetadataImage, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-    """Another min.insync.replicas changes what an eligible leader replica is, so those known are forgotten."""
+    """The records that clear ELRs, because a new min.insync.replicas changes which replicas are eligible."""
     if not elr_enabled(image):
         return []
     changed = [
@@ -176,7 +176,7 @@ _DEFINITIONS: Mapping[ConfigResourceType, ConfigDef] = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """One resource of a request: either the operations on its keys, or (legacy) all the keys it shall have."""
+    """One resource of a request, with the operations on its keys or (legacy) all its new keys."""
 
     resource_type: int
     resource_name: str
@@ -187,7 +187,7 @@ class ResourceChange:
 def alter_all(
     image: MetadataImage, asked: Iterable[ResourceChange], settings: ControllerSettings
 ) -> tuple[list[MetadataRecord], list[ApiError]]:
-    """The records of the changes that are valid, and how each one fared, in the order asked."""
+    """The records of the valid changes, and the outcome of each change, in the order of the request."""
     records: list[MetadataRecord] = []
     errors: list[ApiError] = []
     for change in asked:

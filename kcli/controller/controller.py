@@ -1,4 +1,4 @@
-"""The state that every decision about the cluster looks at: the image as appended, and the brokers' sessions.
+"""The state on which every decision about the cluster depends: the appended image, and the brokers' sessions.
 
 Decisions are the rows of `api`. Only `replay` changes the state, live and on reload alike, so a restart and normal
 running are the same code. The caller must append the records of a decision and replay them before it asks for the next
@@ -18,23 +18,25 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import ControllerRegistration, MetadataImage
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import controller_record
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.protocol.records.metadata import AbortTransactionRecord, MetadataRecord, NoOpRecord
 from kcli.runtime.rng import Rng
 
 
 class Controller:
-    """`settings` and `rng` are the deciders'; `now_ms` begins the sessions of the brokers that the image knows."""
+    """The active controller's state. `settings` and `rng` are for the deciders; the sessions of known brokers begin at
+    `now_ms`."""
 
     def __init__(self, replayer: ImageReplayer, settings: ControllerSettings, rng: Rng, now_ms: int) -> None:
         self._replayer = replayer
         self._settings = settings
         self._rng = rng
         self._sessions = BrokerSessions(settings.broker_session_timeout_ms, now_ms)
-        self.next_offset = replayer.image.offset + 1
+        self.next_offset = Offset(replayer.image.offset + 1)
 
     @property
     def image(self) -> MetadataImage:
-        """What has been appended, committed or not."""
+        """The image of all appended records, committed or not."""
         return self._replayer.image
 
     @property
@@ -42,18 +44,18 @@ class Controller:
         return self._replayer.in_transaction
 
     def replay(
-        self, records: Iterable[MetadataRecord], *, last_offset: int, epoch: int, timestamp_ms: int
+        self, records: Iterable[MetadataRecord], *, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int
     ) -> MetadataDelta | None:
-        """A batch of the log, in order. None while a metadata transaction is open."""
-        self.next_offset = last_offset + 1
+        """Replays the next batch of the log. None while a metadata transaction is open."""
+        self.next_offset = Offset(last_offset + 1)
         return self._replayer.replay(records, last_offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
-    def skip(self, last_offset: int, epoch: int, timestamp_ms: int) -> None:
-        """A control batch of the log."""
-        self.next_offset = last_offset + 1
+    def skip(self, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> None:
+        """Passes a control batch of the log."""
+        self.next_offset = Offset(last_offset + 1)
         self._replayer.skip(last_offset, epoch, timestamp_ms)
 
-    # What the deciders look at.
+    # --- what the deciders read
 
     @property
     def settings(self) -> ControllerSettings:
@@ -65,14 +67,14 @@ class Controller:
     def broker_context(self, now_ms: int) -> BrokerContext:
         return BrokerContext(self.image, self._settings, self._sessions, self.next_offset, now_ms)
 
-    # Records that nobody asked for by a request.
+    # --- records that no request asked for
 
     def fence_expired(self, now_ms: int, *, exempt: int | None = None) -> Sequence[MetadataRecord]:
-        """The records that fence a broker that fell silent; nothing when all are heard of."""
+        """The records that fence a broker whose session has expired; none if there is no such broker."""
         return brokers.fence_expired(self.broker_context(now_ms), exempt)
 
     def register_controller(self, registration: ControllerRegistration) -> Sequence[MetadataRecord]:
-        """A controller says where it is and what it supports; nothing when that is known already."""
+        """The record of a controller's endpoints and features; none if it is unchanged."""
         if self.image.controllers.get(registration.id) == registration:
             return ()
         return (controller_record(registration),)
@@ -82,5 +84,6 @@ class Controller:
         return (AbortTransactionRecord(reason="controller failover"),)
 
     def no_op(self) -> Sequence[MetadataRecord]:
-        """Keeps the high watermark moving while nothing happens, so that everybody sees a live quorum (KIP-835)."""
+        """The record of an idle controller: the high watermark moves, so that every node sees a live quorum
+        (KIP-835)."""
         return (NoOpRecord(),)

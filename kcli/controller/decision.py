@@ -1,4 +1,4 @@
-"""What a controller method answers: the records to append and the response to send once they are committed."""
+"""The result of a decider: the records to append, and the response to send when they are committed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kcli.protocol.records.metadata import MetadataRecord
 
 R = TypeVar("R")
 
-# Kafka's bound on a batch of the metadata log, and so on a client's operation, which is one batch applied as a whole.
-# What follows from the coming and going of a broker may be more: it is cut into several batches.
 MAX_RECORDS_PER_BATCH = 10_000
+"""Kafka's limit of a batch of the metadata log, and so of a client's operation, which is one atomic batch. The records
+after a broker's start or stop may be more: they are cut into several batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Decision(Generic[R]):
 
 
 def decide(records: list[MetadataRecord], response: R) -> Decision[R]:
-    """A client's operation. Raises PolicyViolationException when it is too large for one batch."""
+    """The decision on a client's operation. Raises PolicyViolationException if it is too large for one batch."""
     if len(records) > MAX_RECORDS_PER_BATCH:
         raise PolicyViolationException("Unable to perform excessively large batch operation.")
     return Decision(tuple(records), response)
@@ -30,14 +30,14 @@ def decide(records: list[MetadataRecord], response: R) -> Decision[R]:
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """Why one topic or resource of a request was refused; NONE when it was not. A null message is the code's own."""
+    """The error of one topic or resource of a request; NONE without one. A null message means the code's own."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
 
     @classmethod
     def of(cls, error: KafkaError) -> ApiError:
-        """The message is left out where it would only repeat what every client says for the code."""
+        """The message is left out if it only repeats the code's own."""
         return cls(error.code, None if error.message == error.default_message else error.message)
 
 

@@ -1,8 +1,8 @@
-"""Who leads a partition: the rules of leader election and of the eligible leader replicas (KIP-966).
+"""The rules of leader election and of the eligible leader replicas (ELR, KIP-966).
 
-`PartitionChange` builds the record that moves one partition from what it is to what it shall be. A replica is
-acceptable when its broker is active; it is valid when it is acceptable and known to hold every committed record,
-that is, when it is in the ISR, or the ISR is empty and it is in the ELR.
+`partition_change` builds the record that changes one partition to its target. A replica is acceptable if its broker is
+active. It is valid if it is acceptable and certain to have every committed record. Such replicas are in the ISR, or in
+the ELR while the ISR is empty.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kcli.metadata.image import (
     LeaderRecoveryState,
     PartitionImage,
 )
-from kcli.model.ids import NO_LEADER
+from kcli.model.ids import NO_LEADER, BrokerId
 from kcli.protocol.records.metadata import NO_LEADER_CHANGE, PartitionChangeRecord
 
 
 class Election(Enum):
-    """How hard to try: keep the leader if possible, prefer the first replica, or take any live one."""
+    """The kind of election: keep the leader if possible, prefer the first replica, or take any live one."""
 
     ONLINE = auto()
     PREFERRED = auto()
@@ -34,12 +34,12 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ElectionRules:
-    """What the cluster says about one topic's elections.
+    """The cluster's settings for the elections of one topic.
 
-    `acceptable(broker, directory)` tells whether that broker may lead with its replica in that directory.
+    `acceptable(broker, directory)` returns whether that broker may lead with its replica in that directory.
     """
 
-    acceptable: Callable[[int, uuid.UUID], bool]
+    acceptable: Callable[[BrokerId, uuid.UUID], bool]
     elr_enabled: bool
     min_insync_replicas: int
     unclean_allowed: bool = False
@@ -47,28 +47,28 @@ class ElectionRules:
 
 @dataclass(frozen=True, slots=True)
 class _Elected:
-    leader: int
+    leader: BrokerId
     unclean: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionTarget:
-    """What a partition shall become; None keeps what is. `uncleanly_stopped` replicas are dropped from the ELR."""
+    """The target of a change; None keeps a value. `uncleanly_stopped` replicas are dropped from the ELR."""
 
-    isr: tuple[int, ...] | None = None
-    replicas: tuple[int, ...] | None = None
-    adding: tuple[int, ...] | None = None
-    removing: tuple[int, ...] | None = None
+    isr: tuple[BrokerId, ...] | None = None
+    replicas: tuple[BrokerId, ...] | None = None
+    adding: tuple[BrokerId, ...] | None = None
+    removing: tuple[BrokerId, ...] | None = None
     directories: tuple[uuid.UUID, ...] | None = None
     recovery_state: LeaderRecoveryState | None = None
     election: Election = Election.ONLINE
-    uncleanly_stopped: tuple[int, ...] = ()
+    uncleanly_stopped: tuple[BrokerId, ...] = ()
 
 
 def partition_change(
     topic_id: uuid.UUID, partition_id: int, old: PartitionImage, target: PartitionTarget, rules: ElectionRules
 ) -> PartitionChangeRecord | None:
-    """The record that takes `old` to `target`, with the leader elected for it; None when nothing changes."""
+    """The record that changes `old` to `target`, with the leader elected for it; None if nothing changes."""
     replicas = old.replicas if target.replicas is None else target.replicas
     directories = old.directories if target.directories is None else target.directories
     adding = old.adding if target.adding is None else target.adding
@@ -80,7 +80,7 @@ def partition_change(
         isr = _without(isr, removing)
         adding = removing = ()
     if not isr and not rules.elr_enabled:
-        # Without an ELR the last in-sync replica must stay known, dead or not.
+        # Without an ELR the last in-sync replica stays in the ISR, dead or alive.
         isr = old.isr
     elr = _eligible(old, isr, rules, target.uncleanly_stopped)
     elected = _elect(
@@ -96,7 +96,8 @@ def partition_change(
             elr = ()
     last_known = _last_known(old, elected, isr, rules, replicas)
 
-    # Reassignment that shrinks the replica set needs a new leader epoch even with the same leader (KAFKA-15021).
+    # A reassignment that shrinks the replica set needs a new leader epoch even with the same leader
+    # (KAFKA-15021).
     leader = NO_LEADER_CHANGE
     if elected.leader != old.leader or not set(old.replicas) <= set(replicas):
         leader = elected.leader
@@ -111,7 +112,7 @@ def partition_change(
         leader_recovery_state=-1 if recovery is old.recovery_state else int(recovery),
         eligible_leader_replicas=_changed(elr, old.elr),
         last_known_elr=_changed(last_known, old.last_known_elr),
-        # New replicas without directories would mean that nobody knows where they lie.
+        # New replicas need directories in the record, or their directories would be unknown.
         directories=_changed(directories, old.directories) if replicas == old.replicas else directories,
     )
     if leader == NO_LEADER_CHANGE and _same(merge_partition_change(old, record), old):
@@ -120,9 +121,12 @@ def partition_change(
 
 
 def _is_complete(
-    replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int], removing: Sequence[int]
+    replicas: Sequence[BrokerId],
+    isr: Sequence[BrokerId],
+    adding: Sequence[BrokerId],
+    removing: Sequence[BrokerId],
 ) -> bool:
-    """Whether a reassignment may end: what stays is in sync, or as much of it as leaves."""
+    """Whether a reassignment may end: the replicas that stay are in sync, or at least as many as leave."""
     if not adding and not removing:
         return False
     target = set(replicas) - set(removing)
@@ -146,9 +150,9 @@ def _same(merged: PartitionImage, old: PartitionImage) -> bool:
 
 
 def _eligible(
-    old: PartitionImage, isr: Sequence[int], rules: ElectionRules, uncleanly_stopped: Sequence[int]
-) -> tuple[int, ...]:
-    """The ELR beside `isr`: what left the ISR while it was too small to commit anything without those replicas."""
+    old: PartitionImage, isr: Sequence[BrokerId], rules: ElectionRules, uncleanly_stopped: Sequence[BrokerId]
+) -> tuple[BrokerId, ...]:
+    """The ELR beside `isr`: replicas that left the ISR while it was too small to commit records without them."""
     if not rules.elr_enabled:
         return old.elr
     if len(isr) >= _effective_min_isr(rules, old.replicas):
@@ -157,23 +161,23 @@ def _eligible(
     return _without(_without(candidates, isr), uncleanly_stopped)
 
 
-def _effective_min_isr(rules: ElectionRules, replicas: Sequence[int]) -> int:
+def _effective_min_isr(rules: ElectionRules, replicas: Sequence[BrokerId]) -> int:
     return min(rules.min_insync_replicas, len(replicas))
 
 
 def _elect(
     old: PartitionImage,
-    replicas: Sequence[int],
-    directories: Mapping[int, uuid.UUID],
-    isr: Sequence[int],
-    elr: Sequence[int],
+    replicas: Sequence[BrokerId],
+    directories: Mapping[BrokerId, uuid.UUID],
+    isr: Sequence[BrokerId],
+    elr: Sequence[BrokerId],
     election: Election,
     rules: ElectionRules,
 ) -> _Elected:
-    def acceptable(replica: int) -> bool:
+    def acceptable(replica: BrokerId) -> bool:
         return replica in directories and rules.acceptable(replica, directories[replica])
 
-    def valid(replica: int) -> bool:
+    def valid(replica: BrokerId) -> bool:
         return acceptable(replica) and (replica in isr or (not isr and replica in elr))
 
     if election is Election.PREFERRED and valid(replicas[0]):
@@ -195,9 +199,13 @@ def _elect(
 
 
 def _last_known(
-    old: PartitionImage, elected: _Elected, isr: Sequence[int], rules: ElectionRules, replicas: Sequence[int]
-) -> tuple[int, ...]:
-    """The last leader is remembered while there is none, for the day when ISR and ELR are both empty."""
+    old: PartitionImage,
+    elected: _Elected,
+    isr: Sequence[BrokerId],
+    rules: ElectionRules,
+    replicas: Sequence[BrokerId],
+) -> tuple[BrokerId, ...]:
+    """Remembers the last leader of a partition without a leader, in case ISR and ELR are both empty later."""
     if not rules.elr_enabled:
         return old.last_known_elr
     if len(isr) >= _effective_min_isr(rules, replicas):
@@ -207,7 +215,7 @@ def _last_known(
     return old.last_known_elr
 
 
-def _without(values: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
+def _without(values: Sequence[BrokerId], removed: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
     return tuple(value for value in values if value not in removed)
 
 
@@ -215,10 +223,10 @@ def _changed(new: tuple, old: tuple) -> tuple | None:  # type: ignore[type-arg] 
     return None if new == old else new
 
 
-def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[int, uuid.UUID], bool]:
-    """Active brokers may lead, unless the replica's directory is known to be offline (KIP-858)."""
+def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[BrokerId, uuid.UUID], bool]:
+    """The rule who may lead: active brokers, unless the replica's directory is offline (KIP-858)."""
 
-    def acceptable(broker_id: int, directory: uuid.UUID) -> bool:
+    def acceptable(broker_id: BrokerId, directory: uuid.UUID) -> bool:
         broker = brokers.get(broker_id)
         return broker is not None and broker.active and directory_online(broker, directory)
 
@@ -226,7 +234,8 @@ def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[int, uuid.U
 
 
 def directory_online(broker: BrokerRegistration, directory: uuid.UUID) -> bool:
-    """A directory not chosen yet counts as online, and so does any where the broker does not tell its directories."""
+    """Whether a directory counts as online: also one that is not chosen yet, and any of a broker without a list of
+    directories."""
     if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY) or not broker.directories:
         return True
     return directory in broker.directories

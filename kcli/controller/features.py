@@ -1,4 +1,4 @@
-"""Raising and lowering the cluster's feature levels (KIP-584, KIP-1022). One refused feature refuses them all."""
+"""Raises and lowers the cluster's feature levels (KIP-584, KIP-1022). One refused feature refuses them all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import ConfigRecord, FeatureLevelRecord, MetadataRecord
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-# The levels of metadata.version that added something to the log: going back below one would lose it.
+# The levels of metadata.version that added records or fields to the log: a downgrade below one would lose
+# them.
 METADATA_CHANGED_AT = frozenset((8, 11, 13, 14, 15, 16, 17, 18, 23))
 DEFAULT_MIN_INSYNC_REPLICAS = "1"
 
@@ -103,7 +104,7 @@ def _invalid(name: str, level: int, reason: str) -> InvalidUpdateVersionExceptio
 
 
 def _check_supported(image: MetadataImage, settings: ControllerSettings, name: str, level: int) -> None:
-    """The controllers and every broker must be able to do it."""
+    """Raises unless the controllers and every broker support the level."""
     nodes = [(f"Local controller {settings.node_id}", settings.supported_features)]
     nodes += [
         (f"Controller {controller.id}", controller.features)
@@ -139,7 +140,7 @@ def _check_downgrade(current: int, wanted: int, *, unsafe: bool) -> None:
 def _elr_records(
     image: MetadataImage, settings: ControllerSettings, name: str, level: int
 ) -> list[MetadataRecord]:
-    """Switching ELR on settles one min.insync.replicas for the cluster and drops those of single brokers."""
+    """The records of switching ELR on: one min.insync.replicas for the cluster, and none of single brokers."""
     if name != ELIGIBLE_LEADER_REPLICAS_VERSION or level == 0 or image.features.get(name, 0) > 0:
         return []
     records: list[MetadataRecord] = []

@@ -1,4 +1,4 @@
-"""What becomes of partitions when brokers come and go, or an operator asks: the election rules applied to many."""
+"""Elections of many partitions at once: when a broker starts or stops, or an operator asks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kcli.controller.settings import ControllerSettings
 from kcli.errors import ErrorCode, InvalidRequestException
 from kcli.metadata.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
 from kcli.model.configs import CLUSTER_DEFAULT
-from kcli.model.ids import NO_LEADER
+from kcli.model.ids import NO_LEADER, BrokerId
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.records.metadata import MetadataRecord, PartitionChangeRecord
 
@@ -30,7 +30,8 @@ class PartitionRef:
 def partitions_where(
     image: MetadataImage, wanted: Callable[[PartitionImage], bool]
 ) -> Iterator[PartitionRef]:
-    """Looks at every partition: for events that are rare, such as the coming and going of a broker."""
+    """The partitions that `wanted` accepts. It visits every partition, so it is for rare events such as the start of a
+    broker."""
     for topic in image.topics:
         for number, partition in topic.partitions.items():
             if wanted(partition):
@@ -38,7 +39,8 @@ def partitions_where(
 
 
 def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str, name: str) -> str:
-    """A topic key whose broker key has the same name: from the topic, the cluster, the node's file, or the default."""
+    """The value of a topic key whose broker key has the same name: from topic, cluster, the node's file, or the
+    default."""
     for layer in (image.topic_config(topic), image.config(CLUSTER_DEFAULT), settings.static_config):
         if name in layer:
             return layer[name]
@@ -77,7 +79,7 @@ class PartitionUpdates:
         self._rules: dict[str, ElectionRules] = {}
 
     def change(self, ref: PartitionRef, target: PartitionTarget) -> PartitionChangeRecord | None:
-        """Adds the record for one partition, if it changes at all."""
+        """Adds the record for one partition, if it changes."""
         record = partition_change(
             ref.topic.topic_id, ref.partition_id, ref.partition, target, self.rules(ref.topic.name)
         )
@@ -92,13 +94,13 @@ class PartitionUpdates:
             self._rules[topic] = rules
         return rules
 
-    def remove_from_isr(self, broker_id: int) -> None:
-        """The broker leaves every ISR, and its leaderships go to others."""
+    def remove_from_isr(self, broker_id: BrokerId) -> None:
+        """Removes the broker from every ISR, and gives its leaderships to others."""
         for ref in partitions_where(self._image, lambda partition: broker_id in partition.isr):
             self.change(ref, PartitionTarget(isr=_without(ref.partition.isr, broker_id)))
 
-    def distrust(self, broker_id: int) -> None:
-        """The broker died without saying so: it may have lost its newest records, so it leaves ISR and ELR alike."""
+    def distrust(self, broker_id: BrokerId) -> None:
+        """Removes a broker that stopped uncleanly from every ISR and ELR: it may have lost its newest records."""
         for ref in partitions_where(
             self._image, lambda partition: broker_id in partition.isr or broker_id in partition.elr
         ):
@@ -106,19 +108,20 @@ class PartitionUpdates:
             self.change(ref, PartitionTarget(isr=isr, uncleanly_stopped=(broker_id,)))
 
     def elect_leaderless(self) -> None:
-        """Gives every partition without a leader another chance."""
+        """Tries an election for every partition without a leader."""
         for ref in partitions_where(self._image, lambda partition: partition.leader == NO_LEADER):
             self.change(ref, PartitionTarget(election=Election.ONLINE))
 
 
-def _without(values: tuple[int, ...], removed: int) -> tuple[int, ...]:
+def _without(values: tuple[BrokerId, ...], removed: BrokerId) -> tuple[BrokerId, ...]:
     return tuple(value for value in values if value != removed)
 
 
 def elect_leaders(
     image: MetadataImage, settings: ControllerSettings, request: el.ElectLeadersRequest
 ) -> Decision[el.ElectLeadersResponse]:
-    """An operator asks for the preferred, or for any living, replica (KIP-183, KIP-460). Null: wherever it helps."""
+    """Elects the preferred replica, or any live one, at an operator's request (KIP-183, KIP-460). Null: for all
+    partitions that need it."""
     try:
         election = _ELECTIONS[request.election_type]
     except KeyError:

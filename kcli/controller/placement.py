@@ -1,4 +1,4 @@
-"""Where new replicas go: striped over racks, and inside a rack over brokers (KIP-36's aim, KRaft's algorithm).
+"""Places new replicas, striped over racks, and inside a rack over brokers (KIP-36's aim, KRaft's algorithm).
 
 Racks in the order of their names, brokers of a rack in the order of their ids; both start at a random place so that
 small topics do not pile up on the first broker. Partition i walks the racks round-robin, starting one rack later than
@@ -11,22 +11,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kcli.errors import InvalidReplicationFactorException
+from kcli.model.ids import BrokerId
 from kcli.runtime.rng import Rng
 
 
 @dataclass(frozen=True, slots=True)
 class UsableBroker:
-    id: int
+    id: BrokerId
     rack: str | None
     fenced: bool
 
 
 def place(
     brokers: Iterable[UsableBroker], partitions: int, replication_factor: int, rng: Rng
-) -> list[list[int]]:
+) -> list[list[BrokerId]]:
     """The replicas of each new partition, leader first.
 
-    Raises InvalidReplicationFactorException when the brokers cannot hold that many replicas.
+    Raises InvalidReplicationFactorException if the brokers cannot hold that many replicas.
     """
     racks = _Racks(tuple(brokers), rng)
     times = f"Unable to replicate the partition {replication_factor} time(s): "
@@ -43,15 +44,15 @@ def place(
 
 
 class _Ring:
-    """Brokers taken in turn. Each partition starts one place later (`epoch`), each draw goes on from there."""
+    """Brokers in turn. Each partition starts one place later (`epoch`), and each draw goes on from there."""
 
-    def __init__(self, brokers: Sequence[int], start: int) -> None:
+    def __init__(self, brokers: Sequence[BrokerId], start: int) -> None:
         self._brokers = brokers
         self._start = start
         self._epoch = -1
         self._index = 0
 
-    def draw(self, epoch: int) -> int | None:
+    def draw(self, epoch: int) -> BrokerId | None:
         """The next broker in this epoch, None after a full round."""
         if epoch != self._epoch:
             if self._epoch >= 0:
@@ -70,15 +71,15 @@ class _Rack:
         self._unfenced = _ring([broker.id for broker in brokers if not broker.fenced], rng)
         self._fenced = _ring([broker.id for broker in brokers if broker.fenced], rng)
 
-    def draw_unfenced(self, epoch: int) -> int | None:
+    def draw_unfenced(self, epoch: int) -> BrokerId | None:
         return self._unfenced.draw(epoch)
 
-    def draw(self, epoch: int) -> int | None:
+    def draw(self, epoch: int) -> BrokerId | None:
         broker = self._unfenced.draw(epoch)
         return self._fenced.draw(epoch) if broker is None else broker
 
 
-def _ring(brokers: list[int], rng: Rng) -> _Ring:
+def _ring(brokers: list[BrokerId], rng: Rng) -> _Ring:
     brokers.sort()
     return _Ring(brokers, rng.randrange(len(brokers)) if brokers else 0)
 
@@ -94,11 +95,11 @@ class _Racks:
         self._start = rng.randrange(len(self._racks)) if self._racks else 0
         self._epoch = 0
 
-    def next_partition(self, replication_factor: int) -> list[int]:
+    def next_partition(self, replication_factor: int) -> list[BrokerId]:
         """The leader from the first rack that has an unfenced broker, the rest from the racks after it, in turn."""
         epoch, self._epoch = self._epoch, self._epoch + 1
         count = len(self._racks)
-        replicas: list[int] = []
+        replicas: list[BrokerId] = []
         first = self._start
         self._start = (self._start + 1) % count
         for step in range(count):

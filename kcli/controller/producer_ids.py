@@ -5,6 +5,7 @@ from __future__ import annotations
 from kcli.controller.brokers import BrokerContext, known_broker
 from kcli.controller.decision import Decision, decide
 from kcli.errors import UnknownServerException
+from kcli.model.ids import BrokerId, ProducerId
 from kcli.protocol.messages import allocate_producer_ids as ap
 from kcli.protocol.records.metadata import ProducerIdsRecord
 
@@ -15,7 +16,7 @@ MAX_PRODUCER_ID = (1 << 63) - 1
 def allocate_producer_ids(
     context: BrokerContext, request: ap.AllocateProducerIdsRequest
 ) -> Decision[ap.AllocateProducerIdsResponse]:
-    """The next block. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
+    """Hands out the next block. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
     known_broker(context.image, request.broker_id, request.broker_epoch)
     first = context.image.next_producer_id
     if first > MAX_PRODUCER_ID - BLOCK_SIZE:
@@ -23,7 +24,9 @@ def allocate_producer_ids(
             f"Exhausted all producerIds as the next block's end producerId is {first + BLOCK_SIZE}"
         )
     record = ProducerIdsRecord(
-        broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + BLOCK_SIZE
+        broker_id=BrokerId(request.broker_id),
+        broker_epoch=request.broker_epoch,
+        next_producer_id=ProducerId(first + BLOCK_SIZE),
     )
     response = ap.AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
     return decide([record], response)

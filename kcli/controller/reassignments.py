@@ -1,7 +1,7 @@
-"""Moving replicas to other brokers: start, replace, cancel and list reassignments (KIP-455, KIP-860).
+"""Reassignments of replicas to other brokers: starts, replaces, cancels and lists them (KIP-455, KIP-860).
 
-A reassignment is the target's replicas first and those to be removed after them, with both differences noted beside.
-It completes by itself when the ISR has caught up (`election.partition_change`): nothing here waits.
+During a reassignment a partition has the target's replicas, then those to be removed, and lists both differences. It
+completes when the ISR has caught up (`election.partition_change`); no function here waits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kcli.model.ids import BrokerId
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import list_partition_reassignments as lr
 
@@ -29,7 +30,8 @@ from kcli.protocol.messages import list_partition_reassignments as lr
 def alter_partition_reassignments(
     image: MetadataImage, settings: ControllerSettings, request: ar.AlterPartitionReassignmentsRequest
 ) -> Decision[ar.AlterPartitionReassignmentsResponse]:
-    """All accepted changes are one atomic batch; a refused partition has its error in the response."""
+    """Starts, replaces and cancels reassignments. All accepted changes are one atomic batch; a refused partition has
+    its error in the response."""
     updates = PartitionUpdates(image, settings, image.brokers)
     responses = []
     for topic in request.topics:
@@ -61,7 +63,7 @@ def _answer(
         else:
             if not allow_replication_factor_change:
                 _check_replication_factor(ref.partition, asked.replicas)
-            _start(image, updates, ref, asked.replicas)
+            _start(image, updates, ref, tuple(map(BrokerId, asked.replicas)))
     except KafkaError as refused:
         error = ApiError.of(refused)
     return ar.ReassignablePartitionResponse(
@@ -80,7 +82,7 @@ def _find(image: MetadataImage, name: str, number: int) -> PartitionRef:
 
 
 def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) -> None:
-    """Measured against what a running reassignment leads to, not against old and new replicas together."""
+    """Compares with the target of a running reassignment, and not with old and new replicas together."""
     current = len(partition.replicas) - len(partition.removing)
     if len(target) != current:
         raise InvalidReplicationFactorException(
@@ -89,7 +91,7 @@ def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) 
 
 
 def _start(
-    image: MetadataImage, updates: PartitionUpdates, ref: PartitionRef, target: tuple[int, ...]
+    image: MetadataImage, updates: PartitionUpdates, ref: PartitionRef, target: tuple[BrokerId, ...]
 ) -> None:
     check_assignment(image, target, None)
     partition = ref.partition
@@ -112,7 +114,7 @@ def _start(
 
 
 def _cancel(updates: PartitionUpdates, ref: PartitionRef) -> None:
-    """Back to the replicas without those being added. Raises KafkaError when that would lose the leader."""
+    """Restores the replicas without those being added. Raises KafkaError if that would lose the leader."""
     partition = ref.partition
     if not is_reassigning(partition):
         raise NoReassignmentInProgressException
@@ -147,7 +149,7 @@ def is_reassigning(partition: PartitionImage) -> bool:
 def list_partition_reassignments(
     image: MetadataImage, request: lr.ListPartitionReassignmentsRequest
 ) -> lr.ListPartitionReassignmentsResponse:
-    """Those under way among the partitions asked for (null: all)."""
+    """The running reassignments among the partitions of the request (null: all)."""
     found = []
     if request.topics is None:
         found = [_ongoing(topic, tuple(topic.partitions)) for topic in image.topics]

@@ -1,4 +1,4 @@
-"""What leaders and brokers tell of their replicas: a new ISR (KIP-497), the directory a replica lies in (KIP-858)."""
+"""Reports of leaders and brokers about replicas: a new ISR (KIP-497), the directory of a replica (KIP-858)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kcli.errors import ErrorCode
 from kcli.metadata import values
 from kcli.metadata.delta import merge_partition_change
 from kcli.metadata.image import BrokerRegistration, LeaderRecoveryState, MetadataImage, PartitionImage
+from kcli.model.ids import BrokerId
 from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
 from kcli.protocol.records.metadata import MetadataRecord
@@ -23,14 +24,13 @@ NO_EPOCH = -1
 def alter_partition(
     context: BrokerContext, request: ap.AlterPartitionRequest
 ) -> Decision[ap.AlterPartitionResponse]:
-    """A leader proposes ISRs. Raises StaleBrokerEpoch for the request as a whole."""
-    known_broker(context.image, request.broker_id, request.broker_epoch)
+    """Takes the ISRs that a leader proposes. Raises StaleBrokerEpoch for the request as a whole."""
+    sender = known_broker(context.image, request.broker_id, request.broker_epoch)
     records: list[MetadataRecord] = []
     topics = []
     for topic in request.topics:
         partitions = tuple(
-            _alter_partition(context, request.broker_id, topic.topic_id, asked, records)
-            for asked in topic.partitions
+            _alter_partition(context, sender.id, topic.topic_id, asked, records) for asked in topic.partitions
         )
         topics.append(ap.ResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
     return decide(records, ap.AlterPartitionResponse(topics=tuple(topics)))
@@ -38,7 +38,7 @@ def alter_partition(
 
 def _alter_partition(
     context: BrokerContext,
-    broker_id: int,
+    broker_id: BrokerId,
     topic_id: uuid.UUID | None,
     asked: ap.RequestPartitionData,
     records: list[MetadataRecord],
@@ -49,7 +49,8 @@ def _alter_partition(
     partition = topic.partitions.get(asked.partition_index)
     if partition is None:
         return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    isr = tuple(state.broker_id for state in asked.new_isr_with_epochs) or tuple(asked.new_isr)
+    with_epochs = tuple(state.broker_id for state in asked.new_isr_with_epochs)
+    isr = tuple(map(BrokerId, with_epochs or asked.new_isr))
     error = _check(context.image, broker_id, partition, asked, isr)
     if error is not ErrorCode.NONE:
         return _refused(asked, error)
@@ -59,7 +60,8 @@ def _alter_partition(
     records += updates.records
     after = partition if change is None else merge_partition_change(partition, change)
     if after.leader != broker_id:
-        # The ISR completed a reassignment that takes the leader away: the change holds, the sender leads no more.
+        # The new ISR completed a reassignment that removes the leader: the change is valid, and the sender no
+        # longer leads.
         return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
     return ap.ResponsePartitionData(
         partition_index=asked.partition_index,
@@ -77,12 +79,12 @@ def _refused(asked: ap.RequestPartitionData, error: ErrorCode) -> ap.ResponsePar
 
 def _check(
     image: MetadataImage,
-    broker_id: int,
+    broker_id: BrokerId,
     partition: PartitionImage,
     asked: ap.RequestPartitionData,
     isr: Sequence[int],
 ) -> ErrorCode:
-    """Kafka's checks in Kafka's order: epochs, the sender, the shape of the ISR, its members."""
+    """Makes Kafka's checks in Kafka's order: epochs, the sender, the shape of the ISR, its members."""
     if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if asked.leader_epoch < partition.leader_epoch:
@@ -111,7 +113,7 @@ def _eligible(broker: BrokerRegistration | None, epoch: int) -> bool:
 def assign_replicas_to_dirs(
     context: BrokerContext, request: ad.AssignReplicasToDirsRequest
 ) -> Decision[ad.AssignReplicasToDirsResponse]:
-    """A broker with several directories says which one it chose. Raises StaleBrokerEpoch."""
+    """Takes the directories that a broker chose for its replicas. Raises StaleBrokerEpoch."""
     broker = known_broker(context.image, request.broker_id, request.broker_epoch)
     updates = PartitionUpdates(context.image, context.settings, context.image.brokers)
     directories = []

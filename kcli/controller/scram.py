@@ -1,6 +1,6 @@
-"""SCRAM credentials of users: what may be stored, and what may be told of it (KIP-554, KIP-900).
+"""SCRAM credentials of users: stores them, and describes them without secrets (KIP-554, KIP-900).
 
-Requests bring salted passwords; the log gets only the keys derived from them. Nothing here puts a secret in a message.
+Requests have salted passwords; the log gets only the keys derived from them. No message has a secret.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 def alter_user_scram_credentials(
     image: MetadataImage, request: AlterUserScramCredentialsRequest
 ) -> Decision[AlterUserScramCredentialsResponse]:
-    """One change a user: a second one refuses both, whatever their mechanisms."""
+    """Takes one change per user: a second one refuses both, also with another mechanism."""
     changes: dict[str, MetadataRecord] = {}
     refused: dict[str, KafkaError] = {}
     asked: list[Change] = [*request.deletions, *request.upsertions]
@@ -104,7 +104,7 @@ def _record(image: MetadataImage, change: Change) -> MetadataRecord:
 def describe_user_scram_credentials(
     image: MetadataImage, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Mechanisms and iterations of the users named, or of all; never a key."""
+    """Mechanisms and iterations of the named users, or of all; never a key."""
     asked = [user.name for user in request.users or ()]
     by_user: dict[str, list[CredentialInfo]] = {}
     for key, credential in sorted(image.scram.items(), key=lambda item: item[0].mechanism):

@@ -1,7 +1,7 @@
-"""Who has been heard of lately: the controller's memory of heartbeats. Not in the log; it starts empty.
+"""The sessions of brokers: the controller's memory of their heartbeats. They are not in the log, and start empty.
 
-A broker whose session has run out is fenced. After a restart of the controller no session is valid until the first
-heartbeat, but an unfenced broker is given the whole time-out to send one.
+A broker whose session has expired is fenced. After a restart of the controller no session is valid before its first
+heartbeat, but an unfenced broker has the whole session timeout to send one.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kcli.metadata.image import BrokerRegistration
+from kcli.model.ids import NO_OFFSET, BrokerId, Offset
 
 
 @dataclass(slots=True)
 class _Session:
     epoch: int
     last_contact_ms: int | None
-    metadata_offset: int = -1
-    # While in controlled shutdown: the offset that the active brokers must have reached before it may go.
-    controlled_shutdown_offset: int | None = None
+    metadata_offset: Offset = NO_OFFSET
+    # In controlled shutdown: the offset that the active brokers must reach before this one may stop.
+    controlled_shutdown_offset: Offset | None = None
 
 
 class BrokerSessions:
     def __init__(self, timeout_ms: int, now_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._started_ms = now_ms
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[BrokerId, _Session] = {}
 
-    def is_valid(self, broker_id: int, epoch: int, now_ms: int) -> bool:
+    def is_valid(self, broker_id: BrokerId, epoch: int, now_ms: int) -> bool:
         session = self._sessions.get(broker_id)
         return (
             session is not None
@@ -36,24 +37,24 @@ class BrokerSessions:
             and now_ms < session.last_contact_ms + self._timeout_ms
         )
 
-    def touch(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: int) -> None:
+    def touch(self, broker_id: BrokerId, epoch: int, metadata_offset: Offset, now_ms: int) -> None:
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = _Session(epoch, now_ms)
         session.last_contact_ms = now_ms
         session.metadata_offset = metadata_offset
 
-    def forget(self, broker_id: int) -> None:
+    def forget(self, broker_id: BrokerId) -> None:
         self._sessions.pop(broker_id, None)
 
-    def begin_controlled_shutdown(self, broker_id: int, offset: int) -> None:
-        """`offset`: where the log ends once the broker's leaderships have been moved."""
+    def begin_controlled_shutdown(self, broker_id: BrokerId, offset: Offset) -> None:
+        """Begins a controlled shutdown. `offset`: the log end after the records that move the broker's leaderships."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.controlled_shutdown_offset = offset
 
-    def may_shut_down(self, broker_id: int, brokers: Mapping[int, BrokerRegistration]) -> bool:
-        """Whether every active broker has seen that the leaderships moved."""
+    def may_shut_down(self, broker_id: BrokerId, brokers: Mapping[int, BrokerRegistration]) -> bool:
+        """Whether every active broker has read the records that moved the leaderships."""
         session = self._sessions.get(broker_id)
         if session is None or session.controlled_shutdown_offset is None:
             return True
@@ -65,7 +66,7 @@ class BrokerSessions:
         return not seen or min(seen) >= session.controlled_shutdown_offset
 
     def expired(self, brokers: Mapping[int, BrokerRegistration], now_ms: int) -> Iterator[BrokerRegistration]:
-        """The unfenced brokers that have been silent for too long."""
+        """The unfenced brokers whose sessions have expired."""
         for broker in brokers.values():
             if broker.fenced:
                 continue

@@ -1,4 +1,4 @@
-"""What the controller must know of its node's configuration."""
+"""The part of a node's configuration that the controller needs."""
 
 from __future__ import annotations
 

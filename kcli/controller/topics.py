@@ -1,7 +1,7 @@
-"""Creating, growing and deleting topics: Kafka's checks in Kafka's order, and the records that follow.
+"""Creates, grows and deletes topics: Kafka's checks in Kafka's order, and the resulting records.
 
-Every function is pure: an image and a request in, records and a response out. What another topic of the same request
-is about to do is not seen, except that a name may be used only once.
+Every function is pure: an image and a request in, records and a response out. The topics of one request do not see each
+other's changes, except that a name may occur only once.
 """
 
 from __future__ import annotations
@@ -41,34 +41,37 @@ from kcli.metadata.image import (
 from kcli.metadata.snapshot import partition_record
 from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.ids import FIRST_LEADER_EPOCH, NO_LEADER, BrokerId
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.records.metadata import MetadataRecord, RemoveTopicRecord, TopicRecord
 from kcli.runtime.rng import Rng
 
-# Kafka's bound on the partitions of one CreateTopics, and so on the size of the batch they become.
 MAX_PARTITIONS_PER_REQUEST = 10_000
+"""Kafka's limit of the partitions in one CreateTopics request, and so of the size of their batch."""
 
 Charge = Callable[[int], None]
-"""Told how many partitions come or go; raises ThrottlingQuotaExceededException when too many did (KIP-599)."""
+"""Called with the number of partitions created or deleted. Raises ThrottlingQuotaExceededException if it exceeds the
+quota (KIP-599)."""
 
 
 def no_charge(_partitions: int) -> None:
-    """Whoever asks has no quota."""
+    """The charge of a caller without a quota."""
 
 
-# "Use the default", in requests.
 DEFAULT = -1
+""""Use the default", in requests."""
 
-# The oldest DeleteTopics that can say TOPIC_DELETION_DISABLED, and the oldest that names topics by id.
+# The first version of DeleteTopics with TOPIC_DELETION_DISABLED, and the first that names topics by id.
 TOPIC_DELETION_DISABLED_SINCE = 3
 DELETE_BY_ID_SINCE = 6
 
 
 @dataclass(frozen=True, slots=True)
 class TopicContext:
-    """What the topic functions need besides the request. One per request: `described` remembers for its length."""
+    """The inputs of the topic functions besides the request. `described` is a cache, so make one context per
+    request."""
 
     image: MetadataImage
     settings: ControllerSettings
@@ -92,9 +95,9 @@ def create_topics(
     describable: Callable[[str], bool],
     charge: Charge = no_charge,
 ) -> Decision[ct.CreateTopicsResponse]:
-    """`describable` tells for which topics the client may see the configuration.
+    """Creates topics. `describable` returns for a topic whether the client may see its configuration.
 
-    Raises PolicyViolationException when the request is too large as a whole.
+    Raises PolicyViolationException if the request is too large as a whole.
     """
     _check_total_partitions(context, request.topics)
     records: list[MetadataRecord] = []
@@ -197,7 +200,7 @@ def _assigned_partitions(image: MetadataImage, topic: ct.CreatableTopic) -> dict
     partitions: dict[int, PartitionImage] = {}
     replication_factor: int | None = None
     for assignment in topic.assignments:
-        number, replicas = assignment.partition_index, assignment.broker_ids
+        number, replicas = assignment.partition_index, tuple(map(BrokerId, assignment.broker_ids))
         if number in partitions:
             raise InvalidReplicaAssignmentException(
                 f"Found multiple manual partition assignments for partition {number}"
@@ -233,7 +236,7 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], replication_
         )
 
 
-def _assigned_partition(image: MetadataImage, number: int, replicas: Sequence[int]) -> PartitionImage:
+def _assigned_partition(image: MetadataImage, number: int, replicas: Sequence[BrokerId]) -> PartitionImage:
     partition = _new_partition(image, replicas)
     if not partition.isr:
         raise InvalidReplicaAssignmentException(
@@ -270,22 +273,24 @@ def _place(context: TopicContext, count: int, replication_factor: int) -> list[P
     return partitions
 
 
-def _new_partition(image: MetadataImage, replicas: Sequence[int]) -> PartitionImage:
-    """Active brokers are in the ISR, the first of them leads. The ISR is empty when none is active."""
+def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> PartitionImage:
+    """A new partition. Active brokers are in the ISR, and the first of them leads. Without an active one the ISR is
+    empty."""
     isr = tuple(replica for replica in replicas if image.brokers[replica].active)
     return PartitionImage(
         replicas=tuple(replicas),
         isr=isr,
-        leader=isr[0] if isr else -1,
-        leader_epoch=0,
+        leader=isr[0] if isr else NO_LEADER,
+        leader_epoch=FIRST_LEADER_EPOCH,
         partition_epoch=0,
         directories=tuple(default_directory(image, replica) for replica in replicas),
         recovery_state=LeaderRecoveryState.RECOVERED,
     )
 
 
-def default_directory(image: MetadataImage, broker_id: int) -> uuid.UUID:
-    """Known at once where the broker has a single directory; otherwise the broker chooses and says so (KIP-858)."""
+def default_directory(image: MetadataImage, broker_id: BrokerId) -> uuid.UUID:
+    """The directory of a new replica: that of a broker with a single one. Else the broker chooses and reports it
+    (KIP-858)."""
     directories = image.brokers[broker_id].directories
     if not directories:
         return MIGRATING_DIRECTORY
@@ -314,7 +319,8 @@ def _result(
 
 
 def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.CreatableTopicConfigs, ...]:
-    """Topics made together mostly have the same configuration, and describing one takes most of the work."""
+    """Describes a topic's configuration, from a cache: topics of one request mostly have the same, and to describe it
+    is most of the work."""
     key = tuple(sorted(overrides.items()))
     described = context.described.get(key)
     if described is None:
@@ -328,7 +334,7 @@ def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.Cre
 
 
 def broker_layers(image: MetadataImage, settings: ControllerSettings) -> BrokerLayers:
-    """What this node is configured with, by layer."""
+    """This node's configuration by layer."""
     return BrokerLayers(
         dynamic=image.config(ConfigResource(ConfigResourceType.BROKER, str(settings.node_id))),
         dynamic_default=image.config(ConfigResource(ConfigResourceType.BROKER, "")),
@@ -395,8 +401,9 @@ def _additional_assignments(
         )
     partitions = []
     for index, assignment in enumerate(request.assignments):
-        check_assignment(image, assignment.broker_ids, factor)
-        partitions.append(_assigned_partition(image, current + index, assignment.broker_ids))
+        replicas = tuple(map(BrokerId, assignment.broker_ids))
+        check_assignment(image, replicas, factor)
+        partitions.append(_assigned_partition(image, current + index, replicas))
     return partitions
 
 
@@ -407,7 +414,7 @@ def delete_topics(
     api_version: int,
     charge: Charge = no_charge,
 ) -> Decision[dt.DeleteTopicsResponse]:
-    """By name, or (v6) by id. Raises when topics cannot be deleted at all here."""
+    """Deletes topics by name, or (v6) by id. Raises if the cluster forbids to delete topics."""
     if not settings.delete_topic_enable:
         if api_version < TOPIC_DELETION_DISABLED_SINCE:
             raise InvalidRequestException("Topic deletion is disabled.")
@@ -457,7 +464,7 @@ def _charged(charge: Charge, topic: TopicImage) -> ApiError:
 
 
 def _once(records: list[MetadataRecord]) -> list[MetadataRecord]:
-    """A topic named both by name and by id is removed once."""
+    """Removes a topic once, even if the request has it by name and by id."""
     return list(dict.fromkeys(records))
 
 

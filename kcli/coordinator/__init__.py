@@ -1,1 +1,1 @@
-"""What coordinators decide, as state machines: requests in; records, replies and deadlines out. Pure."""
+"""The decisions of coordinators as state machines: requests in; records, replies and deadlines out. Pure."""

@@ -13,7 +13,7 @@ MIN_INT32 = -(2**31)
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode` of text: 31-ary over its UTF-16 code units, as a signed 32-bit integer."""
+    """Returns `String.hashCode`: 31-ary over UTF-16 code units, as a signed 32-bit integer."""
     value = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
@@ -22,19 +22,19 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """The partition that holds key's state; Java's absolute value of the smallest int is taken as 0."""
+    """Returns the partition with the state of a key. As in Kafka, the smallest int has the absolute value 0."""
     value = java_hash(key)
     return (0 if value == MIN_INT32 else abs(value)) % partition_count
 
 
 def uuid_hash(value: uuid.UUID) -> int:
-    """`Uuid.hashCode`: both halves folded into 32 bits."""
+    """Returns `Uuid.hashCode`: both halves folded into 32 bits."""
     folded = (value.int >> 64) ^ (value.int & 0xFFFFFFFFFFFFFFFF)
     return (folded >> 32) ^ (folded & 0xFFFFFFFF)
 
 
 def in_hash_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
-    """`items`, without repetitions, as a Java HashMap or HashSet lists them: assignments follow that order."""
+    """Returns distinct `items` in the order of a Java HashMap or HashSet, which assignments follow."""
     distinct = list(dict.fromkeys(items))
     table = 16
     while len(distinct) > table * 3 // 4:

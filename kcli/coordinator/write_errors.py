@@ -1,4 +1,4 @@
-"""What callers of a coordinator hear when its records could not be written."""
+"""The errors that a coordinator answers with when its records could not be written."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ _WRITE_ERRORS: Mapping[ErrorCode, ErrorCode] = {
 
 
 def write_error(code: ErrorCode) -> ErrorCode:
-    """What a caller hears for an error of the log below; clients know how to retry these."""
+    """Translates an error of the log into one that clients of a coordinator know how to retry."""
     return _WRITE_ERRORS.get(code, code)

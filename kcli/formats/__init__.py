@@ -1,1 +1,1 @@
-"""Value formats: bytes of record keys and values to Python values and back, for every program that needs them."""
+"""The formats of record keys and values: conversion between bytes and Python values."""

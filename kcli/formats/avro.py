@@ -1,19 +1,41 @@
-"""Avro values (binary, without the header of a file) through fastavro."""
+"""Reads and writes Avro values (binary, without a file header) by fastavro."""
 
 from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import Required, TypedDict
 
 from kcli.formats.codec import FormatError, Value, ValueCodec
 
-AvroSchema = str | list[Any] | dict[str, Any]
-"""A schema as its JSON says it: the name of a type, a union, or a declaration."""
+
+class AvroField(TypedDict):
+    """A field of a record."""
+
+    name: str
+    type: AvroSchema
+
+
+class AvroDeclaration(TypedDict, total=False):
+    """A declared type. The other keys depend on `type`."""
+
+    type: Required[AvroSchema]
+    name: str
+    namespace: str
+    fields: list[AvroField]
+    items: AvroSchema
+    values: AvroSchema
+    logicalType: str
+    precision: int
+    scale: int
+
+
+AvroSchema = str | list["AvroSchema"] | AvroDeclaration
+"""A schema in JSON: the name of a type, a union, or a declaration."""
 
 
 def avro_schema(text: str | bytes) -> AvroSchema:
-    """The schema of an .avsc file. FormatError if the text is not JSON."""
+    """Reads the schema of an .avsc file. FormatError if the text is not JSON."""
     try:
         found: AvroSchema = json.loads(text)
     except ValueError as error:
@@ -22,14 +44,14 @@ def avro_schema(text: str | bytes) -> AvroSchema:
 
 
 def avro_codec(schema: AvroSchema) -> ValueCodec:
-    """FormatError if the schema is not valid."""
+    """Returns the codec of a schema. FormatError if the schema is invalid."""
     import fastavro
     from fastavro.schema import SchemaParseException, UnknownType
 
     try:
         parsed = fastavro.parse_schema(schema)
     except (SchemaParseException, UnknownType, KeyError, TypeError) as error:
-        raise FormatError(f"the Avro schema is not valid: {type(error).__name__}: {error}") from None
+        raise FormatError(f"the Avro schema is invalid: {type(error).__name__}: {error}") from None
 
     def decode(value: bytes) -> Value:
         stream = io.BytesIO(value)

@@ -1,4 +1,4 @@
-"""The codec of a value format, and the error of a schema that cannot be used."""
+"""The codec of a value format, and the error of an invalid schema."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Scalar = (
     | None
 )
 Value = Scalar | list["Value"] | tuple["Value", "Value"] | dict[str, "Value"]
-"""A decoded value: a record is a dict by field name; an entry of a Protobuf map is a pair of key and value."""
+"""A decoded value. A record is a dict by field name, and an entry of a Protobuf map is a pair of key and value."""
 
 
 class FormatError(KcliError):
-    """The schema cannot be used: one line for the user."""
+    """The schema is invalid. The message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueCodec:
-    """The values of one schema. `decode` and `encode` raise what their library raises when a value does not fit."""
+    """The codec of one schema. `decode` and `encode` raise the library's errors for values that do not fit."""
 
     decode: Callable[[bytes], Value]
     encode: Callable[[Value], bytes]

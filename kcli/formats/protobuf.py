@@ -1,7 +1,7 @@
-"""Protobuf values through the descriptors of their .proto files.
+"""Reads and writes Protobuf values by the descriptors of their .proto files.
 
-A message is a dict of its fields. A field that has presence and is not set is None, a map is a list of pairs, an enum
-is the name of its number, and a Timestamp is a time in UTC.
+A message is a dict of its fields. An unset field with presence is None, a map is a list of pairs, an enum is a name,
+and a Timestamp is a time in UTC.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def message_class(descriptors: bytes, name: str) -> type[Message]:
-    """The message of that full name. `descriptors` is what protoc --descriptor_set_out --include_imports writes.
+    """Returns the message with a full name. `descriptors` is a file of protoc --descriptor_set_out --include_imports.
 
-    FormatError if it is not such a set, or lacks the message.
+    FormatError if it is not such a file, or has no such message.
     """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     from google.protobuf.message import DecodeError
@@ -46,7 +46,7 @@ def message_class(descriptors: bytes, name: str) -> type[Message]:
 
 
 def protobuf_codec(message: type[Message]) -> ValueCodec:
-    """The codec of a message."""
+    """Returns the codec of a message."""
 
     def decode(value: bytes) -> Value:
         return _fields(message.FromString(value))
@@ -60,7 +60,7 @@ def protobuf_codec(message: type[Message]) -> ValueCodec:
 
 
 def is_map(field: FieldDescriptor) -> bool:
-    """Whether the field is a map, which Protobuf writes as repeated entries of key and value."""
+    """Whether the field is a map, which Protobuf stores as repeated entries of key and value."""
     return bool(field.message_type is not None and field.message_type.GetOptions().map_entry)
 
 
@@ -92,7 +92,7 @@ def _one(field: FieldDescriptor, value: Message | int | float | str | bytes) -> 
 
 
 def _fill(message: Message, record: Value) -> None:
-    """Set the fields of a message. ValueError names a field that the message does not have."""
+    """Sets the fields of a message. ValueError names an unknown field."""
     if not isinstance(record, dict):
         raise ValueError(f"message {message.DESCRIPTOR.full_name}: expected fields by name")
     fields = message.DESCRIPTOR.fields_by_name

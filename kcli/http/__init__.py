@@ -1,1 +1,1 @@
-"""HTTP/1.1 for everything in kcli that speaks it: a server of routes and limits, and a client. Both are aiohttp."""
+"""HTTP/1.1 for all of kcli: a server with routes and limits, and a client. Both use aiohttp."""

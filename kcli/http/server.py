@@ -28,23 +28,31 @@ from kcli.runtime.network import Network
 
 _log = logging.getLogger("kcli.http.Server")
 
-# A request line: `kcli jmx` puts all its object names into one query. Twice what a browser sends.
 LINE_MAX_BYTES = 16 * 1024
-# A header: tokens and cookies may have several kilobytes, and most other servers stop at 8 KB.
+"""A request line: `kcli jmx` puts all its object names into one query. Twice what a browser sends."""
+
 HEADER_MAX_BYTES = 8 * 1024
-# Browsers send about 20 headers, proxies add some.
+"""A header: tokens and cookies may have several kilobytes, and most other servers stop at 8 KB."""
+
 HEADERS_MAX = 64
-# Bytes a client may send before the server takes up its next request. An event loop reads 256 KB at a time, and a
-# client that pipelines requests may be one read ahead.
+"""Browsers send about 20 headers, proxies add some."""
+
 AHEAD_MAX_BYTES = 512 * 1024
-# A few scrapers and some people looking; each may hold a response of some megabytes.
+"""Bytes a client may send before the server takes up its next request. An event loop reads 256 KB at a time, and a
+client that pipelines requests may be one read ahead."""
+
 CONNECTIONS_MAX = 32
-# From a response to the end of the next request's head. Prometheus asks every 15 to 60 seconds, on the same connection.
+"""A few scrapers and some people looking; each may hold a response of some megabytes."""
+
 IDLE_MAX_SECONDS = 120.0
-# Until a client has read its whole response.
+"""From a response to the end of the next request's head. Prometheus asks every 15 to 60 seconds, on the same
+connection."""
+
 RESPONSE_MAX_SECONDS = 120.0
-# How long a stop waits for requests in progress.
+"""Until a client has read its whole response."""
+
 STOP_MAX_SECONDS = 1.0
+"""How long a stop waits for requests in progress."""
 
 # The library logs each request at INFO: a scraper would fill the log.
 _access_log = logging.getLogger("kcli.http.access")
@@ -68,7 +76,7 @@ class HttpServer:
         self._network = network
         app = web.Application(middlewares=[_respond])
         app.add_routes(routes)
-        # A handler ends with its client: nobody else waits for the response.
+        # A handler ends when its client is gone, because only that client waits for the response.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=STOP_MAX_SECONDS)
         self._listener: asyncio.AbstractServer | None = None
 
@@ -115,7 +123,7 @@ class Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.ahead_bytes = 0
-        # A response counts as sent once the kernel has all of it: `_send` waits for that, and no longer than it may.
+        # A response counts as sent when the kernel has all of it. `_send` waits for that up to its limit.
         cast(asyncio.Transport, transport).set_write_buffer_limits(high=0)
         super().connection_made(transport)
 
@@ -148,12 +156,12 @@ class Connection(web.RequestHandler):
         return _completed(_error_response(error))
 
 
-# In the message of an error for which aiohttp has no class of its own.
 _TOO_MANY = "Too many"
+"""In the message of an error for which aiohttp has no class of its own."""
 
 
 class _Refusal(asyncio.Protocol):
-    """The connection of one client too many."""
+    """The connection of a client above the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         body = f"{CONNECTIONS_MAX} clients are connected\n"

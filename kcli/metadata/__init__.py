@@ -1,1 +1,1 @@
-"""What every node knows of the cluster: the image, its changes, and how records become both."""
+"""The metadata that every node has of the cluster: the image, its changes, and the replay of records."""

@@ -1,9 +1,9 @@
-"""From one image to the next: replays metadata records and remembers what they touched.
+"""The step from one image to the next: replays metadata records and remembers the topics and keys that they change.
 
 A delta is made on an image, fed with the records of one or more batches in log order, and applied once. Tables are
-copied when they are first written to, a topic's partitions when the topic is first written to. Replay believes the
-log: a record that contradicts the image (a partition of an unknown topic) means that the log or this program is
-broken, and is raised as `MetadataLogError`.
+copied when they are first written to, a topic's partitions when the topic is first written to. Replay trusts the log. A
+record that contradicts the image (a partition of an unknown topic) means that the log or this program is broken, and
+raises `MetadataLogError`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kcli.metadata.image import (
     Topics,
 )
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.ids import BrokerId, LeaderEpoch, Offset
 from kcli.protocol.records import metadata as records
 
 K = TypeVar("K")
@@ -37,7 +38,7 @@ V = TypeVar("V")
 
 
 class MetadataLogError(CorruptRecordError):
-    """The metadata log says something that cannot follow from what it said before."""
+    """The metadata log has a record that contradicts the records before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class PartitionDiff:
 
 
 class _Table(Generic[K, V]):
-    """A map of the old image, copied at the first write; remembers the keys that were written."""
+    """A map of the old image, copied at the first write; remembers the written keys."""
 
     __slots__ = ("_base", "_own", "touched")
 
@@ -99,7 +100,7 @@ class MetadataDelta:
         self._delegation_tokens = _Table(image.delegation_tokens)
         self._next_producer_id = image.next_producer_id
 
-    # What changed.
+    # --- what changed
 
     @property
     def features_changed(self) -> tuple[str, ...]:
@@ -178,13 +179,13 @@ class MetadataDelta:
             and self._next_producer_id == self.image.next_producer_id
         )
 
-    # Replay and apply.
+    # --- replay and apply
 
     def replay(self, record: records.MetadataRecord) -> None:
-        """Takes in the next record of the log. Raises MetadataLogError when it cannot follow."""
+        """Takes the next record of the log. Raises MetadataLogError if it contradicts the image."""
         _REPLAY[type(record)](self, record)  # type: ignore[arg-type]  # the table pairs each type with its method
 
-    def apply(self, offset: int, epoch: int, timestamp_ms: int) -> MetadataImage:
+    def apply(self, offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> MetadataImage:
         """The image after everything replayed, which reaches to `offset` inclusive."""
         return MetadataImage(
             cluster_id=self.image.cluster_id,
@@ -214,7 +215,7 @@ class MetadataDelta:
             return self.image.topics.with_partitions(self._topics.current)
         return self.image.topics
 
-    # Topics and partitions.
+    # --- topics and partitions
 
     def _topic(self, record: records.TopicRecord) -> None:
         topic_id = record.topic_id
@@ -300,7 +301,7 @@ class MetadataDelta:
                 )
                 table.put(number, cleared)
 
-    # Configs, features, ids.
+    # --- configs, features, ids
 
     def _config(self, record: records.ConfigRecord) -> None:
         resource = ConfigResource(ConfigResourceType(record.resource_type), record.resource_name)
@@ -323,7 +324,7 @@ class MetadataDelta:
     def _producer_ids(self, record: records.ProducerIdsRecord) -> None:
         self._next_producer_id = record.next_producer_id
 
-    # Nodes.
+    # --- nodes
 
     def _register_broker(self, record: records.RegisterBrokerRecord) -> None:
         self._brokers.put(record.broker_id, values.broker_registration(record))
@@ -372,7 +373,7 @@ class MetadataDelta:
     def _unregister_controller(self, record: records.UnregisterControllerRecord) -> None:
         self._controllers.remove(record.controller_id)
 
-    # Security and quotas.
+    # --- security and quotas
 
     def _access_control_entry(self, record: records.AccessControlEntryRecord) -> None:
         self._acls.put(
@@ -433,16 +434,17 @@ class MetadataDelta:
             self._client_quotas.remove(entity)
 
     def _nothing(self, _record: records.MetadataRecord) -> None:
-        """NoOp keeps the log moving; ZkMigrationState is history; transactions are the replayer's (replay.py)."""
+        """Ignores a record: NoOp changes nothing, ZkMigrationState is obsolete, and replay.py handles transactions."""
 
 
 def merge_partition_change(
     partition: PartitionImage, record: records.PartitionChangeRecord
 ) -> PartitionImage:
-    """The partition after the change. Every change bumps the partition epoch, a leader named bumps the leader epoch."""
+    """The partition after the change. Every change increments the partition epoch; a record with a leader increments
+    the leader epoch."""
     leader, leader_epoch = partition.leader, partition.leader_epoch
     if record.leader != records.NO_LEADER_CHANGE:
-        leader, leader_epoch = record.leader, leader_epoch + 1
+        leader, leader_epoch = record.leader, LeaderEpoch(leader_epoch + 1)
     replicas = _new(record.replicas, partition.replicas)
     recovery = partition.recovery_state
     if record.leader_recovery_state >= 0:
@@ -467,7 +469,7 @@ def merge_partition_change(
     )
 
 
-def _new(changed: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+def _new(changed: tuple[BrokerId, ...] | None, old: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
     return old if changed is None else tuple(changed)
 
 

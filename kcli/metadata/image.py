@@ -1,8 +1,8 @@
-"""What the cluster is at one offset of the metadata log: topics, brokers, configs, features, ACLs and the rest.
+"""The cluster at one offset of the metadata log: topics, brokers, configs, features, ACLs and the rest.
 
-An image never changes. `MetadataDelta` (delta.py) makes the next one and shares with it everything that stayed: a
-commit copies the table of topics and the topics that it touches, so its cost does not grow with the number of its
-records, and a topic with ten thousand partitions is copied once per commit.
+An image never changes. `MetadataDelta` (delta.py) makes the next one, and shares all unchanged parts with it. A commit
+copies the table of topics and the topics that it changes. So a topic with ten thousand partitions is copied once per
+commit, and not once per record.
 """
 
 from __future__ import annotations
@@ -13,6 +13,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.ids import (
+    FIRST_LEADER_EPOCH,
+    FIRST_PRODUCER_ID,
+    NO_OFFSET,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    ProducerId,
+)
 
 # Directory ids with a meaning of their own (KIP-858); real ones are random and never below 100.
 MIGRATING_DIRECTORY = uuid.UUID(int=0)
@@ -23,7 +32,7 @@ METADATA_VERSION = "metadata.version"
 
 
 class LeaderRecoveryState(IntEnum):
-    """Whether a leader was elected uncleanly and has not yet said that its log is whole (KIP-704)."""
+    """Whether a leader was elected uncleanly and has not reported yet that its log is recovered (KIP-704)."""
 
     RECOVERED = 0
     RECOVERING = 1
@@ -33,20 +42,20 @@ class LeaderRecoveryState(IntEnum):
 class PartitionImage:
     """A partition as the controller has decided it. `directories` runs parallel to `replicas`."""
 
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    leader_epoch: int
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
     partition_epoch: int
     directories: tuple[uuid.UUID, ...] = ()
-    elr: tuple[int, ...] = ()
-    last_known_elr: tuple[int, ...] = ()
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
+    elr: tuple[BrokerId, ...] = ()
+    last_known_elr: tuple[BrokerId, ...] = ()
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
     recovery_state: LeaderRecoveryState = LeaderRecoveryState.RECOVERED
 
     def directory(self, replica: int) -> uuid.UUID:
-        """The log directory that holds this replica; ValueError when the broker holds none."""
+        """The log directory of this replica. Raises ValueError if the broker has no replica."""
         return self.directories[self.replicas.index(replica)]
 
 
@@ -59,7 +68,7 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one listener of a node is reached. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """The endpoint of one listener of a node. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     name: str
     host: str
@@ -77,7 +86,7 @@ class VersionRange:
 class BrokerRegistration:
     """A broker that has registered; `epoch` is the offset of its registration and fences older lives of the same id."""
 
-    id: int
+    id: BrokerId
     epoch: int
     incarnation_id: uuid.UUID
     endpoints: Mapping[str, Endpoint]
@@ -90,13 +99,13 @@ class BrokerRegistration:
 
     @property
     def active(self) -> bool:
-        """May lead and be in ISRs."""
+        """Whether the broker may lead and be in ISRs."""
         return not self.fenced and not self.in_controlled_shutdown
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerRegistration:
-    id: int
+    id: BrokerId
     incarnation_id: uuid.UUID
     endpoints: Mapping[str, Endpoint]
     features: Mapping[str, VersionRange]
@@ -118,7 +127,7 @@ class AclEntry:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What is kept of a password (RFC 5802); never shown."""
+    """The keys stored for a password (RFC 5802); never shown."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -128,7 +137,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class ScramKey:
-    """Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+    """The key of a SCRAM credential. Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
     user: str
     mechanism: int
@@ -136,7 +145,8 @@ class ScramKey:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """KIP-48. Principals are `Type:name`; the HMAC is not stored, it is derived from the id and the secret key."""
+    """A delegation token (KIP-48). Principals are `Type:name`. The HMAC is not stored: it is derived from the id and
+    the secret key."""
 
     token_id: str
     owner: str
@@ -147,7 +157,8 @@ class DelegationToken:
     expiration_timestamp_ms: int
 
 
-# Which user, client id or address a quota is for: (type, name) pairs sorted by type; name None = the default entity.
+# The user, client id or address of a quota: (type, name) pairs sorted by type; name None is the default
+# entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 """The types of a quota entity."""
@@ -199,11 +210,12 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """Everything the metadata log says up to and including `offset` (-1: nothing yet), written in `epoch`."""
+    """The state after all records of the metadata log up to and including `offset` (-1: none yet), written in
+    `epoch`."""
 
     cluster_id: str = ""
-    offset: int = -1
-    epoch: int = 0
+    offset: Offset = NO_OFFSET
+    epoch: LeaderEpoch = FIRST_LEADER_EPOCH
     timestamp_ms: int = 0
     features: Mapping[str, int] = field(default_factory=dict)
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
@@ -211,7 +223,7 @@ class MetadataImage:
     topics: Topics = field(default_factory=lambda: Topics({}, {}))
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
-    next_producer_id: int = 0
+    next_producer_id: ProducerId = FIRST_PRODUCER_ID
     acls: Mapping[uuid.UUID, AclEntry] = field(default_factory=dict)
     scram: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
     delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)

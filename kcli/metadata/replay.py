@@ -1,7 +1,7 @@
 """Follows the metadata log: record batches in, images out, metadata transactions held back until they end (KIP-868).
 
 The records between BeginTransaction and EndTransaction become visible together; AbortTransaction drops them. An
-unfinished transaction at the end of the log is left open: whoever leads next aborts it.
+unfinished transaction at the end of the log stays open until the next leader aborts it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kcli.metadata.delta import MetadataDelta, MetadataLogError
 from kcli.metadata.image import MetadataImage
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.protocol.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -32,9 +33,9 @@ class ImageReplayer:
         return self._transaction is not None
 
     def replay(
-        self, records: Iterable[MetadataRecord], *, last_offset: int, epoch: int, timestamp_ms: int
+        self, records: Iterable[MetadataRecord], *, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int
     ) -> MetadataDelta | None:
-        """The batch that ends at `last_offset`. Returns what changed; None while a transaction stays open.
+        """Replays the batch that ends at `last_offset`. Returns the changes; None while a transaction is open.
 
         A transaction that ends, and everything after it in the batch, form one delta.
         """
@@ -62,8 +63,8 @@ class ImageReplayer:
         self.image = delta.apply(last_offset, epoch, timestamp_ms)
         return delta
 
-    def skip(self, last_offset: int, epoch: int, timestamp_ms: int) -> None:
-        """Control records of the quorum: they take offsets and change nothing here."""
+    def skip(self, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> None:
+        """Passes control records of the quorum, which take offsets and change nothing else."""
         if self._transaction is None:
             self.image = replace(self.image, offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
 

@@ -1,4 +1,4 @@
-"""An image written out as records: what a snapshot of the metadata log holds.
+"""An image as records: the content of a snapshot of the metadata log.
 
 The order is Kafka's: features, brokers, controllers, topics with their partitions, configs, client quotas, producer
 ids, ACLs, SCRAM credentials, delegation tokens. Replaying the records gives the image back.
@@ -18,11 +18,13 @@ from kcli.metadata.image import (
     TopicImage,
     VersionRange,
 )
+from kcli.model.ids import BrokerId
 from kcli.protocol.records import metadata as records
 
 
 def image_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
-    """Every record of the image. metadata.version comes first: it says how to read what follows."""
+    """Every record of the image. metadata.version comes first, because it gives the versions of the records after
+    it."""
     yield from _features(image)
     for broker in image.brokers.values():
         yield broker_record(broker)
@@ -33,9 +35,9 @@ def image_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
     yield from _config_records(image)
     yield from _client_quota_records(image)
     if image.next_producer_id > 0:
-        # Which broker got the last block is not part of the image.
+        # The image does not have the broker that got the last block.
         yield records.ProducerIdsRecord(
-            broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id
+            broker_id=BrokerId(-1), broker_epoch=-1, next_producer_id=image.next_producer_id
         )
     yield from _security_records(image)
 

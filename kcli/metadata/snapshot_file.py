@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import FIRST_LEADER_EPOCH, FIRST_OFFSET, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import (
     BatchHeader,
     Record,
@@ -31,10 +32,11 @@ from kcli.protocol.batches.control import (
     encode_raft_batch,
 )
 
-# Kafka's bound on a batch of the metadata log (internal.metadata.max.batch.size.in.bytes).
 MAX_BATCH_BYTES = 8 * 1024 * 1024
-# Records have at most this much around their value: varints of length, deltas and counts.
+"""Kafka's bound on a batch of the metadata log (internal.metadata.max.batch.size.in.bytes)."""
+
 RECORD_OVERHEAD_BYTES = 21
+"""Bytes of a record around its value at most: varints of length, deltas and counts."""
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
@@ -46,28 +48,28 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 class SnapshotId:
     """`end_offset` is the first offset that the snapshot does not contain, `epoch` that of the last it does."""
 
-    end_offset: int
-    epoch: int
+    end_offset: Offset
+    epoch: LeaderEpoch
 
     @property
     def file_name(self) -> str:
         return f"{self.end_offset:020d}-{self.epoch:010d}{CHECKPOINT_SUFFIX}"
 
 
-# What `format` leaves: only who the voters are.
-BOOTSTRAP_SNAPSHOT_ID = SnapshotId(0, 0)
+BOOTSTRAP_SNAPSHOT_ID = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
+"""The snapshot that `format` writes: it has only the voters."""
 
 
 def snapshot_id_of(file_name: str) -> SnapshotId | None:
-    """None for names that are no finished snapshot's."""
+    """The id in the file name of a finished snapshot; None for other names."""
     match = _NAME.fullmatch(file_name)
-    return None if match is None else SnapshotId(int(match[1]), int(match[2]))
+    return None if match is None else SnapshotId(Offset(int(match[1])), LeaderEpoch(int(match[2])))
 
 
 def encode_snapshot(
     values: Iterable[bytes],
     *,
-    epoch: int,
+    epoch: LeaderEpoch,
     last_contained_log_timestamp_ms: int,
     now_ms: int,
     kraft_version: int = 0,
@@ -116,7 +118,8 @@ class Snapshot:
 
 
 def decode_snapshot(content: bytes, name: str) -> Snapshot:
-    """Raises CorruptRecordError, naming the file, unless it begins and ends as a snapshot does."""
+    """Reads a snapshot. Raises CorruptRecordError, with the name of the file, unless it begins and ends as a snapshot
+    does."""
     controls: list[Control] = []
     batches: list[tuple[bytes, ...]] = []
     read_to = 0

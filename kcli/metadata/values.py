@@ -1,4 +1,4 @@
-"""Record fields to image values: what is an id, a directory list, an endpoint table, a quota entity."""
+"""Converts record fields to image values: ids, lists of directories, tables of endpoints, quota entities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcli.protocol.records.metadata import (
 
 
 def directories(values: Sequence[uuid.UUID], replicas: int) -> tuple[uuid.UUID, ...]:
-    """A partition's directories, one per replica; records older than KIP-858 name none."""
+    """A partition's directories, one per replica; records older than KIP-858 have none."""
     return tuple(values) or (MIGRATING_DIRECTORY,) * replicas
 
 
@@ -53,5 +53,5 @@ def broker_registration(record: RegisterBrokerRecord) -> BrokerRegistration:
 
 
 def known_id(value: uuid.UUID | None) -> uuid.UUID:
-    """Messages carry the zero id as None; records carry it as it is."""
+    """The id of a message for a record: messages have None for the zero id, records the zero id itself."""
     return MIGRATING_DIRECTORY if value is None else value

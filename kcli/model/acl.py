@@ -13,7 +13,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class AclOperation(IntEnum):
-    """What a principal may do with a resource."""
+    """An operation of a principal on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -34,7 +34,7 @@ class AclOperation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What an ACL protects. The resource types of configurations have other numbers."""
+    """The type of a resource that an ACL protects. The resource types of configurations have other numbers."""
 
     UNKNOWN = 0
     ANY = 1

@@ -1,4 +1,4 @@
-"""Where servers listen, and the one reader of `host:port`."""
+"""Addresses of servers, and the one reader of `host:port`."""
 
 from __future__ import annotations
 

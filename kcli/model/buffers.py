@@ -1,3 +1,3 @@
-"""What readers of bytes accept."""
+"""The types of bytes that readers accept."""
 
 Buffer = bytes | bytearray | memoryview

@@ -1,4 +1,4 @@
-"""Configurations as the wire and the metadata log name them: what they belong to, where a value comes from."""
+"""Configurations as the wire and the metadata log name them: their resources, and the sources of values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLUSTER_DEFAULT = ConfigResource(ConfigResourceType.BROKER, "")
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, numbered as DescribeConfigs numbers it."""
+    """The source of a value, numbered as in DescribeConfigs."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1

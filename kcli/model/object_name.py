@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-# One `key=value`, with what follows it; a value is quoted, or free of what separates.
+# One `key=value` and the separator after it; a value is quoted, or has no separators.
 _PROPERTY = re.compile(r'([^,=:"*?]+)=("(?:[^"\\\n]|\\["\\*?n])*"|[^,=:"]*)(,|$)')
 _NEEDS_QUOTES = re.compile(r'[,=:"*?\n]')
 _ESCAPED = re.compile(r'\\(["\\*?n])')
@@ -20,11 +20,11 @@ _SPECIAL = re.compile(r'["\\*?]')
 
 
 class MalformedObjectName(ValueError):
-    """Not an object name; the text says why, as Java does."""
+    """Not an object name; the text is Java's reason."""
 
 
 def quoted(value: str) -> str:
-    """The value as an object name can carry it: Kafka quotes where it must."""
+    """The value as it stands in an object name: quoted if necessary, as in Kafka."""
     if not _NEEDS_QUOTES.search(value):
         return value
     escaped = _SPECIAL.sub(lambda special: "\\" + special[0], value).replace("\n", "\\n")
@@ -32,7 +32,7 @@ def quoted(value: str) -> str:
 
 
 def unquoted(value: str) -> str:
-    """What a value of an object name means."""
+    """The meaning of a value of an object name: without its quotes."""
     if not value.startswith('"'):
         return value
     return _ESCAPED.sub(lambda escaped: "\n" if escaped[1] == "n" else escaped[1], value[1:-1])
@@ -40,7 +40,7 @@ def unquoted(value: str) -> str:
 
 @dataclass(frozen=True)
 class ObjectName:
-    """A name or a pattern. `text` is as it was written."""
+    """A name or a pattern. `text` is the original text."""
 
     text: str
     domain: str
@@ -50,7 +50,7 @@ class ObjectName:
 
     @classmethod
     def parse(cls, text: str) -> ObjectName:
-        """Raises MalformedObjectName."""
+        """Reads a name or a pattern. Raises MalformedObjectName."""
         domain, colon, rest = text.partition(":")
         if not colon:
             raise MalformedObjectName("Domain part must be specified")
@@ -77,7 +77,7 @@ class ObjectName:
         return self.is_open or _is_wild(self.domain) or any(map(_is_wild, self.properties.values()))
 
     def matches(self, domain: str, properties: Mapping[str, str]) -> bool:
-        """Whether the name made of these is one of those meant."""
+        """Whether the pattern selects the name with this domain and these keys."""
         if not _matches(self.domain, domain):
             return False
         if len(properties) != len(self.properties) and not self.is_open:
@@ -92,7 +92,7 @@ class ObjectName:
 
 def _is_wild(text: str) -> bool:
     if text.startswith('"'):
-        text = re.sub(r"\\.", "", text)  # an escaped wildcard is a character
+        text = re.sub(r"\\.", "", text)  # an escaped wildcard is an ordinary character
     return "*" in text or "?" in text
 
 
@@ -103,6 +103,6 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """`fnmatch` would read brackets as well, which JMX does not."""
+    """The regular expression of a pattern. `fnmatch` gives brackets a meaning, and JMX does not."""
     escaped = re.sub(r"[\[]", "[[]", pattern)
     return re.compile(fnmatch.translate(escaped))

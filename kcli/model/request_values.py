@@ -1,4 +1,4 @@
-"""Values of request fields that have a name: acknowledgements, isolation levels, points in time of ListOffsets."""
+"""Named values of request fields: acknowledgements, isolation levels, points in time of ListOffsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READ_COMMITTED = 1
 
 LATEST = -1
 EARLIEST = -2
-"""Timestamps of ListOffsets that stand for the two ends of a log."""
+"""Timestamps of ListOffsets that mean the two ends of a log."""
 
 
 class OffsetSpec(IntEnum):
@@ -28,7 +28,7 @@ class OffsetSpec(IntEnum):
 
 
 class CoordinatorType(IntEnum):
-    """Kinds of coordinators, as FindCoordinator numbers them."""
+    """The types of coordinators, numbered as in FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1

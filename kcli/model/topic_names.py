@@ -1,4 +1,4 @@
-"""Which names a topic may have, and which names collide in the names of metrics."""
+"""The rules for names of topics, and the names that collide in metrics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ INTERNAL_TOPICS = frozenset((GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHAR
 
 
 def is_internal(name: str) -> bool:
-    """Topics that the brokers keep for themselves and only they may write to."""
+    """Whether a topic is internal: only brokers write to it."""
     return name in INTERNAL_TOPICS
 
 
 def validate(name: str) -> None:
-    """Raises InvalidTopicException naming what is wrong with the name."""
+    """Raises InvalidTopicException, with the reason, for an invalid name."""
     problem = _problem(name)
     if problem is not None:
         raise InvalidTopicException(f"Topic name is invalid: {problem}")

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar, dataclass_transform
+from typing import Protocol, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
 
-# What a class body leaves on a class and a class with slots cannot have.
 _NOT_COPIED = ("__dict__", "__weakref__")
+"""Attributes that a class body leaves behind and a class with slots cannot have."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def wire_struct(cls: type[T]) -> type[T]:
-    """The class with the attributes annotated in its body: values may be defaults, nothing is inherited.
+    """Makes the class from the attributes annotated in its body; values are defaults, and nothing is inherited.
 
     Behaves as `@dataclass(frozen=True, slots=True, kw_only=True)`, `replace`, `fields` and `is_dataclass` included.
     """
@@ -34,18 +34,24 @@ def wire_struct(cls: type[T]) -> type[T]:
     return made
 
 
-def _first_call(names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
-    def __init__(self: Any, **values: Any) -> None:
-        cls = type(self)
-        cls.__init__ = _constructor(cls, names, defaults)
-        cls.__init__(self, **values)
+class _Struct(Protocol):
+    """An instance of a class with slots for all its fields, and fields of any type."""
+
+    __slots__: tuple[str, ...]
+
+
+def _first_call(names: tuple[str, ...], defaults: dict[str, object]) -> Callable[..., None]:
+    def __init__(self: _Struct, **values: object) -> None:
+        constructor = _constructor(type(self), names, defaults)
+        type.__setattr__(type(self), "__init__", constructor)
+        constructor(self, **values)
 
     return __init__
 
 
-def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
-    """Sets each slot through its own descriptor, which `__setattr__` does not stand in the way of."""
-    scope: dict[str, Any] = {"__name__": cls.__module__}
+def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, object]) -> Callable[..., None]:
+    """Compiles the constructor. It sets each slot through its own descriptor, past `__setattr__`."""
+    scope: dict[str, object] = {"__name__": cls.__module__}
     parameters = []
     for name in names:
         scope[f"_set_{name}"] = cls.__dict__[name].__set__
@@ -54,55 +60,55 @@ def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, Any]) ->
         parameters.append(f"{name}=_default_{name}" if name in defaults else name)
     head = f"def __init__(self, *, {', '.join(parameters)}):" if names else "def __init__(self):"
     exec("\n ".join([head, *(f"_set_{name}(self, {name})" for name in names), "pass"]), scope)
-    constructor: Callable[..., None] = scope["__init__"]
+    constructor = cast(Callable[..., None], scope["__init__"])
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     return constructor
 
 
 class _Fields:
-    """`cls.__dataclass_fields__`, asked of a plain dataclass of the same attributes the first time."""
+    """`cls.__dataclass_fields__`, made at first use from a plain dataclass with the same attributes."""
 
-    def __init__(self, defaults: dict[str, Any]) -> None:
+    def __init__(self, defaults: dict[str, object]) -> None:
         self._defaults = defaults
 
-    def __get__(self, instance: object, owner: type) -> dict[str, dataclasses.Field[Any]]:
+    def __get__(self, instance: object, owner: type) -> dict[str, dataclasses.Field[object]]:
         body = {"__annotations__": owner.__annotations__, "__module__": owner.__module__, **self._defaults}
-        plain: Any = type(owner.__name__, (), body)
+        plain = type(owner.__name__, (), body)
         dataclasses.dataclass(kw_only=True, init=False, repr=False, eq=False)(plain)
-        fields: dict[str, dataclasses.Field[Any]] = plain.__dataclass_fields__
+        fields: dict[str, dataclasses.Field[object]] = vars(plain)["__dataclass_fields__"]
         owner.__dataclass_fields__ = fields  # type: ignore[attr-defined]
         return fields
 
 
-def _values(self: Any) -> tuple[Any, ...]:
+def _values(self: _Struct) -> tuple[object, ...]:
     return tuple([getattr(self, name) for name in self.__slots__])
 
 
-def _repr(self: Any) -> str:
+def _repr(self: _Struct) -> str:
     return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
 
-def _eq(self: Any, other: object) -> Any:
+def _eq(self: _Struct, other: _Struct) -> bool:
     return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
 
 
-def _hash(self: Any) -> int:
+def _hash(self: _Struct) -> int:
     return hash(_values(self))
 
 
-def _refuse_set(self: Any, name: str, value: object) -> None:
+def _refuse_set(self: _Struct, name: str, value: object) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-def _refuse_delete(self: Any, name: str) -> None:
+def _refuse_delete(self: _Struct, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _reduce(self: Any) -> tuple[Any, ...]:
+def _reduce(self: _Struct) -> tuple[object, ...]:
     return _rebuilt, (type(self), dict(zip(self.__slots__, _values(self), strict=True)))
 
 
-def _rebuilt(cls: type[T], values: dict[str, Any]) -> T:
+def _rebuilt(cls: type[T], values: dict[str, object]) -> T:
     return cls(**values)
 
 

@@ -1,13 +1,13 @@
-"""What a voter must remember of its elections across restarts. The server keeps it in the quorum-state file."""
+"""The state of elections that a voter must remember across restarts. The server keeps it in the quorum-state file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.model.ids import NO_LEADER
+from kcli.model.ids import FIRST_LEADER_EPOCH, NO_LEADER, BrokerId, LeaderEpoch
 from kcli.raft.voters import ReplicaKey
 
-NO_VOTE = -1
+NO_VOTE = BrokerId(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class ElectionState:
     (KIP-853); then the vote names the voter's directory too.
     """
 
-    epoch: int = 0
-    leader_id: int = NO_LEADER
+    epoch: LeaderEpoch = FIRST_LEADER_EPOCH
+    leader_id: BrokerId = NO_LEADER
     voted: ReplicaKey | None = None
-    static_voters: tuple[int, ...] | None = None
+    static_voters: tuple[BrokerId, ...] | None = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.protocol.batches.control import RaftControl
 from kcli.raft.election_state import ElectionState
 from kcli.raft.voters import ReplicaKey, VoterSet
@@ -25,8 +26,8 @@ class Start:
     """
 
     stored: ElectionState | None
-    log_end_offset: int
-    log_epoch: int
+    log_end_offset: Offset
+    log_epoch: LeaderEpoch
     voters: VoterSet
     kraft_version: int
     voters_in_log: bool
@@ -43,7 +44,7 @@ class Append:
 class Flushed:
     """This node's log is on disk up to `end_offset`."""
 
-    end_offset: int
+    end_offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ Message = Start | Append | Flushed | Resign
 class ControlBatch:
     """Records of the quorum itself: the new leader, the voters."""
 
-    epoch: int
+    epoch: LeaderEpoch
     records: tuple[RaftControl, ...]
 
 
@@ -66,7 +67,7 @@ class ControlBatch:
 class DataBatch:
     """The values of metadata records."""
 
-    epoch: int
+    epoch: LeaderEpoch
     values: tuple[bytes, ...]
 
 
@@ -87,15 +88,15 @@ class Ready:
 
     persist: tuple[ElectionState, ...] = ()
     """Write each to the quorum-state file, durably, before the next."""
-    truncate: int | None = None
+    truncate: Offset | None = None
     """Cut the log at this offset: another history is the quorum's."""
     append: tuple[Batch, ...] = ()
     """Append to the log at its end."""
     flush: bool = False
     """Flush the log and report `Flushed`. One flush may serve many appends."""
     send: tuple[Envelope, ...] = ()
-    """Send to other voters: what they are told is durable by now."""
-    apply: int | None = None
+    """Send to other voters: all that these messages report is durable by now."""
+    apply: Offset | None = None
     """Apply everything before this offset, the new high watermark: it is committed."""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from kcli.errors import KcliError, NotControllerException
-from kcli.model.ids import NO_LEADER, NO_OFFSET
+from kcli.model.ids import FIRST_LEADER_EPOCH, NO_LEADER, NO_OFFSET, BrokerId, LeaderEpoch, Offset
 from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, RaftControl
 from kcli.protocol.batches.control import Voter as VoterId
 from kcli.raft.election_state import ElectionState
@@ -37,24 +37,24 @@ class QuorumError(KcliError):
 class RaftNode:
     def __init__(self, key: ReplicaKey) -> None:
         self.key = key
-        self.state: State = Unattached(epoch=0)
+        self.state: State = Unattached(epoch=FIRST_LEADER_EPOCH)
         self.voters = NO_VOTERS
         self.kraft_version = 0
 
     @property
-    def epoch(self) -> int:
+    def epoch(self) -> LeaderEpoch:
         return self.state.epoch
 
     @property
-    def leader_id(self) -> int:
+    def leader_id(self) -> BrokerId:
         return self.key.id if isinstance(self.state, Leader) else NO_LEADER
 
     @property
-    def high_watermark(self) -> int:
+    def high_watermark(self) -> Offset:
         return self.state.high_watermark if isinstance(self.state, Leader) else NO_OFFSET
 
     def step(self, message: Message, now: float) -> Ready:
-        """`now`: seconds of a monotonic clock, for the timers of elections; a lone voter has none.
+        """Takes a message. `now`: seconds of a monotonic clock, for the timers of elections; a lone voter has none.
 
         Raises QuorumError on `Start` with voters it cannot lead alone, NotControllerException on `Append` while it
         does not lead.
@@ -71,7 +71,7 @@ class RaftNode:
             case _ as unreachable:
                 assert_never(unreachable)
 
-    # Elections.
+    # --- elections
 
     def _start(self, start: Start) -> Ready:
         self.voters = start.voters
@@ -79,7 +79,7 @@ class RaftNode:
         self.state = _restored(start, self.key)
         if not self.voters.is_only_voter(self.key):
             raise QuorumError(_why_not_alone(self.key, self.voters))
-        candidate = Candidate(self.epoch + 1, granted=(self.key,))
+        candidate = Candidate(LeaderEpoch(self.epoch + 1), granted=(self.key,))
         self._move(candidate)
         vote = self._election_state()
         assert self.voters.is_majority(len(candidate.granted)), "the vote of the only voter is a majority"
@@ -103,14 +103,14 @@ class RaftNode:
             self._move(Resigned(self.epoch))
         return NOTHING
 
-    # The log.
+    # --- the log
 
     def _append(self, values: tuple[bytes, ...]) -> Ready:
         if not isinstance(self.state, Leader):
             raise NotControllerException
         return Ready(append=(DataBatch(self.epoch, values),), flush=True)
 
-    def _flushed(self, end_offset: int) -> Ready:
+    def _flushed(self, end_offset: Offset) -> Ready:
         before = self.state
         if not isinstance(before, Leader):
             return NOTHING
@@ -120,7 +120,7 @@ class RaftNode:
             return NOTHING
         return Ready(apply=after.high_watermark)
 
-    # State.
+    # --- state
 
     def _election_state(self) -> ElectionState:
         voted = self.key if isinstance(self.state, Candidate) else None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kcli.model.ids import NO_OFFSET
+from kcli.model.ids import NO_OFFSET, BrokerId, LeaderEpoch, Offset
 from kcli.raft.voters import ReplicaKey, VoterSet
 
 
@@ -22,7 +22,7 @@ from kcli.raft.voters import ReplicaKey, VoterSet
 class Unattached:
     """Knows the epoch and no leader; may have voted."""
 
-    epoch: int
+    epoch: LeaderEpoch
     voted: ReplicaKey | None = None
 
 
@@ -30,7 +30,7 @@ class Unattached:
 class Candidate:
     """Asks for votes in an epoch of its own. `granted`: the voters that gave theirs, itself first."""
 
-    epoch: int
+    epoch: LeaderEpoch
     granted: tuple[ReplicaKey, ...]
 
 
@@ -43,12 +43,12 @@ class Leader:
     be overwritten, however many voters hold it (Raft, section 5.4.2).
     """
 
-    epoch: int
-    epoch_start_offset: int
-    high_watermark: int = NO_OFFSET
-    flushed: Mapping[int, int] = field(default_factory=dict)
+    epoch: LeaderEpoch
+    epoch_start_offset: Offset
+    high_watermark: Offset = NO_OFFSET
+    flushed: Mapping[BrokerId, Offset] = field(default_factory=dict)
 
-    def flushed_by(self, voter_id: int, end_offset: int, voters: VoterSet) -> Leader:
+    def flushed_by(self, voter_id: BrokerId, end_offset: Offset, voters: VoterSet) -> Leader:
         """The same leader after a voter reported `end_offset`. The high watermark never goes back."""
         flushed = {**self.flushed, voter_id: end_offset}
         counted = voters.majority_offset(flushed)
@@ -61,7 +61,7 @@ class Leader:
 class Resigned:
     """Led the epoch and gave up the lead; only a higher epoch can follow."""
 
-    epoch: int
+    epoch: LeaderEpoch
 
 
 State = Unattached | Candidate | Leader | Resigned

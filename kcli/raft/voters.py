@@ -1,4 +1,4 @@
-"""Who may vote: the voters of the metadata quorum, from the log (KIP-853) or from the configuration."""
+"""The voters of the metadata quorum, from the log (KIP-853) or from the configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcli.model.addresses import Address
-from kcli.model.ids import NO_OFFSET, ZERO_ID
+from kcli.model.ids import NO_OFFSET, ZERO_ID, BrokerId, Offset
 from kcli.protocol.batches.control import KRaftVersionFeature, VoterEndpoint, VoterRecord, VotersRecord
 
 
@@ -15,7 +15,7 @@ from kcli.protocol.batches.control import KRaftVersionFeature, VoterEndpoint, Vo
 class ReplicaKey:
     """A voter is a node *and* its directory: a node with a new disk is a new voter. The zero id matches any."""
 
-    id: int
+    id: BrokerId
     directory_id: uuid.UUID = ZERO_ID
 
     def matches(self, other: ReplicaKey) -> bool:
@@ -26,7 +26,7 @@ class ReplicaKey:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """`endpoints`: listener name to (host, port), in the order of the log."""
+    """A voter. `endpoints`: listener name to (host, port), in the order of the log."""
 
     key: ReplicaKey
     endpoints: Mapping[str, Address]
@@ -45,13 +45,13 @@ class VoterSet:
         return len(self.voters) == 1 and self.voters[0].key.matches(key)
 
     @property
-    def ids(self) -> tuple[int, ...]:
+    def ids(self) -> tuple[BrokerId, ...]:
         return tuple(voter.key.id for voter in self.voters)
 
     def is_majority(self, count: int) -> bool:
         return count > len(self.voters) // 2
 
-    def majority_offset(self, end_offsets: Mapping[int, int]) -> int:
+    def majority_offset(self, end_offsets: Mapping[BrokerId, Offset]) -> Offset:
         """The highest offset that a majority of the voters has reached; those not in `end_offsets` have none.
 
         Of n end offsets, highest first, the one at index n // 2 is reached by n // 2 + 1 voters: a majority.
@@ -86,7 +86,7 @@ def voter_set(record: VotersRecord) -> VoterSet:
     return VoterSet(
         tuple(
             Voter(
-                key=ReplicaKey(voter.voter_id, voter.voter_directory_id),
+                key=ReplicaKey(BrokerId(voter.voter_id), voter.voter_directory_id),
                 endpoints={
                     endpoint.name: Address(endpoint.host, endpoint.port) for endpoint in voter.endpoints
                 },

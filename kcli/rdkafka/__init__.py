@@ -1,1 +1,1 @@
-"""librdkafka, behaving as the producer and the consumer of Java do."""
+"""Producers and consumers of librdkafka that behave like Java's."""

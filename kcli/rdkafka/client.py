@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TypeVar
 
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
 from kcli.rdkafka.configuration import JAVA_NAMES, within_transaction
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import logger
+from kcli.rdkafka.objects import ClientError
+
+C = TypeVar("C")
 
 _UNKNOWN = re.compile(r'No such configuration property: "(.+)"')
 _OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed range (-?\d+)\.\.(-?\d+)')
 
 
-def new_client(make: Callable[[dict[str, object]], object], config: dict[str, object]) -> object:
+def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]) -> C:
     """Creates a librdkafka client.
 
     A property that only Java knows is left out, and a value beyond librdkafka's limits is fitted; each with a warning.
@@ -43,17 +47,17 @@ def new_client(make: Callable[[dict[str, object]], object], config: dict[str, ob
                 raise ConfigurationError(f"Failed to construct kafka client: {text}") from None
 
 
-def kafka_error(error: object) -> KafkaError:
+def kafka_error(error: ClientError) -> KafkaError:
     """Converts librdkafka's error to ours: with Kafka's text if a broker returned it.
 
     A local error (a broker that is gone, a timeout) becomes a TimeoutException with librdkafka's text.
     """
-    code: int = error.code()  # type: ignore[attr-defined]
+    code = error.code()
     known = BY_CODE.get(ErrorCode(code)) if code > 0 and code in ErrorCode._value2member_map_ else None
-    return known() if known else TimeoutException(error.str())  # type: ignore[attr-defined]
+    return known() if known else TimeoutException(error.str())
 
 
-def is_fatal(error: object) -> bool:
+def is_fatal(error: ClientError) -> bool:
     """Whether the client cannot go on: it is fenced, or the coordinator refuses it as a member."""
     from confluent_kafka import KafkaError
 

@@ -40,7 +40,7 @@ JAVA_NAMES = {name: key for key, name in _RENAMED.items()}
 # message.max.bytes: librdkafka's default, and the least it takes.
 _MESSAGE_BYTES, _MESSAGE_BYTES_MIN = 1_000_000, 1_000
 
-# Java keys that change nothing that a user could observe here: they are for the JVM's own machinery.
+# Java keys without an effect here, because they configure the JVM's own machinery.
 _WITHOUT_COUNTERPART = frozenset(
     {
         "key.serializer", "value.serializer", "key.deserializer", "value.deserializer",
@@ -73,7 +73,7 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
             case "buffer.memory":
                 config[name] = max(1, int(value) // 1024)
             case "receive.buffer.bytes" | "send.buffer.bytes" | "connections.max.idle.ms":
-                config[name] = max(0, int(value))  # Java's -1, "as the system has it" and "never", is 0 here
+                config[name] = max(0, int(value))  # Java's -1 (the system's size, or never) is 0 here
             case "fetch.max.bytes":
                 config[name] = max(_MESSAGE_BYTES_MIN, int(value))
                 # librdkafka wants room for one message, which a broker sends whole whatever was asked for.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from kcli.model.java_order import map_order, partition_hash
 from kcli.rdkafka.log import logger
+from kcli.rdkafka.objects import Consumer, Message, PartitionOffset, Rebalanced
 
 JAVA_DEFAULTS: dict[str, object] = {
     "allow.auto.create.topics": True,
@@ -22,22 +22,20 @@ JAVA_DEFAULTS: dict[str, object] = {
 
 # max.poll.records of Java's consumer.
 POLL_RECORDS = 500
-# How long the slowest partition may keep the others' records waiting, and when a queue that was filled is empty.
+# The longest wait of records for those of slower partitions, and the wait after which a queue counts as empty.
 GATHER_S = 0.5
 QUIET_S = 0.02
-# How long the broker may take to tell where a group stands in partitions that it has just been given.
+# The timeout of requests for the committed offsets of assigned partitions.
 STANDING_TIMEOUT_S = 5.0
 
 _ENDS = {"earliest": -2, "latest": -1}  # as ListOffsets names them: timestamps
 
-Rebalanced = Callable[[Any, list[Any]], None]
 
+def gathered(consumer: Consumer, first: Message) -> list[Message]:
+    """The messages that one poll of Java's consumer returns: those that were fetched together, by partition.
 
-def gathered(consumer: Any, first: Any) -> list[Any]:
-    """The messages that one poll of Java's consumer returns: what was fetched together, partition by partition.
-
-    The partitions come in the order of its map of them, which is why Kafka's tools list a small topic always the same
-    way; librdkafka hands over each partition's as soon as it has them.
+    Java returns partitions in the order of a hash map, so Kafka's tools print a small topic always in the same order.
+    librdkafka returns the messages of each partition as soon as it has them.
     """
     assigned = consumer.assignment()
     places = [(each.topic, each.partition) for each in assigned]
@@ -57,10 +55,10 @@ def gathered(consumer: Any, first: Any) -> list[Any]:
 
 
 class Standing:
-    """Where a group stands in its partitions, which is what it commits.
+    """Places a group in its partitions as Java's consumer does.
 
-    Java's consumer commits its position in every partition, read or not: a group that waited at the end of a topic goes
-    on there when it comes back, and misses nothing that was written meanwhile. librdkafka commits only what was read.
+    Java's consumer commits its position in every partition, read or not: a group that waited at the end of a topic
+    later continues there, and misses no record. librdkafka commits only the offsets of records that were read.
     All partitions are placed at once, so that the first fetch asks for all of them.
     """
 
@@ -73,7 +71,7 @@ class Standing:
         )
         self._on_assign = on_assign
 
-    def assigned(self, consumer: Any, partitions: list[Any]) -> None:
+    def assigned(self, consumer: Consumer, partitions: list[PartitionOffset]) -> None:
         """librdkafka's callback."""
         from confluent_kafka import KafkaException
 
@@ -88,7 +86,7 @@ class Standing:
                 fresh = consumer.offsets_for_times(fresh, STANDING_TIMEOUT_S)
             places = list({(each.topic, each.partition): each for each in (*placed, *fresh)}.values())
             if any(each.error is not None or each.offset < 0 for each in places):
-                return  # librdkafka finds out what it can
+                return  # librdkafka then places the partitions itself
             (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
             if self._commits and fresh:
                 consumer.store_offsets(offsets=fresh)
@@ -96,7 +94,7 @@ class Standing:
             logger().warning("The committed offsets of the group are not known: %s", error.args[0].str())
 
 
-def store_offsets(consumer: Any, messages: list[Any]) -> None:
+def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     """Notes for the next commit that the group is done with these messages."""
     from confluent_kafka import KafkaException, TopicPartition
 
@@ -114,7 +112,7 @@ def store_offsets(consumer: Any, messages: list[Any]) -> None:
         return
 
 
-def _epoch(message: Any) -> int:
+def _epoch(message: Message) -> int:
     """The leader epoch to commit with an offset; librdkafka's -1 is "unknown"."""
-    epoch: int | None = message.leader_epoch()
+    epoch = message.leader_epoch()
     return -1 if epoch is None else epoch

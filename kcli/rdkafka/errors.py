@@ -1,4 +1,4 @@
-"""Why a client cannot be created or cannot go on. The messages are those of Java's exceptions, if Java has one."""
+"""Errors of clients that cannot be created or cannot continue, with the messages of Java's exceptions."""
 
 from __future__ import annotations
 

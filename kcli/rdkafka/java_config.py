@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from kcli.model.addresses import read_server
 from kcli.rdkafka.errors import ConfigurationError, DurationResetError
 
 _EXCEPTION = "org.apache.kafka.common.config.ConfigException"
-HOST_PORT = re.compile(r"^(?:[a-zA-Z]+://)?(\[[0-9a-fA-F:.%]+\]|[^:\s,]+):(\d{1,5})$")
 # Keys that a client may not set under a group protocol, because the broker decides there (KIP-848).
 _NOT_IN_PROTOCOL = {
     "consumer": ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"),
@@ -61,7 +60,7 @@ def _reset(reset: str) -> str:
 def _check_servers(servers: str) -> None:
     addresses = [address.strip() for address in servers.split(",") if address.strip()]
     for address in addresses:
-        if HOST_PORT.match(address) is None:
+        if read_server(address) is None:
             raise ConfigurationError(f"{_EXCEPTION}: Invalid url in bootstrap.servers: {address}")
     if not addresses:
         raise ConfigurationError(f"{_EXCEPTION}: No resolvable bootstrap urls given in bootstrap.servers")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Any
 
 from kcli.model.topic_names import is_internal
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.errors import PatternError
 from kcli.rdkafka.log import logger
+from kcli.rdkafka.objects import Consumer
 
 METADATA_MAX_AGE_MS = 300_000
 """Java's default of metadata.max.age.ms: how often a consumer looks for new topics."""
@@ -34,7 +34,7 @@ def matcher(include: str) -> Callable[[str], bool]:
 
 
 def max_age_s(config: dict[str, object]) -> float:
-    """How often topics are listed, by a consumer's configuration."""
+    """The seconds between two lists of topics, from a consumer's configuration."""
     return int(str(config.get("metadata.max.age.ms", METADATA_MAX_AGE_MS))) / 1000
 
 
@@ -42,7 +42,7 @@ class MatchingTopics:
     """Keeps a consumer subscribed to the matching topics: `subscribe` gets all their names whenever they change."""
 
     def __init__(
-        self, consumer: Any, wanted: Callable[[str], bool], subscribe: Subscribe, *, every_s: float
+        self, consumer: Consumer, wanted: Callable[[str], bool], subscribe: Subscribe, *, every_s: float
     ) -> None:
         self._consumer = consumer
         self._wanted = wanted

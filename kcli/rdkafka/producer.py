@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from kcli.errors import (
     ErrorCode,
@@ -18,9 +17,7 @@ from kcli.errors import (
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.errors import ConfigurationError
-
-Headers = list[tuple[str, bytes | None]]
-Delivered = Callable[[Any, Any], None]  # an error or None, and the message
+from kcli.rdkafka.objects import ClientError, Delivered, Headers, Producer
 
 INT_MAX = 2**31 - 1  # of a Java int
 PARTITION_UA = -1  # librdkafka's "choose one"
@@ -39,7 +36,7 @@ BATCH_BYTES = 16_384
 LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # Java's, too
 IN_FLIGHT_MAX = 5  # of an idempotent producer
 MAX_BLOCK_MS = 60_000  # max.block.ms
-# How long one metadata request may take, and the pause before the next one.
+# The timeout of a metadata request, and the pause before the next one.
 METADATA_TIMEOUT_S = 5.0
 METADATA_PAUSE_S = 0.05
 # The pause before a record is passed to a full queue again.
@@ -73,7 +70,7 @@ def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, 
 class Destination:
     """The topic that a producer sends to, as Java's producer sees it."""
 
-    def __init__(self, producer: Any, topic: str, config: Mapping[str, object]) -> None:
+    def __init__(self, producer: Producer, topic: str, config: Mapping[str, object]) -> None:
         from confluent_kafka import KafkaException
 
         self._producer = producer
@@ -157,7 +154,9 @@ class Destination:
             except self._refused as error:
                 return self._refusal(error.args[0], key, value, headers or [])
 
-    def _refusal(self, error: Any, key: bytes | None, value: bytes | None, headers: Headers) -> KafkaError:
+    def _refusal(
+        self, error: ClientError, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> KafkaError:
         refused = kafka_error(error)
         if not isinstance(refused, RecordTooLargeException):
             return refused

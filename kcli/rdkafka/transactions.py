@@ -6,15 +6,23 @@ import io
 import select
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 from kcli.rdkafka.errors import TransactionError
+from kcli.rdkafka.objects import ClientError, Producer
 
 DEFAULT_DURATION_MS = 3000
 """The default of kafka-producer-perf-test."""
 
 
-def is_purged(error: Any) -> bool:
+class Source(Protocol):
+    """A stream of input."""
+
+    def read(self, size: int, /) -> bytes: ...
+    def fileno(self) -> int: ...
+
+
+def is_purged(error: ClientError) -> bool:
     """Whether a record was not sent because its transaction was aborted."""
     from confluent_kafka import KafkaError
 
@@ -24,7 +32,7 @@ def is_purged(error: Any) -> bool:
 class Transactions:
     """The transactions of one librdkafka producer. Creating it fences earlier producers with the same id."""
 
-    def __init__(self, producer: Any, duration_ms: int) -> None:
+    def __init__(self, producer: Producer, duration_ms: int) -> None:
         self._producer = producer
         self._duration_s = duration_ms / 1000
         self._began: float | None = None
@@ -84,9 +92,9 @@ class Transactions:
         except KafkaException as error:
             raise TransactionError(f"org.apache.kafka.common.KafkaException: {error.args[0].str()}") from None
 
-    def while_waiting(self, source: Any) -> Callable[[int], bytes]:
+    def while_waiting(self, source: Source) -> Callable[[int], bytes]:
         """Returns `source.read`, which also commits an open transaction in time while it waits for input."""
-        read: Callable[[int], bytes] = source.read
+        read = source.read
         try:
             descriptor = source.fileno()
         except (AttributeError, io.UnsupportedOperation):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcli.model.ids import BrokerId
+
 
 @dataclass(frozen=True, slots=True)
 class Isr:
@@ -12,7 +14,7 @@ class Isr:
     `required`: how many of them it takes to accept records with acks=all and to move the high watermark.
     """
 
-    members: tuple[int, ...]
+    members: tuple[BrokerId, ...]
     required: int
 
     @property

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kcli.errors import ErrorCode
-from kcli.model.ids import NO_OFFSET
+from kcli.model.ids import NO_OFFSET, BrokerId, LeaderEpoch, Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.replica.isr import Isr, effective_min_isr
 
@@ -23,28 +23,29 @@ from kcli.replica.isr import Isr, effective_min_isr
 class FollowerState:
     """A follower's log as its last fetch described it: it has every record below `log_end_offset`."""
 
-    log_start_offset: int = NO_OFFSET
-    log_end_offset: int = NO_OFFSET
+    log_start_offset: Offset = NO_OFFSET
+    log_end_offset: Offset = NO_OFFSET
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderState:
     """One term of leadership, as the metadata and the topic's config describe it. A new leader epoch is a new term."""
 
-    node_id: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
+    node_id: BrokerId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
     isr: Isr
 
-    def with_isr(self, members: tuple[int, ...]) -> LeaderState:
+    def with_isr(self, members: tuple[BrokerId, ...]) -> LeaderState:
         return replace(self, isr=Isr(members, self.isr.required))
 
     def with_min_insync_replicas(self, count: int) -> LeaderState:
         required = effective_min_isr(count, replicas=len(self.replicas))
         return replace(self, isr=Isr(self.isr.members, required))
 
-    def new_followers(self) -> dict[int, FollowerState]:
-        """The followers at the begin of the term. Their log ends are unknown, which holds the high watermark back."""
+    def new_followers(self) -> dict[BrokerId, FollowerState]:
+        """The followers at the beginning of the term. Their log ends are unknown, which holds the high watermark
+        back."""
         return {replica: FollowerState() for replica in self.replicas if replica != self.node_id}
 
     def accepts(self, acks: int) -> bool:
@@ -52,8 +53,8 @@ class LeaderState:
         return acks != ACKS_ALL or self.isr.is_sufficient
 
     def high_watermark(
-        self, current: int, log_end_offset: int, followers: Mapping[int, FollowerState]
-    ) -> int:
+        self, current: Offset, log_end_offset: Offset, followers: Mapping[BrokerId, FollowerState]
+    ) -> Offset:
         """The new high watermark, from the current one, the end of the leader's own log and its followers."""
         isr = self.isr
         if not isr.is_sufficient:
@@ -65,7 +66,7 @@ class LeaderState:
                     slowest = follower.log_end_offset
         return slowest if slowest > current else current
 
-    def produce_outcome(self, offset: int, high_watermark: int) -> ErrorCode:
+    def produce_outcome(self, offset: Offset, high_watermark: Offset) -> ErrorCode:
         """The answer to a produce with acks=all that waited until now for everything before `offset`.
 
         NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records are committed, but replicas have left the ISR since.
@@ -77,10 +78,10 @@ class LeaderState:
 
 def begin_term(
     *,
-    node_id: int,
-    leader_epoch: int,
-    replicas: tuple[int, ...],
-    isr: tuple[int, ...],
+    node_id: BrokerId,
+    leader_epoch: LeaderEpoch,
+    replicas: tuple[BrokerId, ...],
+    isr: tuple[BrokerId, ...],
     min_insync_replicas: int,
 ) -> LeaderState:
     assert node_id in replicas, f"node {node_id} cannot lead a partition on {replicas}"

@@ -1,12 +1,14 @@
 """Requests that wait: for a commit, for bytes, for several partitions. This room says which are due.
 
-The caller gives each waiter a token of its own, and calls nobody from here: it gets the tokens back when they are due.
+The caller gives each waiter a token and gets the token back when it is due. Nothing here calls back.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
+
+from kcli.model.ids import Offset
 
 Waiter = TypeVar("Waiter")
 
@@ -24,12 +26,12 @@ class CommitQueue(Generic[Waiter]):
     def __len__(self) -> int:
         return len(self._heap)
 
-    def wait_for(self, offset: int, waiter: Waiter) -> None:
+    def wait_for(self, offset: Offset, waiter: Waiter) -> None:
         """The waiter is due once the high watermark is at `offset` or beyond."""
         self._arrivals += 1
         heappush(self._heap, (offset, self._arrivals, waiter))
 
-    def due(self, high_watermark: int) -> list[Waiter]:
+    def due(self, high_watermark: Offset) -> list[Waiter]:
         """Removes and returns the waiters whose offset is committed, in order."""
         heap, due = self._heap, []
         while heap and heap[0][0] <= high_watermark:

@@ -1,4 +1,4 @@
-"""The first of the four seams: time. Everything that asks what time it is takes a `Clock`."""
+"""The first of the four seams: time. All code that reads the time takes a `Clock`."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    # As it is, without a method around it: requests are timed by it.
+    # Not wrapped in a method, because each request reads it.
     monotonic = staticmethod(time.monotonic)

@@ -1,7 +1,7 @@
 """The second seam: files. Storage takes a `Disk`; tests give it a simulated one that can crash and fail.
 
 A `File` reads and writes at positions and has no cursor, so that a reader in a thread and the writer on the
-event loop can share one. Everything raises OSError as the operating system does; storage decides its meaning.
+event loop can share one. All methods raise OSError as the operating system does; storage decides its meaning.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class File(Protocol):
         ...
 
     def read_cached_at(self, position: int, size: int) -> bytes | bytearray | None:
-        """As `read_at`, but None where it would have to wait for the device."""
+        """Like `read_at`, but None if it would have to wait for the device."""
         ...
 
     def write_at(self, position: int, *buffers: Buffer) -> None:
-        """Writes the buffers back to back from `position`, all of them or an OSError."""
+        """Writes the buffers back to back from `position`. Raises OSError unless all bytes are written."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -43,7 +43,7 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Returns when the content would survive a power failure."""
+        """Syncs the file; returns when the content would survive a power failure."""
         ...
 
     def close(self) -> None: ...
@@ -51,7 +51,7 @@ class File(Protocol):
 
 class FileLock(Protocol):
     def release(self) -> None:
-        """Gives the lock up and removes its file."""
+        """Releases the lock and removes its file."""
         ...
 
 
@@ -65,7 +65,7 @@ class DirectoryEntry:
 
 class Disk(Protocol):
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
-        """Opens for reading and writing; `create` makes the file when it is absent."""
+        """Opens for reading and writing; `create` makes a missing file."""
         ...
 
     def list_dir(self, path: str) -> list[DirectoryEntry]:
@@ -73,21 +73,21 @@ class Disk(Protocol):
         ...
 
     def list_names(self, path: str) -> list[str]:
-        """The names in a directory, in order: no file of it is looked at."""
+        """The names in a directory, in order, without a look at the files."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def size(self, path: str) -> int:
-        """Of a file that need not be opened for it."""
+        """The size of a file, without opening it."""
         ...
 
     def make_dir(self, path: str) -> None:
-        """Makes the directory and its parents; no error when it is there."""
+        """Makes the directory and its parents; no error if it exists."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic; replaces a file at `target`."""
+        """Renames atomically; replaces a file at `target`."""
         ...
 
     def remove(self, path: str) -> None: ...
@@ -95,7 +95,7 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def sync_dir(self, path: str) -> None:
-        """Returns when the names in the directory would survive a power failure."""
+        """Syncs a directory; returns when its names would survive a power failure."""
         ...
 
     def modified_ms(self, path: str) -> int: ...
@@ -103,7 +103,7 @@ class Disk(Protocol):
     def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
 
     def make_read_only(self, path: str) -> None:
-        """Takes away everybody's right to write the file; it can still be renamed and removed."""
+        """Removes all write permissions; the file can still be renamed and removed."""
         ...
 
     def space(self, path: str) -> tuple[int, int]:
@@ -111,12 +111,12 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> FileLock:
-        """Takes the lock file or raises BlockingIOError when somebody holds it."""
+        """Takes the lock file. Raises BlockingIOError if another process holds it."""
         ...
 
 
 class SystemFile:
-    """A file descriptor, closed at the latest when the last reference goes."""
+    """A file descriptor; it is closed at the latest with its last reference."""
 
     __slots__ = ("_fd", "path")
 
@@ -153,7 +153,7 @@ class SystemFile:
             raise
         if got < size and position + got < self.size():
             return None
-        # Not made bytes of: the copy and its page faults are a fifth of what a fetch costs.
+        # Not converted to bytes: the copy and its page faults are a fifth of the cost of a fetch.
         return buffer if got == size else buffer[:got]
 
     def write_at(self, position: int, *buffers: Buffer) -> None:
@@ -187,13 +187,13 @@ class SystemFile:
             os.close(fd)
 
     def __del__(self) -> None:
-        # An evicted handle may still be read by a thread: the last one to let go closes it.
+        # A thread may still read an evicted handle: the last reference closes it.
         with contextlib.suppress(OSError, AttributeError):
             self.close()
 
 
 class SystemFileLock:
-    """A POSIX record lock, the kind Java's FileLock takes: two brokers of either make exclude each other.
+    """A POSIX record lock, like Java's FileLock: brokers of kcli and Kafka exclude each other.
 
     Such locks belong to the process, so a second one of the same process is refused by the table `held`.
     """
@@ -290,14 +290,14 @@ class SystemDisk:
 
 
 MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
-"""One call writes no more of them: Linux says EINVAL, as if the disk had failed."""
+"""Buffers written in one call: for more, Linux returns EINVAL, which looks like a failed disk."""
 
-# Linux only; elsewhere a cached read is a plain read.
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+"""Linux only; elsewhere a cached read is a plain read."""
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    """A whole (small) file, one that may only be read, too. Raises FileNotFoundError when it is absent."""
+    """The content of a small file, also of one without write permission. Raises FileNotFoundError if it is missing."""
     file = disk.open(path, read_only=True)
     try:
         return file.read_at(0, file.size())
@@ -317,9 +317,9 @@ def make_durable_dir(disk: Disk, path: str) -> None:
 
 
 def replace_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) -> None:
-    """Puts `content` at `path` so that a crash leaves the old file or the new one, whole.
+    """Writes `content` to `path`. After a crash the file has the old or the new content.
 
-    Kafka's way for every checkpoint: write `<path>.tmp`, fsync, rename, fsync the directory.
+    The steps are those of Kafka's checkpoints: write `<path>.tmp`, fsync, rename, fsync the directory.
     """
     temporary = path + ".tmp"
     file = disk.open(temporary, create=True)

@@ -7,8 +7,9 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol
 
-# Connections that may wait in the kernel to be accepted: a burst of clients, and no more than most kernels allow.
 BACKLOG = 1024
+"""Connections that may wait in the kernel to be accepted: enough for a burst of clients, and as many as most kernels
+allow."""
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 

@@ -1,4 +1,4 @@
-"""What the system says of this process. Figures for operators; nothing decides by them."""
+"""The operating system's figures of this process, for operators only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATUS = "/proc/self/statm"
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """-1 where the system does not tell."""
+    """Figures of the process; -1 if the system has none."""
 
     cpu_seconds: float
     resident_bytes: int
@@ -39,7 +39,7 @@ def process_figures() -> ProcessFigures:
 
 
 def thread_cpu_seconds() -> float:
-    """What the calling thread has used so far."""
+    """CPU seconds that the calling thread has used so far."""
     return time.thread_time()
 
 

@@ -22,7 +22,7 @@ class Rng(Protocol):
 
 
 class SystemRng:
-    """Randomness from the operating system, or repeatable when a seed is given."""
+    """Randomness from the operating system, or repeatable with a seed."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random: random.Random = random.SystemRandom() if seed is None else random.Random(seed)
@@ -41,7 +41,7 @@ class SystemRng:
 
 
 def is_reserved_uuid(value: uuid.UUID) -> bool:
-    """True for ids that Kafka keeps for itself: 0..99, and those whose text form starts with '-'.
+    """True for ids that Kafka reserves: 0..99, and those whose text form starts with '-'.
 
     The text form is URL-safe base64; a leading '-' would read as an option on a command line. It starts
     with '-' when the top six bits are 62.

@@ -21,7 +21,7 @@ CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 class Authorizer(Protocol):
-    """What a broker asks before it serves."""
+    """Decides on each request of a broker's clients."""
 
     def authorize(self, session: Session, host: str, operation: AclOperation, resource: Resource) -> bool:
         """Returns whether the session's principal, from the address `host`, may do this. ACLs name the address too."""

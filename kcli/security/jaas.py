@@ -11,7 +11,7 @@ _ESCAPED = re.compile(r"\\(.)")
 def login_options(text: str) -> dict[str, str]:
     """The options of a login module by name. If a name occurs twice, the last value counts, as in Java.
 
-    In a quoted value a backslash stands before a quotation mark or a backslash.
+    In a quoted value a backslash escapes a quotation mark or a backslash.
     """
     return {
         found["name"]: found["bare"] if found["quoted"] is None else _ESCAPED.sub(r"\1", found["quoted"])

@@ -1,4 +1,4 @@
-"""Who a connection belongs to: the principal, and the session that a login began."""
+"""The principal of a connection, and the session that a login begins."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """What a client trusts and shows. Each value is the path of a PEM file, or PEM text if it begins with dashes.
+    """The certificates that a client trusts and sends. Each value is the path of a PEM file, or PEM text if it begins
+    with dashes.
 
     `certificates` None trusts the authorities of the operating system. `key` is used with a `chain` of text; a chain
     in a file holds the key itself.

@@ -1,1 +1,1 @@
-"""The asyncio shell of a node: sockets, dispatch, housekeeping, and the composition of all rooms below."""
+"""The asyncio shell of a node: sockets, dispatch, housekeeping, and the composition of the layers below."""

@@ -1,7 +1,7 @@
-"""The broker's half of a node: its partitions, its coordinators, its registration with the controller.
+"""The broker role of a node: partitions, coordinators, and the registration with the controller.
 
-Start: partitions and coordinators from the image, then registered and unfenced. Stop: coordinators give up their groups
-and transactions, and the controller takes the leaderships away before the broker goes (KIP-841).
+Start: load partitions and coordinators from the image, then register. Stop: the coordinators give up their groups and
+transactions, then the controller moves the leaderships away (KIP-841).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
-from kcli.server.partitions.fetch_sessions import Sessions
+from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
@@ -41,7 +41,10 @@ from kcli.storage.store.store import LogStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the node gives its broker role. `background` runs work that blocks; None lets the cleaner have a process."""
+    """The parts of a node that its broker role uses.
+
+    `background` runs work that blocks. `cleaner_executor` runs the log cleaner, None: threads and processes of its own.
+    """
 
     config: BrokerConfig
     dynamic_config: DynamicConfig
@@ -56,7 +59,7 @@ class Surroundings:
 
 
 class BrokerRole:
-    """`start` once the node has metadata; `ports` are what handlers may reach of it."""
+    """Starts when the node has metadata. Handlers reach it through `ports` only."""
 
     def __init__(self, given: Surroundings) -> None:
         config, clock, logs = given.config, given.clock, given.logs
@@ -84,7 +87,9 @@ class BrokerRole:
         )
         self.verifier = TransactionVerifier(given.dynamic_config, clock, self.transactions)
         self.topics = TopicCreator(given.channel, config)
-        self.fetch_sessions = Sessions(config.integer("max.incremental.fetch.session.cache.slots"), given.rng)
+        self.fetch_sessions = FetchSessions(
+            config.integer("max.incremental.fetch.session.cache.slots"), given.rng
+        )
 
     def _make_lifecycle(self) -> BrokerLifecycle:
         given = self._given
@@ -135,9 +140,9 @@ class BrokerRole:
         )
 
     async def start(self, listeners: Sequence[Listener]) -> None:
-        """Takes up partitions and coordinators, and registers. `listeners`: where clients reach this broker.
+        """Loads partitions and coordinators, registers, and returns when the broker is unfenced.
 
-        Raises KafkaError if the controller refuses the broker.
+        `listeners` are registered with the controller. Raises KafkaError if the controller refuses the broker.
         """
         image = self._given.loader.image
         self._expire_producers(self._given.dynamic_config.current)
@@ -156,14 +161,16 @@ class BrokerRole:
         self.cleaning.start()
 
     async def stop(self, *, clean: bool) -> None:
-        """Gives up leaderships and answers the requests that wait. Not `clean`: leaves groups and controller as they
-        are."""
+        """Gives up leaderships and answers the requests that wait.
+
+        Not `clean`: only ends the tasks; groups, transactions and the registration stay as they are.
+        """
         await self.cleaning.stop()
         await self.transactions.stop_sending()
         if clean:
             await self.transactions.stop()
             await self.groups.stop()
-            await self.lifecycle.stop()
+        await self.lifecycle.stop(clean=clean)
         await self.topics.stop()
         await self.moves.stop()
         await self.assignments.stop()
@@ -193,5 +200,5 @@ class BrokerRole:
 
 
 def _ids(logs: LogStore, chosen: Callable[[LogDirectory], bool]) -> list[uuid.UUID]:
-    """The ids of some directories. A replica in a directory that is not registered may not be led (KIP-858)."""
+    """The ids of the chosen directories. A partition cannot be led in a directory that is not registered (KIP-858)."""
     return [directory.id for directory in logs.directories if chosen(directory) and directory.id is not None]

@@ -1,4 +1,4 @@
-"""What a broker does by the clock: retention, checkpoints, flushes, expiry. Each job has its interval in the config."""
+"""Work by the clock: retention, checkpoints, flushes, expiry. The configuration has the interval of most jobs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from kcli.config.broker import BrokerConfig
 from kcli.errors import KcliError
+from kcli.runtime.clock import Clock
+from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger("kcli.server.Scheduler")
 
-# A job that is due in more than ten years is one that is switched off (Kafka's default is Long.MAX_VALUE).
+# A job that is due in more than ten years is switched off (Kafka's default is Long.MAX_VALUE).
 NEVER_MS = 10 * 365 * 86_400_000
+# Interval of the search for files whose deletion delay has passed.
+DELETION_INTERVAL_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`blocking` work waits for a disk and runs in a thread; the rest runs on the event loop.
+    """Work to repeat. If `blocking`, it waits for a disk and runs in a thread, else on the event loop.
 
-    `first_ms`: a long interval need not pass before the first turn after a start.
+    `first_ms`: the longest wait between the start and the first turn.
     """
 
     name: str
@@ -31,7 +36,7 @@ class Job:
 
 
 class Housekeeping:
-    """Runs the jobs until it is cancelled. A job that fails is logged and comes again at its next turn."""
+    """Runs the jobs until it is cancelled. A failed job is logged and repeated at its next turn."""
 
     def __init__(self, jobs: Sequence[Job], executor: Executor) -> None:
         self._jobs = [job for job in jobs if 0 < job.interval_ms < NEVER_MS]
@@ -57,3 +62,46 @@ class Housekeeping:
                 _log.error("%s failed: %s", job.name, error)
             except Exception:
                 _log.exception("%s failed", job.name)
+
+
+def log_jobs(logs: LogStore, config: BrokerConfig, clock: Clock) -> list[Job]:
+    """The jobs of a node's log directories."""
+    every, now_ms = config.integer, clock.now_ms
+    return [
+        Job(
+            "log retention",
+            every("log.retention.check.interval.ms"),
+            lambda: logs.delete_old_segments(now_ms()),
+            first_ms=every("log.initial.task.delay.ms"),
+        ),
+        Job(
+            "log flusher",
+            every("log.flush.scheduler.interval.ms"),
+            lambda: logs.flush_due(now_ms()),
+            blocking=True,
+        ),
+        Job(
+            "recovery point checkpoint",
+            every("log.flush.offset.checkpoint.interval.ms"),
+            logs.checkpoint_recovery_points,
+            blocking=True,
+        ),
+        Job(
+            "log start offset checkpoint",
+            every("log.flush.start.offset.checkpoint.interval.ms"),
+            logs.checkpoint_log_start_offsets,
+            blocking=True,
+        ),
+        Job(
+            "high watermark checkpoint",
+            every("replica.high.watermark.checkpoint.interval.ms"),
+            logs.checkpoint_high_watermarks,
+            blocking=True,
+        ),
+        Job(
+            "producer id expiry",
+            every("producer.id.expiration.check.interval.ms"),
+            lambda: logs.remove_expired_producers(now_ms()),
+        ),
+        Job("file deletion", DELETION_INTERVAL_MS, lambda: logs.delete_due_files(now_ms()), blocking=True),
+    ]

@@ -1,4 +1,4 @@
-"""The server's log: lines in the form of Kafka's own, so that whatever reads those reads these."""
+"""The server's log, in the format of Kafka's lines, so that tools for those read these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LEVELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 
 
 class KafkaFormatter(logging.Formatter):
-    """`[2026-11-21 08:30:26,281] INFO message (logger)`."""
+    """Formats a line as `[2026-11-21 08:30:26,281] INFO message (logger)`."""
 
     def __init__(self) -> None:
         super().__init__("[%(asctime)s] %(kafka_level)s %(message)s (%(name)s)")
@@ -21,7 +21,7 @@ class KafkaFormatter(logging.Formatter):
 
 
 def configure(stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """Sends what this package has to say to `stream` (stdout), and only warnings of everybody else."""
+    """Writes the log of this package to `stream` (stdout), and warnings of all other packages."""
     handler = logging.StreamHandler(stream or sys.stdout)
     handler.setFormatter(KafkaFormatter())
     root = logging.getLogger()

@@ -1,4 +1,4 @@
-"""Runs a node until it is told to stop: `kcli server-start`, or `python -m kcli.server.main server.properties`."""
+"""Runs a node until a signal stops it: `kcli server-start`, or `python -m kcli.server.main server.properties`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METRICS_LISTENER = "kcli.metrics.listener"
 
 
 def run(config: BrokerConfig) -> int:
-    """Serves until SIGTERM or SIGINT; returns the process's exit code. Raises ConfigError on what it cannot serve."""
+    """Serves until SIGTERM or SIGINT. Returns the exit code. Raises ConfigError if a feature is missing."""
     server_logging.configure()
     check_can_serve(config)
     for warning in start_up_warnings(config):
@@ -51,7 +51,7 @@ async def _serve(config: BrokerConfig) -> int:
         node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
         await node.start()
         assert node.warming_up is not None, "begun by start"
-        node.warming_up.add_done_callback(_keep_what_is_there)
+        node.warming_up.add_done_callback(_freeze_garbage_collection)
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1
@@ -63,14 +63,14 @@ async def _serve(config: BrokerConfig) -> int:
     return 1 if halted else 0
 
 
-def _keep_what_is_there(_settled: asyncio.Task[None]) -> None:
-    """Tells the collector that all there is now stays: it looks only at what comes after."""
+def _freeze_garbage_collection(_warmed_up: asyncio.Task[None]) -> None:
+    """Excludes all present objects from garbage collection, because they live as long as the node."""
     gc.collect()
     gc.freeze()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed; it halves the cost of a small request."""
+    """Returns uvloop's loop if it is installed: it halves the cost of a small request."""
     with contextlib.suppress(ImportError):
         import uvloop
 
@@ -80,9 +80,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def configured(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
-    """The configuration of a file with `--override` values over it. Raises ConfigError and OSError.
+    """Reads the configuration of a file; `overrides` take precedence. Raises ConfigError and OSError.
 
-    Kafka's start script opens a port for metrics where the environment's JMX_PORT says, on every interface.
+    As Kafka's start script does, opens a port for metrics on every interface if the environment has JMX_PORT.
     """
     properties = load(path)
     port = os.environ.get(JMX_PORT)

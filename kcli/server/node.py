@@ -1,7 +1,8 @@
-"""A node: what its roles share, the roles themselves, and the order in which all of it starts and stops.
+"""A node: its roles, the parts that they share, and the order in which all of them start and stop.
 
-Start: directories (formatted if they are new) → logs → listeners bound, clients held → controller → metadata taken up →
-broker registered and unfenced → clients admitted. Stop is the way back. No other module knows the whole.
+Start: format new directories, open logs, bind listeners (clients wait), start the controller, load the metadata, start
+the broker (it registers and is unfenced), admit clients. Stop: the reverse. If the start fails, the node stops unclean
+and the error is raised. No other module knows the whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
-from kcli.config.listeners import Listener as ConfiguredListener
+from kcli.config.listeners import Listener
 from kcli.config.topic import LogConfig
 from kcli.errors import StorageError
 from kcli.metadata.delta import MetadataDelta
@@ -28,7 +29,7 @@ from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
 from kcli.server.handlers.served import served_on_broker, served_on_controller
-from kcli.server.housekeeping import Housekeeping, Job
+from kcli.server.housekeeping import Housekeeping, Job, log_jobs
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
@@ -50,15 +51,14 @@ _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
 # Flushes and checkpoints queue here; two, so that a slow flush does not hold up a checkpoint.
 BACKGROUND_THREADS = 2
-# How often files whose deletion delay has passed are looked for, and idle connections.
-DELETION_INTERVAL_MS = 1_000
+# Interval of the search for idle connections.
 IDLE_CHECK_INTERVAL_MS = 10_000
 
 
 class Node:
-    """`start`, then serve until `stop`. `halted` is set with the reason when a failure ends it.
+    """Serves from `start` to `stop`. A failure that ends the node sets `halted` to its reason.
 
-    `controller` is always there: this node is the whole quorum. `broker` is None if `process.roles` leaves it out.
+    `controller` always exists, because this node is the whole quorum. `broker` is None if `process.roles` omits it.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Node:
         rng: Rng,
         background: Executor | None = None,
     ) -> None:
-        """Opens the directories; raises StorageError when they cannot be used.
+        """Opens the directories. Raises StorageError if they cannot be used.
 
-        `background` flushes and writes checkpoints: threads of its own unless a simulation gives it something else.
+        `background` flushes logs and writes checkpoints. None: two threads of the node's own.
         """
         self.config = config
         self.clock = clock
@@ -106,7 +106,7 @@ class Node:
         return LogStore.open(
             self.disk,
             self.clock,
-            config.log_dirs,
+            config.log_dirs if config.is_broker else (config.metadata_log_dir,),
             node_id=config.node_id,
             rng=self.rng,
             default_config=LogConfig.resolve({}, config),
@@ -177,34 +177,43 @@ class Node:
         """The committed metadata."""
         return self.loader.image
 
-    # --- life
+    # Start and stop.
 
     async def start(self) -> None:
-        """Returns when clients are served."""
+        """Returns when clients are served. Raises OSError, KafkaError or StorageError."""
         began = self.clock.monotonic()
+        try:
+            await self._start_parts()
+        except BaseException:
+            await self.stop(clean=False)
+            raise
+        self.sockets.admit()
+        self.is_ready = True
+        elapsed_ms = (self.clock.monotonic() - began) * 1000
+        _log.info("[%s id=%d] Ready after %.0f ms", self._server, self.config.node_id, elapsed_ms)
+        _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.config.node_id)
+        self.warming_up = self._loop.create_task(self._warm_up(), name="warming-up")
+
+    async def _start_parts(self) -> None:
         await self._bind()
         await self.controller.start(self._bound(self.config.advertised_controller_listeners))
-        self._take_up_metadata()
+        self._load_metadata()
         if self.broker is not None:
             await self.broker.start(self._bound(self.config.advertised_listeners))
         housekeeping = Housekeeping(self._jobs(), self._background)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
-        self.sockets.admit()
-        self.is_ready = True
-        elapsed_ms = (self.clock.monotonic() - began) * 1000
-        _log.info("[BrokerServer id=%d] Ready after %.0f ms", self.config.node_id, elapsed_ms)
-        _log.info("[KafkaRaftServer nodeId=%d] Kafka Server started", self.config.node_id)
-        self.warming_up = self._loop.create_task(self._warm_up(), name="warming-up")
 
     async def _warm_up(self) -> None:
-        """Loads, after the start, what the first client will need."""
+        """Loads, after the start, the modules that the first client needs."""
         await self._loop.run_in_executor(None, warm_up)
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Gives up leaderships, answers the requests that wait, flushes and closes. Not `clean`: leaves the disks as
-        they are."""
+        """Gives up leaderships, answers the requests that wait, flushes and closes.
+
+        Not `clean`: gives up nothing and leaves the disks as they are, as after a crash.
+        """
         began = self.clock.monotonic()
-        _log.info("[BrokerServer id=%d] shutting down", self.config.node_id)
+        _log.info("[%s id=%d] shutting down", self._server, self.config.node_id)
         self.is_ready = False
         if self._housekeeping is not None:
             self._housekeeping.cancel()
@@ -219,13 +228,19 @@ class Node:
         await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
         self._background.shutdown(wait=clean)
         elapsed_ms = (self.clock.monotonic() - began) * 1000
-        _log.info("[BrokerServer id=%d] shut down completed in %.0f ms", self.config.node_id, elapsed_ms)
+        _log.info("[%s id=%d] shut down completed in %.0f ms", self._server, self.config.node_id, elapsed_ms)
+
+    @property
+    def _server(self) -> str:
+        """The part of the node that serves clients, as Kafka's log names it."""
+        return "ControllerServer" if self.broker is None else "BrokerServer"
 
     def _epoch(self) -> int:
+        """The broker epoch that a clean stop leaves in the log directories."""
         return UNREGISTERED_EPOCH if self.broker is None else self.broker.lifecycle.epoch
 
     async def _bind(self) -> None:
-        """Opens every listener; clients that connect are held until `admit`."""
+        """Opens every listener. Clients that connect wait until `admit`."""
         self.sockets.hold()
         broker: Serve = self._dispatch(served_on_broker())
         controller: Serve = self._dispatch(served_on_controller())
@@ -242,8 +257,8 @@ class Node:
     def _dispatch(self, served: dict[ApiKey, str]) -> Dispatch:
         return Dispatch(self.ports, served, quotas=self.quotas, metrics=self.metrics)
 
-    def _bound(self, listeners: tuple[ConfiguredListener, ...]) -> list[ConfiguredListener]:
-        """The listeners as clients are told of them: a port 0 stands for the one that was bound."""
+    def _bound(self, listeners: tuple[Listener, ...]) -> list[Listener]:
+        """The listeners with the ports that the system chose in place of port 0."""
         return [
             listener
             if listener.port
@@ -251,11 +266,12 @@ class Node:
             for listener in listeners
         ]
 
-    def _take_up_metadata(self) -> None:
+    def _load_metadata(self) -> None:
         image = self.metadata
+        # Subscribe first, so that stored configs take effect in the same way as later changes.
+        self.dynamic_config.subscribe(self._reconfigure)
         self._update_config(image)
         self.quotas.load(image)
-        self.dynamic_config.subscribe(self._reconfigure)
         self.loader.subscribe(self._metadata_changed)
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -273,54 +289,19 @@ class Node:
             self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
         self.sockets.admit_held()
 
-    # --- by the clock
+    # Work by the clock.
 
     def _jobs(self) -> list[Job]:
-        config, logs, now_ms = self.config, self.logs, self.clock.now_ms
-        every = config.integer
-        return [
-            Job(
-                "log retention",
-                every("log.retention.check.interval.ms"),
-                lambda: logs.delete_old_segments(now_ms()),
-                first_ms=every("log.initial.task.delay.ms"),
-            ),
-            Job(
-                "log flusher",
-                every("log.flush.scheduler.interval.ms"),
-                lambda: logs.flush_due(now_ms()),
-                True,
-            ),
-            Job(
-                "recovery point checkpoint",
-                every("log.flush.offset.checkpoint.interval.ms"),
-                logs.checkpoint_recovery_points,
-                True,
-            ),
-            Job(
-                "log start offset checkpoint",
-                every("log.flush.start.offset.checkpoint.interval.ms"),
-                logs.checkpoint_log_start_offsets,
-                True,
-            ),
-            Job(
-                "high watermark checkpoint",
-                every("replica.high.watermark.checkpoint.interval.ms"),
-                logs.checkpoint_high_watermarks,
-                True,
-            ),
-            Job(
-                "producer id expiry",
-                every("producer.id.expiration.check.interval.ms"),
-                lambda: logs.remove_expired_producers(now_ms()),
-            ),
-            Job("file deletion", DELETION_INTERVAL_MS, lambda: logs.delete_due_files(now_ms()), True),
+        jobs = [
+            *log_jobs(self.logs, self.config, self.clock),
             Job("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
-            *self._metrics_jobs(),
         ]
+        if self.metrics_endpoint is not None:
+            jobs.append(Job("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners)))
+        return jobs
 
     def _make_metrics_endpoint(self) -> MetricsEndpoint | None:
-        """Loaded only where it is asked for: starting must cost nothing for what is not."""
+        """Imports the endpoint only if it is configured, because a start must not pay for features it lacks."""
         if self.config.metrics_address is None:
             return None
         from kcli.server.beans.broker_beans import BeanSources
@@ -335,19 +316,14 @@ class Node:
         )
         return MetricsEndpoint(sources, self.network, *self.config.metrics_address)
 
-    def _metrics_jobs(self) -> list[Job]:
-        if self.metrics_endpoint is None:
-            return []
-        return [Job("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners))]
-
-    # --- disks
+    # Failures.
 
     def _directory_failed_in_any_thread(self, directory: LogDirectory, error: StorageError) -> None:
         self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
 
     def _directory_failed(self, directory: LogDirectory, error: StorageError) -> None:
         if not self._is_made:
-            return  # the start itself has failed, and says why
+            return  # __init__ raises the error itself
         if self.broker is not None:
             self.broker.directory_failed(directory)
         if directory.path == self.config.metadata_log_dir:

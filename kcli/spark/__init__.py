@@ -1,1 +1,1 @@
-"""Spark at the service of topics: a Python data source and sink, the built-in jobs, the spark-submit wrapper."""
+"""Reads, writes and processes topics with Spark: data source and sink, built-in jobs, streams, and spark-submit."""

@@ -1,7 +1,7 @@
-"""The options of the data source and the sink: Spark's own Kafka connector's names, read once into values.
+"""Reads the options of the source and the sink, which have the names of Spark's own Kafka connector.
 
-Spark hands them over as a dictionary of strings whose keys ignore case. What is wrong is refused by name; what is
-not known is told on stderr, because Spark itself passes options of other layers along.
+Spark passes them as a dictionary of strings whose keys ignore case. An invalid option is refused by name. An unknown
+one is only logged, because Spark also passes options that are not for the connector.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.security.client import PROPERTIES as SECURITY_PROPERTIES
 from kcli.security.client import client_security
-from kcli.spark.cluster import ClientSettings, parse_servers
+from kcli.spark.client.cluster import ClientSettings, parse_servers
 
-log = logging.getLogger("kcli.spark")
+_log = logging.getLogger("kcli.spark")
 
 SECURITY_OPTIONS = tuple(f"kafka.{name}" for name in SECURITY_PROPERTIES)
 CLIENT_OPTIONS = (
@@ -58,24 +58,24 @@ SOURCE_OPTIONS = (
 )
 
 REFUSED = {
-    "kafka.auto.offset.reset": "startingOffsets says where to start",
-    "kafka.enable.auto.commit": "offsets live in Spark's checkpoint",
+    "kafka.auto.offset.reset": "use startingOffsets to choose the start",
+    "kafka.enable.auto.commit": "offsets are in Spark's checkpoint",
     "kafka.key.deserializer": "keys are binary: cast them in the query",
     "kafka.value.deserializer": "values are binary: cast them in the query",
     "kafka.key.serializer": "keys are written as they are: make them binary or string in the query",
     "kafka.value.serializer": "values are written as they are: make them binary or string in the query",
-    "kafka.interceptor.classes": "there are no Java classes here",
+    "kafka.interceptor.classes": "kcli runs no Java classes",
 }
-"""Options of Kafka's clients that mean something else than the user thinks: refused with the reason, as Spark does."""
+"""Options of Kafka's clients that have no effect here, as in Spark's connector, with the reasons."""
 
 POLL_TIMEOUT_MS = 120_000
-"""kafkaConsumer.pollTimeoutMs: how long a task waits for records that should be there. Spark's default."""
+"""The default of kafkaConsumer.pollTimeoutMs, as in Spark: how long a task waits for records."""
 
 MAX_TRIGGER_DELAY_MS = 900_000
-"""maxTriggerDelay: Spark's default, 15 minutes."""
+"""The default of maxTriggerDelay, as in Spark: 15 minutes."""
 
 _UNITS_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-"""Of a duration, as Spark writes them."""
+"""The units of a duration in Spark, in milliseconds."""
 
 SINK_OPTIONS = (
     *CLIENT_OPTIONS,
@@ -93,7 +93,7 @@ SINK_OPTIONS = (
 )
 
 TRANSACTION_TIMEOUT_MS = 900_000
-"""The most that a broker allows by default (transaction.max.timeout.ms): a micro-batch has to end within it."""
+"""The default time-out, which a micro-batch must not exceed: the broker's default of transaction.max.timeout.ms."""
 
 SINK_COLUMNS = {
     "key": ("binary", "string"),
@@ -103,12 +103,12 @@ SINK_COLUMNS = {
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
-"""What a row may have, and as which types; value is required, and topic unless the option names one."""
+"""The columns of a row with their types. value is required, and topic is too unless the option names one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Which partitions to read; exactly one is set."""
+    """The partitions to read. Exactly one field is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -117,10 +117,10 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where reading starts or ends.
+    """The start or the end of reading.
 
-    `default` (EARLIEST or LATEST) for partitions that are not named; `offsets` for named ones (EARLIEST and LATEST
-    again, or an offset); `timestamps` instead where it goes by time; `timestamp` is the one of every partition.
+    Named partitions have `offsets` (EARLIEST, LATEST or an offset) or `timestamps`; `timestamp` is for every partition.
+    Other partitions have `default` (EARLIEST or LATEST).
     """
 
     default: int
@@ -130,14 +130,18 @@ class Position:
 
     @property
     def by_time(self) -> bool:
+        """Whether timestamps are given, not offsets."""
         return bool(self.timestamps) or self.timestamp is not None
 
     def named(self) -> set[TopicPartition]:
+        """Returns the partitions with an offset or a timestamp of their own."""
         return {*self.offsets, *self.timestamps}
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
+    """The options of the source."""
+
     client: ClientSettings
     subscription: Subscription
     start: Position
@@ -151,29 +155,31 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     latest_if_no_offset: bool = False
-    """startingOffsetsByTimestampStrategy=latest: no record that late starts at the end instead of failing."""
+    """startingOffsetsByTimestampStrategy=latest: a partition without such a late record starts at its end."""
     poll_timeout_ms: int = POLL_TIMEOUT_MS
     log_directories: tuple[str, ...] = ()
-    """Read from these, without a cluster."""
+    """Log directories to read, instead of a cluster."""
     to_log_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
+    """The options of the sink."""
+
     client: ClientSettings
     topic: str | None = None
     codec: Codec = Codec.NONE
     level: int | None = None
     transactional: bool | None = None
-    """None: streams are, batches only where a transactional id is given."""
+    """None: streams are transactional, and batches are if they have a transactional id."""
     transactional_id: str | None = None
-    """What the transactional ids of the tasks begin with."""
+    """The prefix of the transactional ids of the tasks."""
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     batch_id: int | None = None
 
 
 def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """ValueError names the option that is wrong."""
+    """Reads the options of the source. ValueError names an invalid one."""
     options = _known(raw, SOURCE_OPTIONS)
     if streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
@@ -210,13 +216,13 @@ def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
 
 
 def sink_options(raw: Mapping[str, str]) -> SinkOptions:
-    """ValueError names the option that is wrong."""
+    """Reads the options of the sink. ValueError names an invalid one."""
     options = _known(raw, SINK_OPTIONS)
     acks = options.get("kafka.acks", "all")
     if acks not in ("all", "-1"):
-        raise ValueError(f"kafka.acks is {acks}: this sink always waits for all")
+        raise ValueError(f"kafka.acks is {acks}: this sink always uses all")
     if not _boolean(options, "kafka.enable.idempotence", True):
-        raise ValueError("kafka.enable.idempotence is false: this sink's producers always are idempotent")
+        raise ValueError("kafka.enable.idempotence is false: this sink's producers are always idempotent")
     codec = codec_named(options.get("kafka.compression.type", "none"))
     level = options.get(f"kafka.compression.{codec.label}.level")
     batch = options.get("kcli.batch.id")
@@ -235,7 +241,7 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
 
 
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
-"""Options of a stream that Spark reads itself and hands on."""
+"""Options of a stream that Spark reads itself and passes to the source too."""
 
 
 def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
@@ -245,22 +251,24 @@ def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
         if name in REFUSED:
             raise ValueError(f"{name} is not supported: {REFUSED[name]}")
         if name.startswith(("kafka.ssl.", "kafka.sasl.")) and name not in known:
-            raise ValueError(f"{name} is not supported; of these there are {', '.join(SECURITY_OPTIONS)}")
+            raise ValueError(
+                f"{name} is not supported; the security options are {', '.join(SECURITY_OPTIONS)}"
+            )
         if name not in known and name not in SPARKS_OWN:
-            log.warning("option %s is not known to the kcli format and has no effect", name)
+            _log.warning("option %s is unknown to the kcli format and has no effect", name)
     return options
 
 
 def _directories(options: Mapping[str, str]) -> tuple[str, ...]:
-    listed = json.loads(options.get("paths", "[]"))  # how Spark hands on load([…])
+    listed = json.loads(options.get("paths", "[]"))  # Spark's form of load([…])
     paths = (*filter(None, (each.strip() for each in options.get("path", "").split(","))), *listed)
     if paths and "kafka.bootstrap.servers" in options:
-        raise ValueError("path reads log directories and kafka.bootstrap.servers a cluster: give one of them")
+        raise ValueError("path (log directories) and kafka.bootstrap.servers (a cluster) exclude each other")
     if "readupto" in options and not paths:
-        raise ValueError("readUpTo is for log directories: load(path) is missing")
+        raise ValueError("readUpTo needs log directories: load(path)")
     for each in paths:
         if "://" in each:
-            raise ValueError(f"path {each} is not a directory of this machine or of a shared file system")
+            raise ValueError(f"path {each}: expected a directory of this machine or a shared file system")
     return paths
 
 
@@ -292,7 +300,7 @@ def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscr
     if len(given) != 1:
         raise ValueError(
             "One of 'subscribe', 'subscribePattern', 'assign' must be specified"
-            + (f"; there are {' and '.join(given)}" if given else "")
+            + (f"; found {' and '.join(given)}" if given else "")
         )
     text = options[given[0].lower()]
     if given[0] == "subscribe":
@@ -317,7 +325,7 @@ def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscr
 
 
 def _position(options: Mapping[str, str], side: str, default: int) -> Position:
-    """By one timestamp for all, else by timestamps, else by offsets: Spark's order of precedence."""
+    """Reads a start or an end. As in Spark, one timestamp takes precedence over timestamps, and those over offsets."""
     if (text := options.get(f"{side}timestamp")) is not None:
         return Position(default, timestamp=_integer(text, f"{side}Timestamp"))
     if f"{side}offsetsbytimestamp" in options:
@@ -334,7 +342,7 @@ def _position(options: Mapping[str, str], side: str, default: int) -> Position:
 
 
 def _checked(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Spark writes -2 for earliest and -1 for latest, as ListOffsets does; anything lower means nothing."""
+    """Checks offsets. Spark writes -2 for earliest and -1 for latest, as ListOffsets does; lower ones are invalid."""
     for part, offset in offsets.items():
         if offset < EARLIEST:
             raise ValueError(f"offset {offset} of {part}: expected -2 (earliest), -1 (latest) or an offset")
@@ -406,7 +414,7 @@ def _integer(text: str, name: str) -> int:
 
 
 def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
-    """One of `values`; the first where nothing is said."""
+    """Reads one of `values`. The first is the default."""
     text = options.get(name.lower(), values[0]).strip().lower()
     if text not in values:
         raise ValueError(f"{name} is {text!r}; expected {' or '.join(values)}")

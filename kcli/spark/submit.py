@@ -1,12 +1,12 @@
-"""Spark of the PySpark package, found and set up so that a job needs no environment of its own.
+"""Finds the Spark of the PySpark package and runs jobs with it, without any set-up by the user.
 
-`submit` reads the command line as spark-submit does (options up to the first other word, which is the job), makes a
-configuration for the run (what Spark should do differently for us, and a quiet log), and starts Spark with this
-interpreter. Nothing the user says is overruled: our settings are Spark *defaults*.
+`split_command_line` reads the command line as spark-submit does: Spark's options end at the first other word, which is
+the job. `submit` makes a configuration for the run, with our defaults and a quiet log, and starts Spark with this
+interpreter. Our settings are Spark *defaults*, so every setting of the user takes precedence.
 
-A file of the user runs under the real spark-submit. So does a built-in job whose driver is to run in the cluster;
-elsewhere its driver is started as a Python process that starts the JVM itself, as the `pyspark` shell does, because
-spark-submit gives a Python driver no stdin, one pipe for stdout and stderr, and no signal.
+A file of the user runs under the real spark-submit. A built-in job does too if its driver runs in the cluster. Else its
+driver is a Python process that starts the JVM, as in the `pyspark` shell. The reason is that spark-submit gives a
+Python driver no stdin, one pipe for stdout and stderr, and no signals.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ JOBS = {
     "profile": "statistics of topics: sizes, keys, gaps, rates; a table and a page with charts",
 }
 PREPARE = "prepare"
-"""Not a job: makes the archive of classes that Spark then starts from."""
+"""The word in place of a job that makes the archive of classes for faster starts."""
 
 CLUSTER_MODE = "cluster"
-"""--deploy-mode of a driver that does not run here."""
+"""The --deploy-mode of a driver in the cluster."""
 
 FLAGS = frozenset({"-h", "--help", "-v", "--verbose", "--version", "--supervise", "--load-spark-defaults"})
-"""spark-submit's options without a value; every other one takes the next word unless it has `=value`."""
+"""The options of spark-submit without a value. Any other one takes the next word unless it has `=value`."""
 
 MIN_JAVA = 17
-"""What Spark 4 runs on."""
+"""The oldest Java that Spark 4 supports."""
 
 STOP_SECONDS = 60.0
-"""How long a job may take to finish its micro-batch before Spark itself is ended."""
+"""How long a stopped job may take to finish its micro-batch before it is killed."""
 
 DEFAULTS = {
-    # Unless this limit is off, rows on their way to Python are sized one by one: slow, and quadratic with headers.
+    # With a limit Spark computes the size of each row for Python, which is slow, and quadratic with headers.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": (
@@ -60,11 +60,11 @@ DEFAULTS = {
     ),
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
-    # The summary of a stream adds up what its micro-batches report.
+    # The summary of a stream is the sum of the reports of its micro-batches.
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 LOCAL_DEFAULTS = {
-    "spark.master": "local[*,4]",  # a failed task is tried again, which local[*] does not
+    "spark.master": "local[*,4]",  # failed tasks are repeated, unlike with local[*]
     "spark.sql.shuffle.partitions": "8",
 }
 
@@ -80,29 +80,29 @@ appender.stderr.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: {message}
 
 WHOLE_MESSAGE = "%m%n%ex"
 FIRST_WORDS = "%maxLen{%m}{200}%n%ex{none}"
-"""For built-in jobs, which say themselves what went wrong: no stack traces, of which Spark logs several per task."""
+"""The log message without stack traces, for built-in jobs, which report errors themselves."""
 
 QUIET_LOGGERS = (
-    "org.apache.hadoop.util.NativeCodeLoader",  # no native Hadoop: of no interest here
+    "org.apache.hadoop.util.NativeCodeLoader",  # a missing native Hadoop is normal
     "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",  # adaptive execution is off in streams
-    "org.apache.spark.util.Utils",  # which address a local driver binds to
+    "org.apache.spark.util.Utils",  # it logs the address of a local driver
 )
 
 
 class SubmitError(Exception):
-    """Something to run Spark with is missing, or the command line names no job: one line for the user."""
+    """A part of Spark is missing, or the command line names no job. The message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """Words of `kcli spark-submit`: Spark's options, the job or file, and the job's own."""
+    """The words of `kcli spark-submit`: Spark's options, the job or file, and its arguments."""
 
     spark: tuple[str, ...]
     job: str | None
     arguments: tuple[str, ...]
 
     def value(self, name: str) -> str | None:
-        """The last value of Spark's option `name`."""
+        """Returns the last value of Spark's option `name`."""
         found = None
         for nth, word in enumerate(self.spark):
             if word == name and nth + 1 < len(self.spark):
@@ -113,12 +113,12 @@ class CommandLine:
 
     @property
     def is_local(self) -> bool:
-        """Whether everything runs on this machine: no master, or a local one."""
+        """Whether everything runs on this machine: there is no master, or a local one."""
         master = self.value("--master") or self._conf("spark.master")
         return master is None or master.startswith("local")
 
     def without(self, name: str) -> tuple[str, ...]:
-        """Spark's options but for `name` and its value."""
+        """Returns Spark's options except `name` and its value."""
         kept: list[str] = []
         words = iter(self.spark)
         for word in words:
@@ -129,7 +129,7 @@ class CommandLine:
         return tuple(kept)
 
     def with_files(self, path: str) -> CommandLine:
-        """With another of --py-files."""
+        """Returns the command line with one more file in --py-files."""
         files = ",".join(filter(None, (path, self.value("--py-files"))))
         return replace(self, spark=(*self.without("--py-files"), "--py-files", files))
 
@@ -143,7 +143,7 @@ class CommandLine:
 
 
 def split_command_line(words: list[str]) -> CommandLine:
-    """Cut where spark-submit does: at the first word that is neither an option nor an option's value."""
+    """Cuts the words as spark-submit does: at the first one that is neither an option nor its value."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         takes_value = words[at] not in FLAGS and "=" not in words[at]
@@ -154,7 +154,7 @@ def split_command_line(words: list[str]) -> CommandLine:
 
 
 def spark_home() -> Path:
-    """Where the PySpark package is. Raises SubmitError where something of it is missing."""
+    """Returns the directory of the PySpark package. SubmitError if a part is missing."""
     for module in ("pyspark", "pyarrow", "pandas"):
         if importlib.util.find_spec(module) is None:
             raise SubmitError(f"{module} is not installed: pip install 'kcli-streaming[spark]'")
@@ -168,19 +168,21 @@ def spark_home() -> Path:
 
 
 def _java() -> str | None:
-    """The `java` that Spark will run."""
+    """Returns the `java` that Spark will run."""
     home = os.environ.get("JAVA_HOME")
     return os.path.join(home, "bin", "java") if home else shutil.which("java")
 
 
 def check_java() -> None:
-    """Raises SubmitError unless the `java` that Spark will run is new enough."""
+    """Checks the `java` that Spark will run. SubmitError if it is missing or too old."""
     wanted = f"install Java {MIN_JAVA} or newer (package openjdk-{MIN_JAVA}-jre-headless) or set JAVA_HOME"
     home = os.environ.get("JAVA_HOME")
     java = _java()
     if java is None or not os.access(java, os.X_OK):
         where = (
-            f"JAVA_HOME is {home}, which has no bin/java" if home else "Spark needs Java, and there is none"
+            f"JAVA_HOME is {home}, which has no bin/java"
+            if home
+            else "Spark needs Java, which is not installed"
         )
         raise SubmitError(f"{where}: {wanted}")
     version = java_version(java)
@@ -189,7 +191,7 @@ def check_java() -> None:
 
 
 def java_version(java: str) -> int:
-    """The feature release (8, 17, …), read from the JDK's release file where there is one: that starts no JVM."""
+    """Returns the feature release (8, 17, …), if possible from the JDK's release file, which needs no JVM."""
     release = Path(os.path.realpath(java)).parent.parent / "release"
     text = release.read_text() if release.is_file() else ""
     found = re.search(r'JAVA_VERSION="([^"]+)"', text)
@@ -197,18 +199,18 @@ def java_version(java: str) -> int:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
         found = re.search(r'version "([^"]+)"', done.stderr)
     if found is None:
-        raise SubmitError(f"{java} does not tell its version: is it a Java runtime?")
+        raise SubmitError(f"{java} reports no version: it may not be a Java runtime")
     numbers = [int(part) for part in re.findall(r"\d+", found[1])]
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
 
 def job_code(job: str) -> str:
-    """What runs a built-in job. Not its file: the names beside that would hide modules of Python."""
-    return f"import sys; from kcli.spark.jobs.{job} import main; sys.exit(main(sys.argv[1:]))"
+    """Returns Python code that runs a built-in job. Its file cannot run, as modules beside it would hide Python's."""
+    return f"import sys; from kcli.spark.jobs.{job}.job import main; sys.exit(main(sys.argv[1:]))"
 
 
 def job_file(job: str, directory: Path) -> str:
-    """The file to hand to Spark: a path or a URI; for a built-in job one is made in `directory`."""
+    """Returns the path or URI of the job's file. The file of a built-in job is written to `directory`."""
     if job in JOBS:
         file = directory / f"kcli_{job}.py"
         file.write_text(job_code(job) + "\n")
@@ -220,7 +222,7 @@ def job_file(job: str, directory: Path) -> str:
 
 
 def submit(line: CommandLine) -> int:
-    """Run Spark; its exit code. Raises SubmitError where it cannot even start."""
+    """Runs Spark and returns its exit code. SubmitError if it cannot start."""
     home = spark_home()
     check_java()
     with tempfile.TemporaryDirectory(prefix="kcli-spark-") as directory:
@@ -236,7 +238,7 @@ def submit(line: CommandLine) -> int:
 
 
 def _prepared(line: CommandLine, home: Path, directory: Path) -> tuple[CommandLine, dict[str, str]]:
-    """The command line and the environment that spark-submit, the driver and the workers find their way by."""
+    """Returns the command line and the environment for spark-submit, the driver and the workers."""
     path = os.pathsep.join(filter(None, (_own_root(), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "SPARK_HOME": str(home)}
     line = _configured(line, home, directory, environment)
@@ -252,10 +254,10 @@ def _prepared(line: CommandLine, home: Path, directory: Path) -> tuple[CommandLi
 
 
 def _configured(line: CommandLine, home: Path, directory: Path, environment: dict[str, str]) -> CommandLine:
-    """Our defaults under the user's.
+    """Adds our defaults, which the user's settings override.
 
-    Where the user has a configuration directory, a copy with our defaults takes its place. Else they are a properties
-    file, because the JVM takes no archive of classes when there is a directory with files on its class path.
+    If the user has a configuration directory, a copy with our defaults replaces it. Else our defaults are a properties
+    file, because the JVM ignores the archive of classes if a directory with files is on its class path.
     """
     conf = directory / "conf"
     given = os.environ.get("SPARK_CONF_DIR")
@@ -267,7 +269,7 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
             return line
         return replace(
             line, spark=(*line.spark, "--load-spark-defaults")
-        )  # ours hold next to the user's file
+        )  # our defaults apply beside the user's file
     settings = conf / "spark-defaults.conf"
     file = line.value("--properties-file")
     if file is not None:
@@ -276,7 +278,7 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
         except OSError as error:
             raise SubmitError(f"--properties-file {file}: {error.strerror}") from None
         with settings.open("a") as ours:
-            ours.write(users_text)  # the last line of a key holds
+            ours.write(users_text)  # the last line of a key takes precedence
     options = [environment.get("SPARK_SUBMIT_OPTS"), f"-Dlog4j2.configurationFile={conf}/log4j2.properties"]
     archive = class_archive(home)
     if archive.exists():
@@ -286,7 +288,7 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
 
 
 def class_archive(home: Path) -> Path:
-    """Where the classes of this Spark and this Java lie, ready to be mapped into memory (AppCDS)."""
+    """Returns the path of the archive of classes (AppCDS) for this Spark and this Java."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     places = f"{home}\0{os.path.realpath(_java() or '')}"
     version = importlib.metadata.version("pyspark") if importlib.util.find_spec("pyspark") else "none"
@@ -294,7 +296,7 @@ def class_archive(home: Path) -> Path:
 
 
 def prepare() -> Path:
-    """Make the archive of classes: a small job runs, and its JVM writes down what it has loaded."""
+    """Makes the archive of classes: runs a small job whose JVM saves the classes that it has loaded."""
     home = spark_home()
     check_java()
     archive = class_archive(home)
@@ -305,7 +307,7 @@ def prepare() -> Path:
         line, environment = _prepared(CommandLine((), None, ()), home, Path(directory))
         if environment.get("SPARK_CONF_DIR") is not None:
             raise SubmitError(
-                "Spark has a configuration directory here (SPARK_CONF_DIR), with which its JVM uses no archive"
+                "Spark has a configuration directory (SPARK_CONF_DIR), and with one its JVM uses no archive"
             )
         log = f"-Dlog4j2.configurationFile={directory}/conf/log4j2.properties"
         quiet = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:disable -Xlog:all=error:stderr"
@@ -328,14 +330,14 @@ spark.stop()
 
 
 def packed(directory: Path) -> Path:
-    """kcli as a zip for `--py-files`, so that executors on other machines have the same one."""
+    """Makes a zip of kcli for `--py-files`, so that executors on other machines have the same code."""
     root = Path(__file__).resolve().parents[2]
     zipped = directory / "kcli.zip"
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in ("kcli", "pyspark_kcli"):
             for file in sorted((root / package).rglob("*.py")):
                 archive.write(file, file.relative_to(root))
-                # Compiled modules too, or each worker compiles them; another Python passes over them.
+                # Without compiled modules each worker would compile them. Other versions of Python ignore them.
                 compiled = Path(importlib.util.cache_from_source(str(file)))
                 if compiled.exists():
                     archive.write(compiled, file.relative_to(root).with_suffix(".pyc"))
@@ -343,14 +345,17 @@ def packed(directory: Path) -> Path:
 
 
 def _own_root() -> str | None:
-    """The directory to find kcli in, unless this interpreter's workers find it anyway."""
+    """Returns the directory of kcli; None if it is installed where workers find it."""
     root = str(Path(__file__).resolve().parents[2])
     return None if root in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else root
 
 
 def worker_python(directory: Path, path: str) -> Path:
-    """This interpreter without Spark's own PYTHONPATH: workers then load PySpark from the installed package, whose
-    modules are compiled, and not from the zip, whose modules every worker compiles again (4 s at first use)."""
+    """Makes a script that runs this interpreter without Spark's own PYTHONPATH.
+
+    So workers load PySpark from the installed package with compiled modules. Those of Spark's zip are compiled again by
+    every worker (4 s at first use).
+    """
     script = directory / "python"
     script.write_text(f'#!/bin/sh\nPYTHONPATH={_quoted(path)} exec {_quoted(sys.executable)} "$@"\n')
     script.chmod(0o700)
@@ -362,9 +367,9 @@ def _quoted(text: str) -> str:
 
 
 def write_conf(conf: Path, users: Path, *, is_local: bool, is_brief: bool = False) -> None:
-    """Spark's configuration directory for this run: our defaults under the user's, and the user's other files.
+    """Makes Spark's configuration directory: our defaults, the user's settings over them, and the user's other files.
 
-    `is_brief`: the log shows first words only.
+    With `is_brief`, the log has no stack traces.
     """
     conf.mkdir()
     settings = DEFAULTS | (LOCAL_DEFAULTS if is_local else {})
@@ -375,7 +380,7 @@ def write_conf(conf: Path, users: Path, *, is_local: bool, is_brief: bool = Fals
                 (conf / each.name).symlink_to(each.resolve())
         given = users / "spark-defaults.conf"
         if given.is_file():
-            lines.append(given.read_text())  # the last line of a key holds
+            lines.append(given.read_text())  # the last line of a key takes precedence
     (conf / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
     if not any((conf / name).exists() for name in ("log4j2.properties", "log4j2.xml", "log4j2.yaml")):
         log = LOG4J.format(message=FIRST_WORDS if is_brief else WHOLE_MESSAGE)
@@ -388,9 +393,9 @@ def _quiet(numbered: tuple[int, str]) -> str:
 
 
 def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> int:
-    """Start Spark and wait. SIGTERM is passed on: a built-in job ends its micro-batch first, within STOP_SECONDS.
+    """Starts Spark and waits. SIGTERM is forwarded: a built-in job ends its micro-batch first, within STOP_SECONDS.
 
-    Ctrl-C reaches the whole process group anyway; the JVM of a Python driver passes over it, and so do we.
+    Ctrl-C reaches the whole process group. The JVM of a Python driver ignores it, and so does this process.
     """
     process = subprocess.Popen(command, env=environment)
     asked: list[int] = []
@@ -415,5 +420,5 @@ def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> i
 
 
 def _exit_code(code: int) -> int:
-    """A process that a signal ended has 128 + signal, as in a shell."""
+    """Returns the exit code of a shell: 128 + signal for a process that a signal ended."""
     return code if code >= 0 else 128 - code

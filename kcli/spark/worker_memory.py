@@ -1,7 +1,7 @@
-"""What a Python worker of Spark has imported is taken out of the garbage collector's sight.
+"""Hides the imports of a Python worker of Spark from the garbage collector.
 
-Spark's daemon calls `gc.collect()` after every task, in each worker and in those that plan. That walks every object of
-every imported module, none of which is garbage: 0.1 CPU-seconds a task, more than many a micro-batch has to do.
+Spark's daemon calls `gc.collect()` after every task, in each worker and in those that plan. That visits every object of
+every imported module, though none is garbage. It takes 0.1 CPU-seconds for each task, more than many micro-batches.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ _is_frozen = False
 
 
 def freeze_imports() -> None:
-    """At the end of a process's first work, when all is imported that it needs; later calls do nothing.
+    """Freezes all objects at the end of a process's first task. Later calls do nothing.
 
-    Frozen objects are still freed when nothing refers to them; only cycles that are garbage by now stay.
+    A frozen object is still freed when nothing refers to it. Only cycles that are garbage now stay in memory.
     """
     global _is_frozen
     if not _is_frozen:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
@@ -27,34 +28,36 @@ VERSION = 0
 UNKNOWN_BROKER_EPOCH = -1
 
 
-def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """An offset checkpoint; an absent or empty file is one without entries."""
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
+    """The entries of an offset checkpoint; none if the file is missing or empty."""
     offsets = {}
     for line, fields in _read_table(disk, path, columns=3):
         try:
-            offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+            offsets[TopicPartition(fields[0], int(fields[1]))] = Offset(int(fields[2]))
         except ValueError:
             raise _malformed(path, line, "'<topic> <partition> <offset>'", " ".join(fields)) from None
     return offsets
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, Offset]) -> None:
     rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
     _write_table(disk, path, rows, len(offsets))
 
 
-def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
+def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:
     """leader-epoch-checkpoint: (epoch, start offset), ascending."""
     epochs = []
     for line, fields in _read_table(disk, path, columns=2):
         try:
-            epochs.append((int(fields[0]), int(fields[1])))
+            epochs.append((LeaderEpoch(int(fields[0])), Offset(int(fields[1]))))
         except ValueError:
             raise _malformed(path, line, "'<epoch> <start offset>'", " ".join(fields)) from None
     return epochs
 
 
-def write_epochs(disk: Disk, path: str, epochs: Iterable[tuple[int, int]], *, sync: bool = True) -> None:
+def write_epochs(
+    disk: Disk, path: str, epochs: Iterable[tuple[LeaderEpoch, Offset]], *, sync: bool = True
+) -> None:
     rows = [f"{epoch} {start_offset}" for epoch, start_offset in epochs]
     _write_table(disk, path, rows, len(rows), sync=sync)
 
@@ -106,7 +109,7 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
             f"{path}: expected 'version: 0' and 'topic_id: <id>', found {lines}"
         ) from None
     if version < 0 or topic_id.int == 0:
-        raise CorruptRecordError(f"{path}: version {version} and topic id {topic_id} cannot be")
+        raise CorruptRecordError(f"{path}: invalid version {version} or topic id {topic_id}")
     return topic_id
 
 
@@ -115,7 +118,7 @@ def write_partition_metadata(disk: Disk, path: str, topic_id: uuid.UUID) -> None
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
-    """The broker epoch of the last clean stop (−1 when the file does not say); None when it was not clean."""
+    """The broker epoch of the last clean stop (−1 if the file has none); None after an unclean stop."""
     try:
         content = read_file(disk, path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""One log directory: whether it works, and what its logs share.
+"""One log directory: its state (online or offline), and the parts that its logs share.
 
 A disk fails as a whole: the first OSError of any log in it marks the directory offline, and every later call on its
 logs raises at once. Other directories go on.
@@ -19,20 +19,20 @@ from kcli.errors import StorageError
 from kcli.runtime.disk import Disk
 from kcli.storage.files import HandlePool
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
 
 MAX_NAME_LENGTH = 255
-"""What file systems allow for one name."""
+"""The longest name that file systems allow."""
 
 
 _SUFFIXED = re.compile(r"(\S+)-(\S+)\.(\S+)(-delete|-stray|-future)")
 
 Background = Callable[[Callable[[], None]], object]
-"""Runs blocking work (a flush) soon, elsewhere."""
+"""Runs blocking work (a flush) soon, in another thread."""
 
 
 class LogDirectory:
@@ -69,13 +69,13 @@ class LogDirectory:
             if self.error is not None:
                 return self.error
             self.error = error
-        logger.error("Log directory %s is offline: %s", self.path, cause)
+        _log.error("Log directory %s is offline: %s", self.path, cause)
         if self._on_failure is not None:
             self._on_failure(self, error)
         return error
 
     def closed(self, log_path: str) -> LogDirectory:
-        """What a closed log has for a directory: every call is refused, and no failure is one of the disk."""
+        """The directory of a closed log: it refuses every call, and no failure counts as one of the disk."""
         directory = LogDirectory(self.path, self.pool, background=self.background)
         directory.error = StorageError(f"The log {log_path} is closed")
         return directory
@@ -95,7 +95,7 @@ R = TypeVar("R")
 
 
 def on_disk(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """A method that works on files: raises StorageError when the directory is offline, or goes offline by it."""
+    """Decorates a method that works on files: it raises StorageError if the directory is offline or goes offline."""
 
     @functools.wraps(method)
     def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -110,7 +110,7 @@ def on_disk(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
 
 
 class DeletionQueue:
-    """Files under a `.deleted` name (and directories under `-delete`), each to be removed when its time has come.
+    """Files under a `.deleted` name (and directories under `-delete`), each to be removed when its delay is over.
 
     The delay is `file.delete.delay.ms`: readers that still hold an old segment finish meanwhile.
     """

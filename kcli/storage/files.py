@@ -10,6 +10,7 @@ import resource
 import threading
 from collections import deque
 
+from kcli.model.ids import Offset
 from kcli.runtime.disk import Disk, File
 
 LOG_SUFFIX = ".log"
@@ -26,18 +27,18 @@ OFFSET_DIGITS = 20
 """Base offsets are zero-padded to the width of the largest 64-bit number, so names sort as offsets do."""
 
 
-def offset_name(offset: int, suffix: str) -> str:
+def offset_name(offset: Offset, suffix: str) -> str:
     return f"{offset:0{OFFSET_DIGITS}d}{suffix}"
 
 
-def offset_of(name: str) -> int | None:
-    """The offset a file name starts with (`00000000000000000042.log` and kin), or None."""
+def offset_of(name: str) -> Offset | None:
+    """The offset that a file name begins with (`00000000000000000042.log`), or None."""
     digits = name.partition(".")[0]
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    return Offset(int(digits)) if digits.isascii() and digits.isdigit() else None
 
 
 def default_handle_capacity() -> int:
-    """Half of the descriptors this process may have: the other half is for sockets."""
+    """Half of the descriptors that this process may have; the other half is for sockets."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MAX_OPEN_HANDLES
@@ -49,7 +50,7 @@ MAX_OPEN_HANDLES = 16_384  # more gains nothing: an open costs ten microseconds
 
 
 class HandlePool:
-    """Closes the handles that were idle the longest once more than `capacity` are open.
+    """A pool that closes the handles idle the longest when more than `capacity` are open.
 
     Second chance: a handle used since the last sweep over it stays. Eviction only drops the reference, so a
     thread that is reading the file still can; the descriptor goes with the last reader.
@@ -76,7 +77,7 @@ class HandlePool:
             return file
 
     def rename(self, handle: Handle, path: str) -> None:
-        """Under the guard: nobody may open the old name when it is gone."""
+        """Renames under the guard, so that no thread opens the old name after it is gone."""
         with self._guard:
             self.disk.rename(handle.path, path)
             handle.path = path

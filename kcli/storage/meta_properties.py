@@ -1,4 +1,4 @@
-"""meta.properties: which cluster, node and directory a log directory belongs to. Java's `Properties.store` form."""
+"""meta.properties: the cluster, node and id of a log directory, in the form of Java's `Properties.store`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Version 1 is KRaft's; version 0 ZooKeeper's, where the node id is called broker.id."""
+    """The content of meta.properties. Version 1 is KRaft's; version 0 is ZooKeeper's, where node.id is called
+    broker.id."""
 
     cluster_id: str | None
     node_id: int | None
@@ -33,7 +34,7 @@ class MetaProperties:
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """None when the directory has none. StorageError when it makes no sense."""
+    """The content of the file; None without a file. Raises StorageError if it is invalid."""
     path = f"{directory}/{META_PROPERTIES_FILE}"
     try:
         text = read_file(disk, path).decode("utf-8", "replace")
@@ -41,7 +42,8 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         return None
     fields = _parse(text)
     if not fields.keys() & {"version", "cluster.id", "broker.id", "node.id"}:
-        # Version 0 needs none of them, but such a file was cut or overwritten; a new identity would disown the data.
+        # Version 0 needs none of them, but a file without any was cut or overwritten: a new identity would
+        # disown the records.
         raise StorageError(
             f"{path} names neither version nor cluster.id nor node.id: it is damaged. Restore it: with "
             f"version={CURRENT_VERSION}, node.id, cluster.id and directory.id of this directory"
@@ -69,7 +71,7 @@ def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties
 
 
 def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
-    """The keys in the order in which Java's hash table has them."""
+    """The file's bytes, with the keys in the order of Java's hash table."""
     fields: dict[str, str] = {}
     if properties.node_id is not None:
         fields["node.id" if properties.version else "broker.id"] = str(properties.node_id)

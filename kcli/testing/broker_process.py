@@ -25,8 +25,8 @@ STOP_TIMEOUT_SECONDS = 60.0
 READY_LINE = "Kafka Server started"
 _POLL_SECONDS = 0.01
 _PORTS = range(10_240, 32_768)
-"""Five digits, and below the ports that Linux gives to outgoing connections: one of those could take a broker's port
-before it starts or while it is down, and be there when it comes back."""
+"""Ports of five digits below the range that Linux gives to outgoing connections. A connection could take a broker's
+port before it starts or while it is down."""
 
 
 class BrokerProcess:
@@ -46,7 +46,7 @@ class BrokerProcess:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The configuration it runs with."""
+        """The configuration of the broker."""
         broker, controller = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.controller_port}"
         return {
             "process.roles": "broker,controller",
@@ -66,7 +66,7 @@ class BrokerProcess:
         }
 
     def start(self) -> Self:
-        """Starts it and returns when it answers. Raises RuntimeError with the end of its log when it does not."""
+        """Starts the broker and returns when it answers. Raises RuntimeError with the end of its log if it does not."""
         assert self.process is None, "it runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
@@ -83,15 +83,15 @@ class BrokerProcess:
         return self
 
     def stop(self) -> int:
-        """SIGTERM; returns the exit code when it has stopped cleanly."""
+        """Sends SIGTERM. Returns the exit code after a clean stop."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
-        """SIGKILL, as a crash would."""
+        """Sends SIGKILL, as a crash."""
         return self._end(signal.SIGKILL)
 
     def wait(self, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> int:
-        """The exit code of a broker that ends by itself. Raises subprocess.TimeoutExpired while it does not."""
+        """Waits for a broker that ends by itself, and returns its exit code. Raises subprocess.TimeoutExpired."""
         assert self.process is not None, "it does not run"
         code = self.process.wait(timeout_seconds)
         self.process = None
@@ -147,7 +147,7 @@ class BrokerProcess:
 
 
 def free_port() -> int:
-    """A port that nobody had a moment ago; not by `random`, which tests that run side by side seed alike."""
+    """Returns a free port. It is not chosen by `random`, which parallel test processes seed alike."""
     while True:
         port = secrets.choice(_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):

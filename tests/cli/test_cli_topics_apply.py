@@ -71,7 +71,7 @@ def test_errors_are_reported_before_any_change(apply: Apply) -> None:
     )
     assert (code, said) == (1, "")
     assert words == (
-        "FILE:4: topic refused-a has replication-factor 1, not 3: moving replicas is the work of reassign-partitions\n"
+        "FILE:4: topic refused-a has replication-factor 1, not 3: use reassign-partitions to move replicas\n"
         "Nothing was changed.\n"
     )
     code, said, words = apply("topics:\n  refused-new:\n  refused-b:\n    replication-factor: 3\n")
@@ -80,7 +80,7 @@ def test_errors_are_reported_before_any_change(apply: Apply) -> None:
     code, _, words = apply("topics:\n  refused-a:\n    partitions: 1\n")
     assert code == 1
     assert words.startswith(
-        "FILE:3: topic refused-a has 2 partitions, more than 1: partitions cannot be taken away"
+        "FILE:3: topic refused-a has 2 partitions, more than 1: partitions cannot be removed"
     )
     assert apply("topics:\n  refused-new:\n", "--dry-run")[0] == 2, "none of that was done"
 

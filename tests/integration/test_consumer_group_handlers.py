@@ -205,8 +205,8 @@ async def test_an_expression_is_resolved_in_the_background(tmp_path: Path) -> No
         await it.find()
         joined = await heartbeat(it, 0, subscribed_topic_names=None, subscribed_topic_regex="wanted-.*")
         assert assigned(joined) == []
-        shard = it.node.broker.groups.runner("g").shard
-        await until(lambda: shard.describe_consumer_group("g").group_epoch == 2)
+        runner = it.node.broker.groups.runner("g")
+        await until(lambda: runner.ask(lambda shard, _: shard.describe_consumer_group("g")).group_epoch == 2)
         assert assigned(await heartbeat(it, 1)) == [(0, 1)]
         bad = await heartbeat(it, 2, subscribed_topic_regex="wanted-[")
         assert bad.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION

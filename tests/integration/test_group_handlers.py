@@ -341,8 +341,10 @@ async def test_a_stop_sends_waiting_members_elsewhere(tmp_path: Path) -> None:
         await it.find()
         first = await it.join()
         waiting = asyncio.create_task(it.join(member=first.member_id))
-        shard = it.node.broker.groups.runner("g").shard
-        await until(lambda: shard.list_groups()[0].group_state == "PreparingRebalance")
+        runner = it.node.broker.groups.runner("g")
+        await until(
+            lambda: runner.ask(lambda shard, _: shard.list_groups())[0].group_state == "PreparingRebalance"
+        )
         await it.node.broker.groups.stop()
         assert (await waiting).error_code is ErrorCode.NOT_COORDINATOR
         assert (await it.join()).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -175,6 +175,11 @@ def test_topic_and_broker_configs_take_effect(tmp_path: Path) -> None:
             await alter(client, 4, "", "max.connections.per.ip", "1")
             late = await connect(node)
             assert await late.at_end()
+        async with running(tmp_path) as node:
+            client = await connect(node)
+            assert (await send(client, "u", batch(bytes(6000)))).error_code is ErrorCode.NONE
+            late = await connect(node)
+            assert await late.at_end(), "the stored limit holds after a restart"
 
     asyncio.run(main())
 

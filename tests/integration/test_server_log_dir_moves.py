@@ -14,7 +14,7 @@ from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators.loader import load
-from kcli.server.partitions.log_dir_moves import RATE_KEY, Throttle
+from kcli.server.partitions.log_dir_moves import RATE_KEY, MoveThrottle
 from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import AppendOrigin, AppendResult
 from kcli.testing.rigs.logs import ManualClock, batch_of
@@ -270,7 +270,7 @@ def test_a_coordinator_loads_while_its_log_moves(tmp_path: Path) -> None:
 class TestThrottle:
     def test_what_was_copied_is_waited_for(self) -> None:
         clock = ManualClock()
-        throttle = Throttle(clock, lambda: 100)
+        throttle = MoveThrottle(clock, lambda: 100)
         assert throttle.wait_seconds() == 0
         throttle.copied(50)
         assert throttle.wait_seconds() == 0.5
@@ -281,7 +281,7 @@ class TestThrottle:
 
     def test_long_waits_come_in_pieces_and_a_new_rate_counts(self) -> None:
         clock, rate = ManualClock(), [1]
-        throttle = Throttle(clock, lambda: rate[0])
+        throttle = MoveThrottle(clock, lambda: rate[0])
         throttle.copied(1_000_000)
         assert throttle.wait_seconds() == 1
         rate[0] = 1_000_000
@@ -290,7 +290,7 @@ class TestThrottle:
 
     def test_a_rate_of_zero_stops_after_the_first_slice(self) -> None:
         clock = ManualClock()
-        throttle = Throttle(clock, lambda: 0)
+        throttle = MoveThrottle(clock, lambda: 0)
         throttle.copied(1)
         clock.ms += 3_600_000
         assert throttle.wait_seconds() == 1

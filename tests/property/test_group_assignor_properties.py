@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.coordinator.group.consumer.assignment import Assignment, size
-from kcli.coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec, range_, uniform
-from kcli.coordinator.group.consumer.subscriber import Subscriber
+from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
+from kcli.coordinator.group.consumer.assignors.table import ASSIGNORS, GroupSpec, range_, uniform
+from kcli.coordinator.group.consumer.state.assignment import Assignment, size
 
 IDS = [uuid.UUID(int=(number + 1) << 72) for number in range(5)]
 

@@ -227,7 +227,7 @@ class GroupShardMachine(RuleBasedStateMachine):
         end_ms = self.now_ms + milliseconds
         while (deadline := self.shard.next_deadline_ms) is not None and deadline <= end_ms:
             self.now_ms = max(self.now_ms, deadline)
-            for ready in self.shard.tick(self.now_ms):
+            while (ready := self.shard.tick(self.now_ms)) is not None:
                 self.take(ready)
         self.now_ms = end_ms
 
@@ -247,8 +247,8 @@ class GroupShardMachine(RuleBasedStateMachine):
                 break
             ready = self.in_flight.pop(0)
             self.commit_records(ready)
-            if ready.on_written is not None:
-                self.take(ready.on_written(ErrorCode.NONE, self.now_ms))
+            if ready.continuations:
+                self.take(ready.written(ErrorCode.NONE, self.now_ms))
             self.answer(ready)
 
     def commit_records(self, ready: Ready) -> None:
@@ -260,8 +260,8 @@ class GroupShardMachine(RuleBasedStateMachine):
     def a_write_fails(self) -> None:
         if self.in_flight:
             ready = self.in_flight.pop(0)
-            if ready.on_written is not None:
-                self.take(ready.on_written(ErrorCode.NOT_ENOUGH_REPLICAS, self.now_ms))
+            if ready.continuations:
+                self.take(ready.written(ErrorCode.NOT_ENOUGH_REPLICAS, self.now_ms))
             self.open -= {token for token, _ in ready.replies}
 
     @rule(survive=st.integers(0, 3))

@@ -29,10 +29,10 @@ crc32c = pytest.importorskip("crc32c").crc32c
 pytest.importorskip("pyspark")
 
 from kcli.model.topic_partition import TopicPartition  # noqa: E402
-from kcli.spark.arrow import record_batch, record_batches  # noqa: E402
-from kcli.spark.offsets import DataLossError, OffsetRange  # noqa: E402
 from kcli.spark.options import source_options  # noqa: E402
-from kcli.spark.source import fetched, opened  # noqa: E402
+from kcli.spark.source.arrow import record_batch, record_batches  # noqa: E402
+from kcli.spark.source.offsets import DataLossError, OffsetRange  # noqa: E402
+from kcli.spark.source.readers import fetched, opened  # noqa: E402
 
 SCHEMA = pa.schema(
     [

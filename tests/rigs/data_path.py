@@ -28,7 +28,7 @@ from kcli.server.handlers.served import served_on_broker
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
-from kcli.server.partitions.fetch_sessions import Sessions
+from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.replicas import Replicas
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.quotas import ClientQuotas
@@ -106,7 +106,7 @@ class BrokerRig:
         self.logs = LogStore.open(self.disk, self.clock, [self.directory], node_id=NODE, rng=SystemRng(1))
         self.metrics = Metrics(self.clock)
         self.replicas = Replicas(NODE, self.logs, self.log_config, self.metrics.traffic)
-        self.fetch_sessions = Sessions(1000, SystemRng(2))
+        self.fetch_sessions = FetchSessions(1000, SystemRng(2))
         self.fetch_max_bytes = 57_671_680
         self.quotas = ClientQuotas(broker_config(), self.clock)
         self.node_id = NODE

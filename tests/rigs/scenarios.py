@@ -112,8 +112,8 @@ class World(Commands):
 
     def _fail(self, ready: Ready[Any], words: list[str]) -> None:
         code = ErrorCode[words[0]]
-        if ready.on_written is not None:
-            self.take(ready.on_written(code, self.now_ms))
+        if ready.continuations:
+            self.take(ready.written(code, self.now_ms))
         self.out.extend(f"{token} fails {code.name}" for token, _ in ready.replies)
 
     def _do_restart(self, _words: list[str]) -> None:
@@ -139,7 +139,7 @@ class World(Commands):
         while (deadline_ms := self.shard.next_deadline_ms) is not None and deadline_ms <= end_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
             before = len(self.out)
-            for ready in self.shard.tick(self.now_ms):
+            while (ready := self.shard.tick(self.now_ms)) is not None:
                 self.take(ready)
             self.out[before:] = [f"[{self.now_ms}] {line}" for line in self.out[before:]]
         self.now_ms = end_ms
@@ -156,8 +156,8 @@ class World(Commands):
         for record in ready.records:
             self.out.append(f"log {self.show_record(record)}")
             self.write(record, -1 if ready.producer is None else ready.producer.producer_id)
-        if ready.on_written is not None:
-            self.take(ready.on_written(ErrorCode.NONE, self.now_ms))
+        if ready.continuations:
+            self.take(ready.written(ErrorCode.NONE, self.now_ms))
         self.out.extend(f"{token} <- {self.show_reply(response)}" for token, response in ready.replies)
         self.out.extend(self.show_send(send) for send in ready.sends)
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
-from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from rigs.group_world import GroupWorld
 
 SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "30"))

@@ -117,8 +117,8 @@ class TransactionWorld(World):
     def _do_late(self, _words: list[str]) -> None:
         """Whoever waits for the oldest write hears that it timed out; it is committed nevertheless."""
         ready = self._held.pop(0)
-        assert ready.on_written is not None
-        self.take(ready.on_written(ErrorCode.REQUEST_TIMED_OUT, self.now_ms))
+        assert ready.continuations
+        self.take(ready.written(ErrorCode.REQUEST_TIMED_OUT, self.now_ms))
         self.out.extend(f"{token} timed out" for token, _ in ready.replies)
         self._late.append(ready)
 

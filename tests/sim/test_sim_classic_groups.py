@@ -79,14 +79,14 @@ class Coordinator:
         ready = self.in_flight.popleft()
         if self.sim.trouble and self.sim.random.random() < 0.02:
             code = ErrorCode.NOT_ENOUGH_REPLICAS
-            if ready.on_written is not None:
-                self.take(ready.on_written(code, self.sim.now))
+            if ready.continuations:
+                self.take(ready.written(code, self.sim.now))
             for token, _ in ready.replies:
                 self.answer(token, None, write_error(code))
         else:
             self.commit(ready)
-            if ready.on_written is not None:
-                self.take(ready.on_written(ErrorCode.NONE, self.sim.now))
+            if ready.continuations:
+                self.take(ready.written(ErrorCode.NONE, self.sim.now))
             for token, response in ready.replies:
                 self.answer(token, response, ErrorCode.NONE)
         self.sim.check_offsets()
@@ -108,7 +108,7 @@ class Coordinator:
 
     def tick(self) -> None:
         before = self.shard.next_deadline_ms
-        for ready in self.shard.tick(self.sim.now):
+        while (ready := self.shard.tick(self.sim.now)) is not None:
             self.take(ready)
         if self.shard.next_deadline_ms != before:
             self.wake()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kcli.coordinator.group.consumer.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.server.coordinators.shard_runner import ShardRunner, _answer
 from kcli.server.quorum.metadata_log import MetadataLog

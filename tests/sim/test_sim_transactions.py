@@ -190,8 +190,8 @@ class Coordinator:
             for record in ready.records:
                 self.log.append(encode(record))
                 shard.replay(record)
-        if ready.on_written is not None:
-            self.take(ready.on_written(code, self.sim.now))
+        if ready.continuations:
+            self.take(ready.written(code, self.sim.now))
         if failed:
             if answer is not None:
                 answer(write_error(code), None)
@@ -202,8 +202,8 @@ class Coordinator:
     def commit_late(self, shard: TransactionShard, ready: Ready, answer: Callable[..., Any] | None) -> None:
         """Whoever waited was told that it took too long; then it is committed after all."""
         self.late.append(ready)
-        assert ready.on_written is not None
-        self.take(ready.on_written(ErrorCode.REQUEST_TIMED_OUT, self.sim.now))
+        assert ready.continuations
+        self.take(ready.written(ErrorCode.REQUEST_TIMED_OUT, self.sim.now))
         if answer is not None:
             answer(write_error(ErrorCode.REQUEST_TIMED_OUT), None)
         self.wake(shard)
@@ -261,7 +261,7 @@ class Coordinator:
     def tick(self, shard: TransactionShard) -> None:
         if shard is not self.shard:
             return
-        for ready in shard.tick(self.sim.now):
+        while (ready := shard.tick(self.sim.now)) is not None:
             self.take(ready)
         self.wake(shard)
 

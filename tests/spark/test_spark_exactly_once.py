@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kcli.errors import KafkaError
-from kcli.spark.cluster import Cluster
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import sink_options
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 if TYPE_CHECKING:
-    from kcli.spark.sink import StreamWriter, Work, Written
+    from kcli.spark.sink.writers import StreamWriter, Work, Written
     from kcli.testing.broker_process import BrokerProcess
 
 Make = Callable[..., str]
@@ -35,13 +35,13 @@ class Query:
 
         self.topic, self.bootstrap = topic, bootstrap
         given = sink_options({"kafka.bootstrap.servers": bootstrap, "topic": topic, **options})
-        from kcli.spark.sink import StreamWriter
+        from kcli.spark.sink.writers import StreamWriter
 
         self.writer: StreamWriter = StreamWriter(given, StructType().add("value", "string"))
         self.id = uuid.uuid4().hex
 
     def work(self, batch: int = BATCH) -> Work:
-        from kcli.spark.sink import Work
+        from kcli.spark.sink.writers import Work
 
         return Work(f"kcli-{self.id}", self.id, batch)
 
@@ -59,7 +59,7 @@ class Query:
 
     def commit_only(self, messages: Sequence[Written], wanted: int) -> None:
         """A driver that dies when `wanted` tasks are committed."""
-        from kcli.spark import transaction
+        from kcli.spark.sink import transaction
 
         left = [wanted]
         whole = transaction.end
@@ -132,7 +132,7 @@ def test_a_driver_that_dies_while_it_commits(query: Query, committed: int) -> No
 
 
 def test_other_tasks_after_a_crash(query: Query) -> None:
-    """Before the first commit nothing is decided and the batch may be cut anew; after it that is refused."""
+    """Before the first commit a batch may have other tasks; after it that is refused."""
     [query.task(nth, value) for nth, value in enumerate("abc")]  # the driver dies before it commits
     query.commit_only([query.task(0, "a", "b"), query.task(1, "c"), query.task(2)], 1)
     again = [query.task(0, "a"), query.task(1, "b", "c")]
@@ -155,7 +155,7 @@ def test_fewer_tasks_after_a_crash_lose_nothing(query: Query) -> None:
 
 
 def test_as_many_tasks_with_other_rows_after_a_crash(query: Query) -> None:
-    """The second task is committed; which of its rows the third has now, nobody can tell."""
+    """The second task is committed, and the third may have some of its rows now."""
     query.commit_only([query.task(0, "a"), query.task(1, "b"), query.task(2, "c", "d")], 2)
     again = [query.task(0, "a"), query.task(1, "b", "c"), query.task(2, "d")]
     with pytest.raises(Exception, match="by an earlier run whose task 1 had 1 rows and has 2 now"):
@@ -178,7 +178,7 @@ def test_a_batch_of_its_own(broker: BrokerProcess, topic: Make) -> None:
     """As in foreachBatch, with ids; and a job in transactions without."""
     from pyspark.sql.types import StructType
 
-    from kcli.spark.sink import BatchWriter
+    from kcli.spark.sink.writers import BatchWriter
 
     asked = Query(broker.bootstrap, topic(1))
     given = {"kafka.bootstrap.servers": broker.bootstrap, "topic": asked.topic}
@@ -201,7 +201,7 @@ def test_topics_by_column(broker: BrokerProcess, topic: Make) -> None:
     """Without a topic of its own the sink keeps its notes elsewhere, also where a task has no rows."""
     from pyspark.sql.types import StructType
 
-    from kcli.spark.sink import StreamWriter
+    from kcli.spark.sink.writers import StreamWriter
 
     asked = Query(broker.bootstrap, topic(1))
     schema = StructType().add("topic", "string").add("value", "string")
@@ -221,7 +221,7 @@ def test_topics_by_column(broker: BrokerProcess, topic: Make) -> None:
 def test_zombies_are_fenced(query: Query) -> None:
     old = [query.task(0, "a"), query.task(1, "b")]
     new = [query.task(0, "a")]
-    with pytest.raises(KafkaError, match="is not open any more: another attempt of this task has begun"):
+    with pytest.raises(KafkaError, match="is no longer open: another attempt of this task has begun"):
         query.commit(old)  # of a driver that does not know it was replaced
     query.writer.abort(old, BATCH)
     assert query.visible() == []
@@ -240,7 +240,7 @@ def test_a_task_that_fails_takes_its_rows_back(query: Query) -> None:
 
 def test_a_transaction_that_cannot_last_is_refused(broker: BrokerProcess, topic: Make) -> None:
     asked = Query(broker.bootstrap, topic(1), **{"kafka.transaction.timeout.ms": "900001"})
-    with pytest.raises(KafkaError, match="more than the broker allows"):
+    with pytest.raises(KafkaError, match="the broker allows less"):
         asked.task(0, "a")
     brief = Query(broker.bootstrap, topic(1), **{"kafka.transaction.timeout.ms": "1"})
     written = brief.task(0, "a")

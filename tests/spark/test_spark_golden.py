@@ -14,10 +14,10 @@ import pytest
 
 from kcli.model.request_values import EARLIEST, LATEST
 from kcli.model.topic_partition import TopicPartition
-from kcli.spark.cluster import Cluster
-from kcli.spark.fetcher import fetch_range
-from kcli.spark.offsets import OffsetRange
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import source_options
+from kcli.spark.source.fetcher import fetch_range
+from kcli.spark.source.offsets import OffsetRange
 from kcli.testing.broker_process import BrokerProcess
 
 pa = pytest.importorskip("pyarrow")
@@ -47,7 +47,7 @@ def served(golden: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def read(cluster: Cluster, part: TopicPartition, **more: str) -> list[dict[str, Any]]:
-    from kcli.spark.arrow import record_batches
+    from kcli.spark.source.arrow import record_batches
 
     given = {"kafka.bootstrap.servers": cluster.settings.bootstrap_servers, "subscribe": part.topic, **more}
     options = source_options(given, streaming=False)
@@ -81,8 +81,8 @@ def found(row: dict[str, Any]) -> dict[str, Any]:
 
 def read_files(directory: Path, part: TopicPartition, **more: str) -> tuple[list[dict[str, Any]], int, int]:
     """Rows, first offset and end of a partition, straight from the log directory; a task for each segment."""
-    from kcli.spark.arrow import record_batches
-    from kcli.spark.log_directory import LogDirectories, read_range
+    from kcli.spark.source.arrow import record_batches
+    from kcli.spark.source.log_directory import LogDirectories, read_range
 
     options = source_options({"path": str(directory), "subscribe": part.topic, **more}, streaming=False)
     level = options.client.isolation_level

@@ -29,7 +29,7 @@ import json, os, sys, time
 from pyspark.sql import SparkSession
 
 def where(batches):
-    import kcli.spark.source, pyarrow
+    import kcli.spark.data_source, pyarrow
     time.sleep(1)
     rows = sum(batch.num_rows for batch in batches)
     yield pyarrow.RecordBatch.from_pydict({"rows": [rows], "kcli": [kcli.__file__], "place": [os.getcwd()]})

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcli.spark.jobs import ingest
-from kcli.spark.jobs.running import Done
+from kcli.spark.jobs.ingest import job as ingest
+from kcli.spark.jobs.shared.running import Done
 from rigs.librdkafka import consume
 
 if TYPE_CHECKING:

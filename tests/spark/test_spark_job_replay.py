@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcli.spark.jobs import profile, replay
 from kcli.spark.jobs.errors import JobError
-from kcli.spark.jobs.profile_figures import SIZE_LIMITS
-from kcli.spark.jobs.running import Done
+from kcli.spark.jobs.profile import job as profile
+from kcli.spark.jobs.profile.figures import SIZE_LIMITS
+from kcli.spark.jobs.replay import job as replay
+from kcli.spark.jobs.shared.running import Done
 from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def test_a_copy_with_everything_kept(
     words = ["--topic", source, "--target-topic", part, "--without-headers"]
     assert replayed(spark, broker, *words, "--starting-offsets", offsets, "--ending-offsets", ends).rows == 6
     assert all(each.headers() is None for each in consume(broker.bootstrap, part, 6))
-    with pytest.raises(JobError, match=f"{part} has 1 partitions and {source} 3: --keep-partitions"):
+    with pytest.raises(JobError, match=f"--keep-partitions: {source} has 3 partitions, and {part} only 1"):
         replay.plan(replay.parse(["--bootstrap-server", broker.bootstrap, *words, "--keep-partitions"]))
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcli.spark.jobs import sql, transform
-from kcli.spark.jobs.errors import JobError
-from kcli.spark.jobs.running import Done
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.running import Done
+from kcli.spark.jobs.sql import job as sql
+from kcli.spark.jobs.transform import job as transform
 from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcli.spark.jobs import export
-from kcli.spark.jobs.errors import JobError
-from kcli.spark.jobs.running import Done
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.running import Done
 from rigs.librdkafka import produce
 from rigs.pyspark_processes import TASK_DAEMON
 
@@ -103,13 +103,15 @@ def test_a_table_holds_what_pandas_makes_of_the_records(
     days = {datetime.date.isoformat(day) for day in wanted["date"]}
     directories = {each.name for each in path.rglob("date=*")}
     assert directories == {f"date={day}" for day in days}
-    # Written again the table would have each row twice; nothing said that this is meant.
-    with pytest.raises(JobError, match="exists: --save-mode append"):
+    # A second write without a save mode is refused, because each row would be in the table twice.
+    with pytest.raises(JobError, match="exists: use --save-mode append"):
         exported(spark, broker, *words)
     one = json.dumps({name: {"0": 29, "1": 30}})
     run = [*words, "--starting-offsets", one, "--run-id", "tonight", "--save-mode"]
     assert exported(spark, broker, *run, "append").rows == 1
-    assert exported(spark, broker, *run, "overwrite").details["skipped_batches"] == 1  # it is there already
+    assert (
+        exported(spark, broker, *run, "overwrite").details["skipped_batches"] == 1
+    )  # the run is in the table
     assert len(table_of(path, kind)) == len(records) + 1
     assert exported(spark, broker, *words, "--run-id", "b", "--save-mode", "overwrite").rows == len(records)
     assert len(table_of(path, kind)) == len(records)
@@ -150,8 +152,11 @@ def test_small_files_are_put_together_and_orphans_go(
 KILLED = """
 import contextlib, os, signal, sys, time
 from pyspark.sql import SparkSession
-from kcli.spark.jobs import export, export_rows, export_tables, tables
-from kcli.spark.jobs.running import Counts, start_stream
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.export import rows as export_rows
+from kcli.spark.jobs.export import tables as export_tables
+from kcli.spark.jobs.export import table_commits as tables
+from kcli.spark.jobs.shared.running import Counts, start_stream
 
 spark = SparkSession.builder.getOrCreate()
 committed = []

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kcli.cli.main import run
-from kcli.spark.jobs import export, ingest
-from kcli.spark.jobs.errors import JobError
-from kcli.spark.jobs.options import JobOptions
-from kcli.spark.jobs.running import run_batch
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.ingest import job as ingest
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import JobOptions
+from kcli.spark.jobs.shared.running import run_batch
 from rigs.librdkafka import consume, produce
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def test_a_directory_that_is_there_is_not_touched(
 ) -> None:
     words = ["--bootstrap-server", broker.bootstrap, "--topic", topic(1), "--path", str(tmp_path)]
     assert run(["spark-submit", "export", *words]) == 1
-    assert f"export: {tmp_path} exists: --save-mode append" in capsys.readouterr().err
+    assert f"export: {tmp_path} exists: use --save-mode append" in capsys.readouterr().err
 
 
 def test_the_exit_code_is_sparks(kcli_program: list[str], tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from kcli.model.request_values import EARLIEST, LATEST
-from kcli.spark.cluster import Cluster
-from kcli.spark.fetcher import fetch_range
-from kcli.spark.offsets import OffsetRange, subscribed
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import sink_options, source_options
+from kcli.spark.source.fetcher import fetch_range
+from kcli.spark.source.offsets import OffsetRange, subscribed
 
 pa = pytest.importorskip("pyarrow")
 
@@ -26,9 +26,9 @@ def three_nodes() -> Iterator[str]:
 
 
 def test_each_partition_from_its_leader(three_nodes: str) -> None:
-    from kcli.spark.arrow import record_batches
-    from kcli.spark.producer import Producer
-    from kcli.spark.rows import Router
+    from kcli.spark.sink.producer import Producer
+    from kcli.spark.sink.rows import Router
+    from kcli.spark.source.arrow import record_batches
 
     servers = {"kafka.bootstrap.servers": three_nodes}
     keys = [f"k{nth}".encode() for nth in range(500)]

@@ -10,10 +10,10 @@ import pytest
 
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Depth, decode
-from kcli.spark.cluster import Cluster
-from kcli.spark.fetcher import fetch_range
-from kcli.spark.offsets import OffsetRange
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import sink_options, source_options
+from kcli.spark.source.fetcher import fetch_range
+from kcli.spark.source.offsets import OffsetRange
 from kcli.testing.broker_process import BrokerProcess
 
 pa = pytest.importorskip("pyarrow")
@@ -26,8 +26,8 @@ def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def test_writing_and_reading_over_restarts(own_broker: BrokerProcess) -> None:
-    from kcli.spark.producer import Producer
-    from kcli.spark.rows import Router
+    from kcli.spark.sink.producer import Producer
+    from kcli.spark.sink.rows import Router
 
     servers = {"kafka.bootstrap.servers": own_broker.bootstrap}
     values = [b"%d" % nth for nth in range(3000)]

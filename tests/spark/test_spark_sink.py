@@ -101,7 +101,7 @@ def test_many_batches_keep_their_order(spark: SparkSession, broker: BrokerProces
         (
             "'v' as value, 9 as partition",
             {"topic": "TOPIC"},
-            "partition 9 of topic .*: it has partitions 0 to 0",
+            "partition 9 of topic .*: expected 0 to 0",
         ),
     ],
 )

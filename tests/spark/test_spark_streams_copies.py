@@ -114,7 +114,7 @@ def test_a_topic_created_again_is_copied_from_its_start(broker: BrokerProcess, t
     """With as many records as it had before, so that offsets tell nothing."""
     from confluent_kafka.admin import AdminClient
 
-    from kcli.spark.cluster import Cluster
+    from kcli.spark.client.cluster import Cluster
 
     name = topic()
     put(broker.bootstrap, name, a="1", b="1")

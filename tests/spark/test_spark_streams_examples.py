@@ -43,7 +43,7 @@ def counted(broker: BrokerProcess, topic: str, count: int) -> list[tuple[str, in
 def test_word_count_goes_on_from_its_checkpoint(
     spark: SparkSession, broker: BrokerProcess, topic: Make, kcli_program: list[str], tmp_path: Path
 ) -> None:
-    """By spark-submit first; then it goes on where it ended; without its checkpoint it begins anew."""
+    """By spark-submit first. A second run continues from the checkpoint; without it, from the first record."""
     from kcli.spark.streams import Streams
 
     lines, counts = topic(2), topic()

@@ -1,4 +1,4 @@
-"""Java's SimpleDateFormat, in English: the letters of a pattern and what each writes."""
+"""Java's SimpleDateFormat in English: the letters of a pattern and their formats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Write = Callable[[datetime, int], str]
 
 
 def check(pattern: str) -> None:
-    """Raises ValueError, in Java's words, where a pattern is none."""
+    """Raises ValueError, with Java's message, for an invalid pattern."""
     for piece in _PIECE.finditer(pattern):
         if piece[2] is not None and piece[2] not in _LETTERS:
             raise ValueError(f"Illegal pattern character '{piece[2]}'")
@@ -38,7 +38,7 @@ def check(pattern: str) -> None:
 
 
 def format_date(moment: datetime, pattern: str) -> str:
-    """`moment`, which must know its zone, as the pattern says. Raises ValueError as `check` does."""
+    """Formats `moment`, which must have a time zone, by the pattern. Raises ValueError as `check` does."""
     check(pattern)
     return "".join(_written(piece, moment) for piece in _PIECE.finditer(pattern))
 

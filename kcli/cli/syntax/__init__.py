@@ -1,1 +1,1 @@
-"""How commands are declared and how Kafka's two parsers read them."""
+"""The declaration of commands, and the parsers of Kafka's two syntaxes."""

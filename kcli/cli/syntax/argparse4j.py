@@ -38,11 +38,10 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
     known = _own_options(command, chosen) if chosen is not None else []
     if chosen is not None:
         reader.read(words, known, chosen.exclusive)
-    profile = chosen_profile([*top, *known], reader.values.get("profile"))
+    profile = chosen_profile([*top, *known], reader.text("profile"))
     if profile is not None:
         _take_profile(profile, command, top, command.exclusive, reader, argv)
         _take_profile(profile, command, known, chosen.exclusive if chosen else (), reader, argv)
-        reader.values["client_properties"] = profile.properties
     if chosen is not None:
         reader.refuse_missing(known)
         reader.refuse_empty_groups(chosen.exclusive, known)
@@ -51,12 +50,8 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
         raise ParseError("too few arguments")
     reader.refuse_empty_groups(command.exclusive, top)
     declaration = chosen.options if chosen is not None else command.options
-    return declaration(
-        given=frozenset(reader.given),
-        arguments=tuple(words.argv[words.at :]),
-        argv=tuple(argv),
-        **reader.values,
-    ), chosen
+    properties = profile.properties if profile is not None else None
+    return reader.filled(declaration, argv, words.argv[words.at :], properties), chosen
 
 
 def _read_top(command: Command, words: Words, top: list[Option], reader: Reader) -> Subcommand | None:
@@ -90,7 +85,7 @@ def usage(command: Command) -> str:
 
 
 def help_text(command: Command) -> str:
-    """Usage, description, sub-commands and options, in argparse4j's layout and our words."""
+    """Usage, description, sub-commands and options, in argparse4j's layout."""
     lines = [usage(command), "", *textwrap.wrap(command.description, WIDTH_COLUMNS), ""]
     if command.subcommands:
         lines.append("sub-commands:")
@@ -134,7 +129,7 @@ def _subcommand(command: Command, word: str) -> Subcommand:
 
 
 def _own_options(command: Command, sub: Subcommand) -> list[Option]:
-    """What a sub-command takes: its own options and the common ones, not those that come before it."""
+    """The options of a sub-command: its own and the common ones, without those in front of it."""
     before = {option.name for option in options_of(command.options)} - COMMON
     return [option for option in options_of(sub.options) if option.name not in before]
 
@@ -147,7 +142,7 @@ def _take_profile(
     reader: Reader,
     argv: list[str],
 ) -> None:
-    """What the profile says, if the command line says neither that nor what excludes it."""
+    """Takes the options of the profile that the command line neither has nor excludes."""
     taken = {*reader.given, *reader.excluded(groups)}
     for name, text in profile.words(command, known, taken, argv):
         word = f"--{name}" if text is None else f"--{name}={text}"

@@ -1,7 +1,7 @@
 """The command-line syntax of most Kafka tools: joptsimple 5.0.4 with abbreviation off, as Kafka drives it.
 
 `--name value`, `--name=value` and `-name value` are the same; an argument may begin with a dash; `--` ends the
-options; words left over pass in silence. Without any word, or with `--help`, the help goes to stderr and the exit
+options; other words are ignored. Without any word, or with `--help`, the help goes to stderr and the exit
 code is 1.
 """
 
@@ -23,9 +23,10 @@ from kcli.cli.syntax.options import (
     options_of,
 )
 from kcli.cli.syntax.profiles import chosen_profile
+from kcli.command.options import OptionValue
 
 WIDTH_COLUMNS = 80
-# joptsimple's exceptions, as tools that do not catch them name them.
+# The classes of joptsimple's exceptions, for tools that do not catch them.
 UNRECOGNIZED = "UnrecognizedOptionException"
 MISSING_ARGUMENT = "OptionMissingRequiredArgumentException"
 NOT_CONVERTIBLE = "OptionArgumentConversionException"
@@ -158,7 +159,7 @@ def _split(argv: list[str], known: dict[str, Option]) -> tuple[list[tuple[str, s
 
 
 def _is_optional_argument(option: Option, word: str) -> bool:
-    """joptsimple lets an optional argument begin with a dash only when it is a number and numbers are wanted."""
+    """Whether a word is the argument. One that begins with a dash must be a number, for an option of numbers."""
     try:
         option.kind.convert(word)
     except ValueError:
@@ -179,7 +180,7 @@ def _refuse_missing(required: list[str], given: frozenset[str]) -> None:
         raise ParseError(f"Missing required option(s) [{', '.join(missing)}]", java_class=MISSING_OPTIONS)
 
 
-def _value(option: Option, texts: list[str | None]) -> Any:
+def _value(option: Option, texts: list[str | None]) -> OptionValue:
     if option.argument is Argument.NONE:
         return True
     values = [option.bare_value if text is None else _converted(option, text) for text in texts]
@@ -191,7 +192,7 @@ def _value(option: Option, texts: list[str | None]) -> Any:
     return values[0]
 
 
-def _converted(option: Option, text: str) -> Any:
+def _converted(option: Option, text: str) -> str | int | float | bool:
     try:
         value = option.kind.convert(text)
     except ValueError:

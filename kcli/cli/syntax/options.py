@@ -1,7 +1,7 @@
-"""What a tool of the command line is, and all it needs to declare one.
+"""Declares the tools of the command line.
 
-The options themselves are declared in the language of `kcli.command.options`, which the jobs of Spark share; its names
-are given here again, so that a tool has one place to import from.
+Their options are declared with `kcli.command.options`, which the jobs of Spark share. This module exports its names
+too, so that a tool imports from one place.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from kcli.cli.syntax.examples import Example, ExitStatus
 from kcli.command.options import (
     COMMON,
     INT_MAX,
@@ -70,7 +71,7 @@ __all__ = [
 
 
 def java_split(text: str, separator: str | Pattern[str] = ",") -> list[str]:
-    """Java's `String.split`: empty parts at the end are dropped, but for that of an empty text."""
+    """Java's `String.split`: empty parts at the end are dropped, except that of an empty text."""
     parts = text.split(separator) if isinstance(separator, str) else separator.split(text)
     while text and parts and not parts[-1]:
         parts.pop()
@@ -115,13 +116,13 @@ class Family(Enum):
 
 
 class OnParseError(Enum):
-    """What follows the message when the command line cannot be parsed: the usage table, or nothing."""
+    """The output after the message of a parse error: the usage table, or nothing."""
 
     USAGE = "usage"
     MESSAGE = "message"
 
 
-Run = Callable[[Any, "Output"], "int | Coroutine[Any, Any, int | None] | None"]
+Run = Callable[[Any, "Output"], "int | Coroutine[object, None, int | None] | None"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,20 +137,20 @@ class Subcommand:
     exclusive: tuple[Exclusive, ...] = ()
     sections: tuple[tuple[str, str], ...] = ()
     """More for that page: titles, each with an example that is shown as it is."""
-    exit_status: str = ""
-    """Its exit codes, if they are not the usual ones."""
+    exit_status: tuple[ExitStatus, ...] = ()
+    """Its exit codes, for that page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A tool: what `kcli NAME` parses, says and runs."""
+    """A tool: the options, texts and function of `kcli NAME`."""
 
     name: str
     description: str
     """Kafka's own sentence: the first line of the help."""
     options: type[CommonOptions] = CommonOptions
     run: Run | None = None
-    """None where sub-commands do the work."""
+    """None if sub-commands do the work."""
     family: Family = Family.JOPT
     on_parse_error: OnParseError = OnParseError.USAGE
     prog: str = ""
@@ -158,23 +159,25 @@ class Command:
     bare_exit: int = 1
     """argparse4j: exit code without any argument; 0 shows the help instead of an error."""
     bare: Callable[[], None] | None = None
-    """jopt: what answers a call without any argument, where that is not the help."""
+    """jopt: called without any argument, if the answer is not the help."""
     subcommands: tuple[Subcommand, ...] = ()
     exclusive: tuple[Exclusive, ...] = ()
     positional: str = ""
-    """argparse4j: what the words that belong to no option are called; from the first on, all words are such."""
+    """argparse4j: the name of the words after the options; from the first of them on, no word is an option."""
     file_arguments: bool = False
     """argparse4j: `@file` stands for the lines of a file."""
     has_version: bool = False
     """argparse4j: takes `-v` and `--version`."""
     parse_failed: Callable[[ParseError], int] | None = None
-    """Says a parse error in the tool's own way; the exit code."""
+    """Reports a parse error in the tool's own way; returns the exit code."""
     sections: tuple[tuple[str, str], ...] = ()
-    """More for the manual page: titles, each with an example that is shown as it is."""
+    """More sections for the manual page: titles, each with a text that is shown as it is."""
+    examples: tuple[Example, ...] = ()
+    exit_status: tuple[ExitStatus, ...] = ()
 
 
 class CommandError(Exception):
-    """The command could not do its work: its message goes to stderr. An empty message was said already."""
+    """The command could not do its work: its message goes to stderr. An empty message was reported before."""
 
     def __init__(self, message: str = "", *, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -182,7 +185,7 @@ class CommandError(Exception):
 
 
 def forbid(options: CommonOptions, used: str, *others: str) -> None:
-    """Refuse every option of `others` (names without dashes) that stands next to `used`."""
+    """Raises UsageError if an option of `others` (names without dashes) is given together with `used`."""
     for other in others:
         if options.has(used) and options.has(other):
             raise UsageError(f'Option "[{used}]" can\'t be used with option "[{other}]"')

@@ -10,8 +10,8 @@
     [prod.console-consumer]
     property = ["print.key=true"]
 
-A profile adds words to the command line where it does not say them itself, and client settings below those of its
-files. Errors name the file and the line, never a value of `properties`: it may be a password.
+A profile adds options that are missing on the command line, and client settings that the command line's files override.
+Errors name the file and the line, but no value of `properties`, which may be a password.
 """
 
 from __future__ import annotations
@@ -20,18 +20,23 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kcli.cli.syntax.options import Argument, Command, CommandError, Option, did_you_mean, options_of
 
 if TYPE_CHECKING:
+    from datetime import date, time
+
     from kcli.config.properties import Properties
+
+    Toml = str | int | float | bool | date | time | list["Toml"] | dict[str, "Toml"]
+    """A value of a TOML file."""
 
 VARIABLE = "KCLI_PROFILE"
 BOOTSTRAP, COMMAND_CONFIG, PROPERTIES = "bootstrap-server", "command-config", "properties"
-# kafka-replica-verification's name for it.
+# kafka-replica-verification has another name for it.
 _BOOTSTRAP_OF = {"replica-verification": "broker-list"}
-# Profiles are written by people; a larger file is something else given by mistake.
+# Users write profiles by hand; a larger file is not a file of profiles.
 MAX_FILE_BYTES = 1 << 20
 
 Words = list[tuple[str, str | None]]
@@ -48,17 +53,24 @@ class Profile:
 
     name: str
     file: ProfilesFile
-    table: Mapping[str, Any] = field(repr=False)
+    table: Mapping[str, Toml] = field(repr=False)
     properties: Mapping[str, str] = field(repr=False)
 
+    @property
+    def servers(self) -> str | None:
+        """Its bootstrap-server, which `ProfilesFile.profile` has checked."""
+        found = self.table.get(BOOTSTRAP)
+        assert found is None or isinstance(found, str)
+        return found
+
     def words(self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]) -> Words:
-        """The options (name, argument) that it adds; `taken` are the names it must leave alone."""
+        """The options (name, argument) that the profile adds; it adds none of the names in `taken`."""
         return [*self._servers(command, known, taken, argv), *self._defaults(command, known, taken)]
 
     def _servers(
         self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]
     ) -> Words:
-        servers = self.table.get(BOOTSTRAP)
+        servers = self.servers
         name = servers_option(command)
         is_named = {name, "bootstrap-controller"} & set(taken) or any(
             "bootstrap.servers=" in word for word in argv
@@ -88,7 +100,7 @@ class Profile:
         return words
 
     def _texts(self, option: Option, value: object, place: tuple[str, ...]) -> list[str | None]:
-        """The arguments that a value stands for; None is an option without one."""
+        """The arguments for a value; None stands for an option without argument."""
         if option.argument is Argument.NONE or (option.argument is Argument.OPTIONAL and value is True):
             if not isinstance(value, bool):
                 raise self.file.error(f"{option.name} takes no argument: expected true or false", *place)
@@ -115,11 +127,11 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class ProfilesFile:
-    """The file: its path, its text (for the lines of errors) and what it says."""
+    """The file: its path, its text (for the line numbers of errors) and its tables."""
 
     path: str
     text: str = field(repr=False)
-    tables: Mapping[str, Any] = field(repr=False)
+    tables: Mapping[str, Toml] = field(repr=False)
 
     def names(self) -> list[str]:
         """The profiles in it."""
@@ -150,8 +162,8 @@ class ProfilesFile:
         """A complaint about the entry at `place`, with its file and line."""
         return CommandError(f"{self.path}:{_line_of(self.text, place)}: {message}")
 
-    def _properties(self, name: str, table: Mapping[str, Any]) -> Properties:
-        """The client settings: those of its file, then its own; each knows its file and line."""
+    def _properties(self, name: str, table: Mapping[str, Toml]) -> Properties:
+        """The client settings of its file, overridden by its own, each with its file and line."""
         from kcli.config.properties import Properties
 
         settings = Properties(self._file_properties(name, table.get(COMMAND_CONFIG)))
@@ -179,8 +191,8 @@ class ProfilesFile:
         except ConfigError as error:
             raise CommandError(str(error)) from None
 
-    def _flat(self, table: Mapping[str, Any], place: tuple[str, ...]) -> dict[str, str]:
-        """TOML reads `security.protocol = …` as a table in a table; here it is one key again."""
+    def _flat(self, table: Mapping[str, Toml], place: tuple[str, ...]) -> dict[str, str]:
+        """Joins the keys of nested tables, because TOML reads `security.protocol = …` as a table in a table."""
         found: dict[str, str] = {}
         for key, value in table.items():
             if isinstance(value, dict):
@@ -195,7 +207,7 @@ class ProfilesFile:
 
 
 def profiles_path() -> str:
-    """Where profiles lie (XDG Base Directory Specification: a relative path there is to be ignored)."""
+    """The path of the profiles file. A relative XDG_CONFIG_HOME is ignored (XDG Base Directory Specification)."""
     home = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(home):
         home = os.path.join(os.path.expanduser("~"), ".config")
@@ -203,7 +215,7 @@ def profiles_path() -> str:
 
 
 def load_profiles() -> ProfilesFile:
-    """The profiles file. Raises CommandError; FileNotFoundError where there is none."""
+    """Reads the profiles file. Raises FileNotFoundError if it is missing, CommandError for any other failure."""
     import tomllib
 
     path = profiles_path()
@@ -233,7 +245,7 @@ def servers_option(command: Command) -> str:
 
 
 def chosen_profile(known: list[Option], name: str | None) -> Profile | None:
-    """The profile of `--profile`, else of the environment; None where neither names one or the tool takes none."""
+    """The profile of `--profile`, else of the environment. None if there is no such profile, or no --profile."""
     if not any(option.name == "profile" for option in known):
         return None
     source = "--profile" if name is not None else VARIABLE
@@ -253,7 +265,7 @@ def _scalar(value: object) -> str | None:
 
 
 def _line_of(text: str, place: tuple[str, ...]) -> int:
-    """The line of an entry, or of what it lies in: the TOML reader keeps no places."""
+    """The line of an entry, or of the table around it, because the TOML reader does not keep line numbers."""
     wanted = ".".join(place) + "."
     best, line_of_best = 0, 1
     table: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The table of tools: which commands there are, and where each one lives.
+"""The table of tools: the commands and their modules.
 
 A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`); it is imported when it is called.
 A tool of several files is a package, and its module is named in the table.
@@ -14,7 +14,7 @@ from kcli.cli.syntax.options import Command
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One row of the table: the command, its module, the Kafka script it stands for, and what it does."""
+    """One row of the table: the command, its module, the Kafka script it stands for, and its summary."""
 
     name: str
     script: str
@@ -94,14 +94,14 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "verifiable-producer",
             "kafka-verifiable-producer.sh",
-            "Send numbers and write what became of each.",
+            "Send numbers and print the result of each.",
             _DATA,
             place="verifiable.producer",
         ),
         Tool(
             "verifiable-consumer",
             "kafka-verifiable-consumer.sh",
-            "Read in a group and write what happens to it.",
+            "Read as a member of a group and print its events.",
             _DATA,
             place="verifiable.consumer",
         ),
@@ -127,7 +127,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "transactions",
             "kafka-transactions.sh",
-            "List and describe transactions; find and abort those that hang.",
+            "List and describe transactions; find and abort hanging ones.",
             _GROUPS,
             place="transactions.command",
         ),
@@ -141,7 +141,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "broker-api-versions",
             "kafka-broker-api-versions.sh",
-            "Show which API versions each broker speaks.",
+            "Show the API versions that each broker supports.",
             _CLUSTER,
         ),
         Tool(
@@ -154,7 +154,7 @@ TOOLS: dict[str, Tool] = {
             _CLUSTER,
             place="reassign_partitions.command",
         ),
-        Tool("features", "kafka-features.sh", "Show and move the cluster's feature levels.", _CLUSTER),
+        Tool("features", "kafka-features.sh", "Show and change the cluster's feature levels.", _CLUSTER),
         Tool(
             "metadata-quorum",
             "kafka-metadata-quorum.sh",
@@ -164,7 +164,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "leader-election",
             "kafka-leader-election.sh",
-            "Give partitions back to their preferred leaders.",
+            "Make the preferred replicas of partitions their leaders.",
             _CLUSTER,
         ),
         Tool(
@@ -179,7 +179,7 @@ TOOLS: dict[str, Tool] = {
             "Show and change subscriptions to the metrics of clients.",
             _CLUSTER,
         ),
-        Tool("jmx", "kafka-jmx.sh", "Print the metrics of a broker, once or again and again.", _CLUSTER),
+        Tool("jmx", "kafka-jmx.sh", "Print the metrics of a broker, once or repeatedly.", _CLUSTER),
         Tool(
             "top",
             "",
@@ -192,21 +192,21 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "storage",
             "kafka-storage.sh",
-            "Format log directories and tell what they hold.",
+            "Format log directories and show their state.",
             _SERVER,
             place="storage.command",
         ),
         Tool(
             "dump-log",
             "kafka-dump-log.sh",
-            "Print what is inside log segments and their indexes.",
+            "Print the contents of log segments and their indexes.",
             _SERVER,
             place="dump_log.command",
         ),
         Tool(
             "metadata-shell",
             "kafka-metadata-shell.sh",
-            "Look around in the metadata of a log or a snapshot.",
+            "Explore the metadata in a log or a snapshot.",
             _SERVER,
             place="metadata_shell.command",
         ),

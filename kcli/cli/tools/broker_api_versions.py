@@ -1,4 +1,4 @@
-"""kafka-broker-api-versions: which versions of each API every broker speaks."""
+"""kafka-broker-api-versions: the versions of each API that every broker supports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, OnParseError, require
 from kcli.client.admin.cluster import ApiVersionRange
 from kcli.client.client import Node
@@ -16,7 +17,7 @@ from kcli.protocol.wire.api import API, ApiSpec
 
 @dataclass(frozen=True, slots=True)
 class ApiRow:
-    """One API of one broker. `usable` is the version both sides speak, None where there is none."""
+    """One API of one broker. `usable`: the newest version that both sides support, or None."""
 
     broker: int
     api_key: int
@@ -94,4 +95,15 @@ command = Command(
     options=ClusterOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
+    examples=(
+        Example(
+            "List the API versions of every broker:",
+            "kcli broker-api-versions --bootstrap-server localhost:9092",
+        ),
+    ),
+    exit_status=(
+        (0, "The versions were printed. A broker that does not answer has a line with ERROR."),
+        FAILURE,
+        INTERRUPTED,
+    ),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, forbid, option, separated
 from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.errors import KafkaError
@@ -20,23 +21,23 @@ ACTIONS = ("alter", "delete", "describe", "list")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientMetricsOptions(ClusterOptions):
-    alter: bool = flag("Change a subscription, or make one.")
+    alter: bool = flag("Change or create a subscription.")
     delete: bool = flag("Delete a subscription.")
     describe: bool = flag("Show one subscription or all.")
     list: bool = flag("List the subscriptions.")
     name: str | None = option("The subscription.", metavar="name")
-    generate_name: bool = flag("With --alter: a new subscription under a random name.")
+    generate_name: bool = flag("With --alter: create a subscription with a random name.")
     interval: str | None = option(
-        "How often clients push, in milliseconds; empty for the default.", metavar="push interval"
+        "Milliseconds between two pushes of a client; empty for the default.", metavar="push interval"
     )
     metrics: tuple[str, ...] = option(
-        "Beginnings of the names of the metrics to push, with commas; empty for none.",
+        "Prefixes of the metrics to push, separated by commas; empty for none.",
         metavar="a,b",
         repeatable=True,
     )
     match: tuple[str, ...] = option(
-        "Which clients: key=regex pairs, with commas, of client_id, client_instance_id, client_software_name, "
-        "client_software_version, client_source_address and client_source_port; empty for all.",
+        "The clients, as key=regex pairs separated by commas; empty for all. Keys: client_id, client_instance_id, "
+        "client_software_name, client_software_version, client_source_address, client_source_port.",
         metavar="k1=v1,k2=v2",
         repeatable=True,
     )
@@ -45,7 +46,7 @@ class ClientMetricsOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionName:
-    """A subscription that there is."""
+    """The name of an existing subscription."""
 
     name: str
 
@@ -210,4 +211,17 @@ command = Command(
     description="This tool helps to manipulate and describe client metrics configurations.",
     options=ClientMetricsOptions,
     run=run,
+    examples=(
+        Example(
+            "Ask all Java producers for their metrics once a minute:",
+            "kcli client-metrics --bootstrap-server localhost:9092 --alter \\\n"
+            "  --name producers --metrics org.apache.kafka.producer. --interval 60000 \\\n"
+            "  --match client_software_name=apache-kafka-java",
+        ),
+        Example(
+            "Show the subscriptions:",
+            "kcli client-metrics --bootstrap-server localhost:9092 --describe",
+        ),
+    ),
+    exit_status=USUAL,
 )

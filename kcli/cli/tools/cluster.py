@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.cluster import ClusterDescription
@@ -17,21 +18,23 @@ _ONE_CLUSTER = (Exclusive(names=("bootstrap-server", "bootstrap-controller"), re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterIdOptions(ClusterOptions):
-    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.", short="b")
-    bootstrap_controller: str | None = option("Controllers to ask first, as host:port,host:port.", short="C")
+    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.", short="b")
+    bootstrap_controller: str | None = option(
+        "Controllers to connect to first, as host:port,host:port.", short="C"
+    )
     config: str | None = option("A properties file with settings of the admin client.", short="c")
     command_config: str | None = option("The same as --config.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterOptions(ClusterIdOptions):
-    id: int = option("The id of the broker to forget.", Kind.INTEGER, short="i", required=True)
-    dry_run: bool = flag("Only tell whether there is such a broker.")
+    id: int = option("The id of the broker to unregister.", Kind.INTEGER, short="i", required=True)
+    dry_run: bool = flag("Only check whether the broker is registered.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListEndpointsOptions(ClusterIdOptions):
-    include_fenced_brokers: bool = flag("Brokers too that are registered but not in service.")
+    include_fenced_brokers: bool = flag("Include fenced brokers: registered, but not in service.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class ClusterIdRow:
 
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
-    """Where a node listens."""
+    """The address of a node."""
 
     id: int
     host: str
@@ -158,17 +161,28 @@ command = Command(
         ),
         Subcommand(
             name="unregister",
-            help="Forget a broker.",
+            help="Unregister a broker.",
             options=UnregisterOptions,
             run=unregister,
             exclusive=_ONE_CLUSTER,
         ),
         Subcommand(
             name="list-endpoints",
-            help="Show where the nodes of a cluster listen.",
+            help="Show the addresses of the nodes of a cluster.",
             options=ListEndpointsOptions,
             run=list_endpoints,
             exclusive=_ONE_CLUSTER,
         ),
     ),
+    examples=(
+        Example(
+            "Print the id of the cluster:",
+            "kcli cluster cluster-id --bootstrap-server localhost:9092",
+        ),
+        Example(
+            "List the addresses of the brokers:",
+            "kcli cluster list-endpoints --bootstrap-server localhost:9092",
+        ),
+    ),
+    exit_status=USUAL,
 )

@@ -9,6 +9,7 @@ from kcli.cli.confirm import confirm, listed
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, OnParseError, flag, option, require
 from kcli.errors import KafkaError
 from kcli.model.java_order import map_order, partition_hash
@@ -25,13 +26,13 @@ class DeleteRecordsOptions(ClusterOptions):
         "offset -1 is the end of the partition.",
         metavar="Offset json file path",
     )
-    dry_run: bool = flag("Only tell what would be deleted.")
-    yes: bool = flag("Delete without asking, as happens away from a terminal.")
+    dry_run: bool = flag("Only show what would be deleted.")
+    yes: bool = flag("Delete without asking. The command asks only on a terminal.")
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedRow:
-    """What became of one partition."""
+    """The result for one partition."""
 
     topic: str
     partition: int
@@ -107,4 +108,18 @@ command = Command(
     options=DeleteRecordsOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
+    examples=(
+        Example(
+            "Delete the records before offset 2 of a partition:",
+            'echo \'{"partitions": [{"topic": "orders", "partition": 0, "offset": 2}]}\' \\\n'
+            "  > offsets.json\n"
+            "kcli delete-records --bootstrap-server localhost:9092 \\\n"
+            "  --offset-json-file offsets.json --yes",
+        ),
+    ),
+    exit_status=(
+        (0, "The request was made. The line of each partition has its new low watermark or its error."),
+        FAILURE,
+        INTERRUPTED,
+    ),
 )

@@ -6,15 +6,16 @@ import random
 import signal
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.client_properties import load_properties
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
 from kcli.client.config import client_config
 from kcli.errors import KafkaError, UnknownTopicOrPartitionException
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS
@@ -36,11 +37,13 @@ LETTER_A, LETTERS = 65, 26
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2eLatencyOptions(CallingOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     topic: str | None = option("The topic to send to and read from.", metavar="topic")
     num_records: int | None = option("How many records to send.", Kind.INTEGER, metavar="count")
-    producer_acks: str | None = option("Who must have a record: 1 or all.", metavar="1 or all")
+    producer_acks: str | None = option(
+        "The replicas that must have a record: 1 (the leader) or all.", metavar="1 or all"
+    )
     record_size: int | None = option("Bytes of each value.", Kind.INTEGER, metavar="bytes")
     command_config: str | None = option("A properties file for all clients.", metavar="config file")
     record_key_size: int = option("Bytes of each key; 0 for none.", Kind.INTEGER, metavar="bytes", default=0)
@@ -55,7 +58,7 @@ class E2eLatencyOptions(CallingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is measured."""
+    """The parameters of the measurement."""
 
     servers: str
     topic: str
@@ -76,14 +79,14 @@ class LatencyRow:
 
 
 async def run(options: E2eLatencyOptions, output: Output) -> None:
-    """Make the topic where it is missing, then send and read."""
+    """Creates the topic if it is missing, then sends and reads."""
     plan = planned(options)
     properties = dict(load_properties(plan.config_file, options.client_properties))
     async with AdminClient(
         client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
     ) as client:
         partitions = await _partitions(client, plan.topic, output)
-    # From here on librdkafka waits, where asyncio's handler of Ctrl-C would wait for an await that does not come.
+    # From here on librdkafka blocks, so asyncio's handler of Ctrl-C would never interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     latencies_ms = _Run(plan, options, properties, partitions).measure(output)
     row = summary(latencies_ms)
@@ -95,7 +98,7 @@ async def run(options: E2eLatencyOptions, output: Output) -> None:
 
 
 def planned(options: E2eLatencyOptions) -> Plan:
-    """The plan from positional arguments or from options. Raises CommandError with what is wrong."""
+    """The plan from positional arguments or from options. Raises CommandError if they are wrong."""
     if options.arguments:
         return _positional(options.arguments)
     names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size")
@@ -164,7 +167,7 @@ def _checked(plan: Plan) -> Plan:
 
 
 async def _partitions(client: AdminClient, topic: str, output: Output) -> int:
-    """How many partitions the topic has; it is made where it does not exist."""
+    """The number of partitions of the topic, which is created if it does not exist."""
     described = (await client.describe_topics([topic]))[topic]
     if isinstance(described, UnknownTopicOrPartitionException):
         output.say(
@@ -199,14 +202,14 @@ class _Run:
         sending = {"linger.ms": "0", "acks": plan.acks}
         self.plan = plan
         self.options = options
-        self.consumer: Any = new_client(
+        self.consumer: objects.Consumer = new_client(
             Consumer,
             {
                 **JAVA_DEFAULTS,
                 **translate(common | reading),
             },
         )
-        self.producer: Any = new_client(
+        self.producer: objects.Producer = new_client(
             Producer,
             {
                 **producer_config(common | sending),
@@ -229,7 +232,7 @@ class _Run:
         return latencies_ms
 
     def _go_to_ends(self, partitions: int) -> None:
-        """Ask for the ends now: what is sent later must be read, however late the first fetch is."""
+        """Assigns the partitions at their current ends, so that a late first fetch misses no record."""
         from confluent_kafka import TopicPartition
 
         ends = []
@@ -262,8 +265,8 @@ class _Run:
             raise CommandError(
                 f"poll() timed out before finding a result (timeout:[{TIMEOUT_S * 1000:.0f}ms])"
             )
-        if message.error() is not None:
-            raise kafka_error(message.error())
+        if (error := message.error()) is not None:
+            raise kafka_error(error)
         if message.value() != value:
             read = (message.value() or b"").decode("utf-8", "replace")
             raise CommandError(
@@ -271,7 +274,7 @@ class _Run:
             )
         return elapsed_ms
 
-    def _delivered(self, error: Any, _message: Any) -> None:
+    def _delivered(self, error: objects.ClientError | None, _message: objects.Message) -> None:
         if error is not None:
             self.refused = kafka_error(error)
 
@@ -287,4 +290,12 @@ command = Command(
     options=E2eLatencyOptions,
     run=run,
     bare=lambda: warn(USAGE),
+    examples=(
+        Example(
+            "Measure the latency of 100 records of 1,000 bytes:",
+            "kcli e2e-latency --bootstrap-server localhost:9092 --topic latency \\\n"
+            "  --num-records 100 --producer-acks all --record-size 1000",
+        ),
+    ),
+    exit_status=USUAL,
 )

@@ -1,4 +1,4 @@
-"""kafka-features: the cluster's feature levels, shown and moved (KIP-584, KIP-1022)."""
+"""kafka-features: shows and changes the cluster's feature levels (KIP-584, KIP-1022)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import admin
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Subcommand, flag, option
 from kcli.cli.tools.quorum_options import QuorumOptions
 from kcli.cli.tools.storage.features import MAX_LEVEL, FeatureDependenciesOptions, VersionMappingOptions
@@ -27,28 +28,28 @@ OFF = 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeOptions(QuorumOptions):
     metadata: str | None = option(
-        "The metadata.version to go to; --release-version says more.", deprecated=True
+        "The new metadata.version. --release-version also sets the other features.", deprecated=True
     )
-    feature: tuple[str, ...] = option("A feature and the level to go to, name=level.", repeatable=True)
-    release_version: str | None = option("Go to the features that this release starts with.")
-    dry_run: bool = flag("Only tell what would be done.")
+    feature: tuple[str, ...] = option("A feature and its new level, name=level.", repeatable=True)
+    release_version: str | None = option("Change to the feature levels of this release.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeOptions(UpgradeOptions):
-    unsafe: bool = flag("Go down even where metadata may be lost.")
+    unsafe: bool = flag("Downgrade even if metadata may be lost.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisableOptions(QuorumOptions):
-    feature: tuple[str, ...] = option("The feature to switch off.", repeatable=True)
-    unsafe: bool = flag("Switch off even where metadata may be lost.")
-    dry_run: bool = flag("Only tell what would be done.")
+    feature: tuple[str, ...] = option("The feature to disable.", repeatable=True)
+    unsafe: bool = flag("Disable even if metadata may be lost.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionMapping(QuorumOptions):
-    release_version: str | None = option("The release; the newest for production by default.")
+    release_version: str | None = option("The release. Default: the newest production release.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class FeatureDependencies(QuorumOptions):
 
 @dataclass(frozen=True, slots=True)
 class UpdateRow:
-    """What became of one feature; `error` None when it went well."""
+    """The result for one feature; `error` is None for a success."""
 
     feature: str
     level: int
@@ -102,7 +103,7 @@ def version_mapping(options: VersionMapping, output: Output) -> int:
 
 
 def feature_dependencies(options: FeatureDependencies, output: Output) -> int:
-    """`feature-dependencies`, as kafka-storage has it but for the words about a level that does not exist."""
+    """`feature-dependencies`, as in kafka-storage, with another message for an unknown level."""
     from kcli.cli.tools.storage import features as storage_features
 
     for text in options.feature:
@@ -239,18 +240,33 @@ command = Command(
         ),
         Subcommand(name="upgrade", help="Raise feature levels.", options=UpgradeOptions, run=upgrade),
         Subcommand(name="downgrade", help="Lower feature levels.", options=DowngradeOptions, run=downgrade),
-        Subcommand(name="disable", help="Switch features off.", options=DisableOptions, run=disable),
+        Subcommand(name="disable", help="Disable features.", options=DisableOptions, run=disable),
         Subcommand(
             name="version-mapping",
-            help="Show the levels that a release starts with.",
+            help="Show the feature levels of a release.",
             options=VersionMapping,
             run=version_mapping,
         ),
         Subcommand(
             name="feature-dependencies",
-            help="Show what a feature's level needs.",
+            help="Show which features a feature level needs.",
             options=FeatureDependencies,
             run=feature_dependencies,
         ),
+    ),
+    examples=(
+        Example(
+            "Show the features of the cluster and their levels:",
+            "kcli features --bootstrap-server localhost:9092 describe",
+        ),
+        Example(
+            "Check whether the cluster can be upgraded to the features of a release:",
+            "kcli features --bootstrap-server localhost:9092 upgrade \\\n  --release-version 4.1 --dry-run",
+        ),
+    ),
+    exit_status=(
+        SUCCESS,
+        (1, "The command failed, or the change of at least one feature failed, or the options are wrong."),
+        INTERRUPTED,
     ),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import (
     LONG_MAX,
     LONG_MIN,
@@ -48,9 +49,10 @@ _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|([0-9]*)-([0-9]*)))?", re.ASCII)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetOffsetsOptions(ClusterOptions):
     topic: str | None = option("The topics, as a regular expression.", metavar="topic")
-    partitions: str | None = option("The partitions, apart by comma.", metavar="partition ids")
+    partitions: str | None = option("The partitions, separated by commas.", metavar="partition ids")
     topic_partitions: str | None = option(
-        "Rules, apart by comma: a topic expression, and after a colon a partition or a range (2-7, 2-, -7).",
+        "Rules, separated by commas: a regular expression for topics, optionally with a colon and a partition or a "
+        "range (2-7, 2-, -7).",
         metavar="topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3",
     )
     time: str = option(
@@ -59,7 +61,7 @@ class GetOffsetsOptions(ClusterOptions):
         metavar="<timestamp> / -1 or latest / -2 or earliest / ...",
         default="latest",
     )
-    exclude_internal_topics: bool = flag("Leave out the brokers' own topics.")
+    exclude_internal_topics: bool = flag("Leave out internal topics.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def _rules(text: str) -> Filter:
 def _rule(text: str) -> Filter:
     match = _RULE.fullmatch(text)
     if match is None:
-        # Kafka wraps this exception once more and shows the class of the inner one.
+        # Kafka wraps this exception in another one and shows the class of the inner one.
         raise ValueError(f"org.apache.kafka.tools.TerseException: Invalid rule specification: {text}")
     topic, single, lower, upper = match.groups()
     by_topic = topic_filter(topic or ".*")
@@ -189,4 +191,20 @@ command = Command(
     run=run,
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=_parse_failed,
+    examples=(
+        Example(
+            "Print the end offset of every partition of a topic:",
+            "kcli get-offsets --bootstrap-server localhost:9092 --topic orders",
+        ),
+        Example(
+            "Print the first offset of partition 0:",
+            "kcli get-offsets --bootstrap-server localhost:9092 \\\n"
+            "  --topic-partitions orders:0 --time earliest",
+        ),
+    ),
+    exit_status=(
+        (0, "The offsets were printed. A partition whose leader returned an error has a warning instead."),
+        FAILURE,
+        INTERRUPTED,
+    ),
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, UsageError, flag, option
 from kcli.client.admin.groups import CLASSIC, CONSUMER, CONSUMER_PROTOCOL
 from kcli.errors import KafkaError
@@ -19,14 +20,14 @@ _KINDS = ("consumer", "share", "streams")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to", required=True
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to", required=True
     )
     list: bool = flag("List the groups.")
     group_type: str | None = option(
         "Only groups of this type: classic, consumer, share or streams.", metavar="type"
     )
     protocol: str | None = option("Only groups of this protocol type.", metavar="protocol")
-    consumer: bool = flag("Only groups of consumers, classic ones and those without members too.")
+    consumer: bool = flag("Only consumer groups, including classic groups and groups without members.")
     share: bool = flag("Only share groups.")
     streams: bool = flag("Only streams groups.")
 
@@ -90,5 +91,19 @@ def _wanted(options: GroupsOptions, group_type: str | None, group: GroupRow) -> 
 
 
 command = Command(
-    name="groups", description="This tool helps to list groups of all types.", options=GroupsOptions, run=run
+    name="groups",
+    description="This tool helps to list groups of all types.",
+    options=GroupsOptions,
+    run=run,
+    examples=(
+        Example(
+            "List the groups of every type:",
+            "kcli groups --bootstrap-server localhost:9092 --list",
+        ),
+        Example(
+            "List share groups, one JSON object a line:",
+            "kcli groups --bootstrap-server localhost:9092 --list --share --output json",
+        ),
+    ),
+    exit_status=USUAL,
 )

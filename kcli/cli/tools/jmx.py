@@ -16,12 +16,13 @@ from datetime import datetime
 from kcli.cli.broker_metrics import BeanValues, MetricsUnavailable, Value, fetch_beans
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
 from kcli.config.definition import java_double
 from kcli.model.addresses import Address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
-# Kafka's own: so long for a first connection, and so long for the objects that --wait waits for.
+# Kafka's timeouts: of the first connection, and of --wait.
 CONNECT_MAX_MS = 10_000
 WAIT_MAX_MS = 10_000
 RETRY_PAUSE_S = 0.1
@@ -37,17 +38,16 @@ ORIGINAL = "original"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JmxOptions(CommonOptions):
     object_name: tuple[str, ...] = option(
-        "An object name, or a pattern of names (*, ?, and ,* for more keys); may be given several times. "
-        "All objects without it.",
+        "An object name, or a pattern of names (*, ?, and ,* for more keys). Default: all objects.",
         metavar="name",
         repeatable=True,
     )
-    attributes: str | None = option("Only these attributes, apart by comma.", metavar="name")
+    attributes: str | None = option("Only these attributes, separated by commas.", metavar="name")
     reporting_interval: int = option(
-        "Milliseconds from row to row; -1 is --one-time.", Kind.INTEGER, metavar="ms", default=2000
+        "Milliseconds between two rows; -1 means --one-time.", Kind.INTEGER, metavar="ms", default=2000
     )
     one_time: bool = option(
-        "Print one row and end.",
+        "Print one row and exit.",
         Kind.BOOLEAN,
         metavar="one-time",
         default=False,
@@ -55,11 +55,11 @@ class JmxOptions(CommonOptions):
         bare_value=True,
     )
     date_format: str | None = option(
-        "How the time is written, as SimpleDateFormat; milliseconds since the epoch without it.",
+        "The format of the time, as in SimpleDateFormat. Default: milliseconds since the epoch.",
         metavar="format",
     )
     jmx_url: str = option(
-        "Where the broker's metrics are: a service URL, of which host and port are used, or http://host:port.",
+        "The metrics endpoint of the broker: http://host:port, or a service URL, of which host and port are used.",
         metavar="service-url",
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
@@ -69,7 +69,7 @@ class JmxOptions(CommonOptions):
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "user=password for a proxy before the endpoint, sent as HTTP Basic: the endpoint itself asks nobody.",
+        "user=password for a proxy in front of the endpoint, sent as HTTP Basic. The endpoint has no authentication.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(
@@ -78,12 +78,12 @@ class JmxOptions(CommonOptions):
         metavar="ssl-enable",
         default=False,
     )
-    wait: bool = flag("Wait until all objects are there; none of the names may be a pattern.")
+    wait: bool = flag("Wait until all objects exist. No name may be a pattern.")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Whom to ask. `url` is as it was given, for messages."""
+    """The metrics endpoint of a broker. `url` is the given text, for messages."""
 
     url: str
     address: Address
@@ -94,7 +94,7 @@ class Endpoint:
 
 
 async def run(options: JmxOptions, output: Output) -> None:
-    """Connect, find the objects, print their attributes until it is enough."""
+    """Connects, finds the objects, and prints their attributes once or repeatedly."""
     if options.date_format is not None:
         try:
             java_dates.check(options.date_format)
@@ -123,7 +123,7 @@ async def _report(
     keys: list[str] = []
     while True:
         began = time.monotonic()
-        # One long query instead of a thousand short ones: whoever asked for a pattern gets the same objects again.
+        # One query per round, because a pattern may match a thousand objects.
         beans = await endpoint.beans(options.object_name)
         known = set(names)
         values = _values([bean for bean in beans if bean.name in known], wanted)
@@ -145,7 +145,7 @@ def _print_header(options: JmxOptions, output: Output, keys: list[str], expected
 def _print_values(
     options: JmxOptions, output: Output, keys: list[str], values: dict[str, Value], expected: int
 ) -> None:
-    """A row is left out, as by Kafka's tool, while an attribute that was asked for is not there."""
+    """Prints a row, unless a requested attribute is missing; Kafka's tool does the same."""
     if len(values) != expected + 1:
         return
     texts = {key: _text(values[key]) if key in values else "null" for key in keys}
@@ -171,7 +171,7 @@ def _values(beans: list[BeanValues], wanted: list[str] | None) -> dict[str, Valu
 
 
 def _expected_count(found: list[BeanValues], wanted: list[str] | None, names: Sequence[ObjectName]) -> int:
-    """How many values a whole row has. Raises CommandError where nothing is left to print."""
+    """The number of values of a complete row. Raises CommandError if there is no value to print."""
     if wanted is None:
         counts = [len(bean.attributes) for bean in found]
     elif any(name.is_pattern for name in names):
@@ -202,7 +202,7 @@ async def _connect(endpoint: Endpoint) -> None:
 
 
 async def _find(endpoint: Endpoint, names: Sequence[ObjectName], *, wait: bool) -> list[BeanValues]:
-    """The objects that are meant; with `wait`, once all of them are there."""
+    """The requested objects; with `wait`, as soon as all of them exist."""
     queries = [name.text for name in names]
     deadline = time.monotonic() + WAIT_MAX_MS / 1000
     waits = wait and not any(name.is_pattern for name in names)
@@ -240,8 +240,8 @@ def _object_names(texts: Sequence[str]) -> list[ObjectName]:
 def _endpoint(options: JmxOptions) -> Endpoint:
     if options.jmx_ssl_enable:
         raise CommandError(
-            "--jmx-ssl-enable true: the metrics endpoint speaks plain HTTP. Leave the option out, and have a "
-            "proxy add TLS where the network is not trusted"
+            "--jmx-ssl-enable true: the metrics endpoint speaks plain HTTP. Leave the option out, and let a "
+            "proxy add TLS if the network is not trusted"
         )
     found = _SERVICE_URL.fullmatch(options.jmx_url) or _HTTP_URL.fullmatch(options.jmx_url)
     if found is None or not 0 < int(found[2]) <= _PORT_MAX:
@@ -265,4 +265,21 @@ def _now(date_format: str | None) -> str:
     return java_dates.format_date(datetime.fromtimestamp(now).astimezone(), date_format)
 
 
-command = Command(name="jmx", description="Dump JMX values to standard output.", options=JmxOptions, run=run)
+command = Command(
+    name="jmx",
+    description="Dump JMX values to standard output.",
+    options=JmxOptions,
+    run=run,
+    examples=(
+        Example(
+            "Print the traffic of a broker with kcli.metrics.listener=:9999 once:",
+            "kcli jmx --jmx-url http://localhost:9999 --one-time \\\n"
+            "  --object-name 'kafka.server:type=BrokerTopicMetrics,*'",
+        ),
+    ),
+    exit_status=(
+        (0, "One row was printed, with --one-time or --reporting-interval -1."),
+        FAILURE,
+        INTERRUPTED,
+    ),
+)

@@ -1,4 +1,4 @@
-"""kafka-leader-election: give partitions back to their preferred leaders, or, unclean, to any living replica."""
+"""kafka-leader-election: makes preferred replicas leaders or, by unclean election, any live replica."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
+from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option
 from kcli.client.admin.admin import AdminClient
 from kcli.errors import ErrorCode, KafkaError
@@ -16,7 +17,7 @@ from kcli.model.java_order import map_order, partition_hash
 from kcli.model.topic_partition import TopicPartition
 
 ELECTION_TYPES = ("preferred", "unclean")
-# The tool's own: an election is quick, or does not come about.
+# The timeouts of Kafka's tool: an election is quick or does not happen.
 TIMEOUTS = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
 SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 
@@ -24,24 +25,25 @@ SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionOptions(ClusterOptions):
     election_type: str | None = option(
-        "Which replica shall lead: preferred, the first of the list, or unclean, any that lives where none leads.",
+        "The type of election: preferred, the first replica of the list, or unclean, any live replica if there is no "
+        "leader.",
         metavar="election type",
     )
     topic: str | None = option("The topic of the one partition.", metavar="topic name")
     partition: int | None = option("The partition of --topic.", Kind.INTEGER, metavar="partition id")
-    all_topic_partitions: bool = flag("Every partition of the cluster that needs it.")
+    all_topic_partitions: bool = flag("Every partition that needs an election.")
     path_to_json_file: str | None = option(
         'A JSON file: {"partitions": [{"topic": "foo", "partition": 1}]}.', metavar="path to json file"
     )
     admin_config: str | None = option(
         "The same as --command-config.", name="admin.config", metavar="config file", deprecated=True
     )
-    dry_run: bool = flag("Only tell which partitions are asked about.")
+    dry_run: bool = flag("Only show the partitions of the request.")
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionRow:
-    """What became of one partition: elected, already led as wished, or the error."""
+    """The result for one partition: elected, not needed, or failed with an error."""
 
     topic: str
     partition: int
@@ -51,7 +53,7 @@ class ElectionRow:
 
 
 async def run(options: LeaderElectionOptions, output: Output) -> None:
-    """Ask the controller and tell what it did."""
+    """Requests the elections and prints the results."""
     kind = _checked(options)
     try:
         partitions = _chosen(options)
@@ -64,7 +66,7 @@ async def run(options: LeaderElectionOptions, output: Output) -> None:
         return
     async with admin(options, client_id="leader-election-tool", defaults=TIMEOUTS) as client:
         results = await _elect(client, partitions, kind, output)
-    _tell(results, kind.upper(), output)
+    _report(results, kind.upper(), output)
 
 
 def _checked(options: LeaderElectionOptions) -> str:
@@ -85,7 +87,7 @@ def _checked(options: LeaderElectionOptions) -> str:
 
 
 def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
-    """None: all that need it. Raises FileError for a bad file."""
+    """The partitions; None means all that need an election. Raises FileError for a bad file."""
     if options.all_topic_partitions:
         return None
     if options.path_to_json_file is not None:
@@ -135,7 +137,7 @@ async def _elect(
         raise CommandError(message) from error
 
 
-def _tell(results: Mapping[TopicPartition, KafkaError | None], kind: str, output: Output) -> None:
+def _report(results: Mapping[TopicPartition, KafkaError | None], kind: str, output: Output) -> None:
     ordered = map_order(results, partition_hash)
     elected = [each for each in ordered if results[each] is None]
     errors = {each: error for each in ordered if (error := results[each]) is not None}
@@ -169,4 +171,16 @@ command = Command(
     options=LeaderElectionOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
+    examples=(
+        Example(
+            "Make the preferred replica of every partition the leader:",
+            "kcli leader-election --bootstrap-server localhost:9092 \\\n"
+            "  --election-type preferred --all-topic-partitions",
+        ),
+    ),
+    exit_status=(
+        (0, "Every partition has the leader that was asked for."),
+        (1, "The election of at least one partition failed, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

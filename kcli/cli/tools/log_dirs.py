@@ -1,16 +1,17 @@
-"""kafka-log-dirs: what each broker holds in its log directories, as one line of JSON."""
+"""kafka-log-dirs: prints the replicas in the log directories of each broker, as one line of JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option, require
 from kcli.client.admin.offsets import LogDirDescription
+from kcli.command.rows import Json
 from kcli.errors import KafkaError
 from kcli.model.java_order import map_order, partition_hash, string_hash
 
@@ -20,14 +21,16 @@ VERSION = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirsOptions(ClusterOptions):
     describe: bool = flag("Describe the log directories.")
-    topic_list: str = option("Only these topics, apart by comma.", metavar="Topic list", default="")
-    broker_list: str | None = option("Only these brokers, ids apart by comma.", metavar="Broker list")
+    topic_list: str = option("Only these topics, separated by commas.", metavar="Topic list", default="")
+    broker_list: str | None = option("Only these brokers, ids separated by commas.", metavar="Broker list")
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirRow:
-    """One replica in one log directory; a directory without replicas has a row without topic, a broker that does not
-    answer one without directory."""
+    """One replica in one log directory.
+
+    A directory without replicas has a row without topic; a broker that does not answer has one without directory.
+    """
 
     broker: int
     log_dir: str | None
@@ -40,7 +43,7 @@ class LogDirRow:
 
 
 async def run(options: LogDirsOptions, output: Output) -> int:
-    """Ask the brokers and print what they hold; 1 where one of them did not tell."""
+    """Prints the log directories of the brokers. Returns 1 if a broker did not answer."""
     require(options, "bootstrap-server", "describe")
     topics = {name for name in options.topic_list.split(",") if name}
     async with admin(options, client_id="log-dirs-tool") as client:
@@ -57,7 +60,7 @@ async def run(options: LogDirsOptions, output: Output) -> int:
     }
     output.say(json.dumps(_document(kept), separators=(",", ":"), ensure_ascii=False))
     for broker, error in failed.items():
-        warn(f"Broker {broker} did not tell its log directories: {java_text(error)}")
+        warn(f"Broker {broker} did not describe its log directories: {java_text(error)}")
     if not output.is_text:
         for row in _rows(kept):
             output.row(row, "")
@@ -93,7 +96,7 @@ def _ordered(dirs: tuple[LogDirDescription, ...]) -> list[LogDirDescription]:
 
 
 def _only(described: LogDirDescription, topics: set[str]) -> LogDirDescription:
-    """With its replicas in Java's order, those of `topics` only (empty: all)."""
+    """The directory with the replicas of `topics` (empty: all), in Java's order."""
     by_partition = {(each.topic, each.partition): each for each in described.replicas}
     return LogDirDescription(
         path=described.path,
@@ -108,7 +111,7 @@ def _only(described: LogDirDescription, topics: set[str]) -> LogDirDescription:
     )
 
 
-def _document(found: dict[int, list[LogDirDescription]]) -> dict[str, Any]:
+def _document(found: dict[int, list[LogDirDescription]]) -> dict[str, Json]:
     return {
         "brokers": [
             {
@@ -161,4 +164,15 @@ command = Command(
     options=LogDirsOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
+    examples=(
+        Example(
+            "Show where the partitions of a topic are stored, and how large they are:",
+            "kcli log-dirs --bootstrap-server localhost:9092 --describe \\\n  --topic-list orders",
+        ),
+    ),
+    exit_status=(
+        SUCCESS,
+        (1, "The command failed, a broker did not answer, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

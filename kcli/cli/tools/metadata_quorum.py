@@ -1,4 +1,4 @@
-"""kafka-metadata-quorum: who leads the metadata quorum and how far each replica is; adding and removing voters."""
+"""kafka-metadata-quorum: shows the leader and the replicas of the metadata quorum; adds and removes voters."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kcli.cli.client_properties import load_properties
 from kcli.cli.connect import admin
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
 from kcli.cli.tools.quorum_options import QuorumOptions
 from kcli.client.admin.admin import AdminClient
@@ -32,21 +33,21 @@ HEADER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeOptions(QuorumOptions):
-    status: bool = flag("Show the quorum in short.")
+    status: bool = flag("Show a summary of the quorum.")
     replication: bool = flag("Show how far each replica is.")
-    human_readable: bool = flag("Times as how long ago.")
+    human_readable: bool = flag("Show how long ago each time was.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddControllerOptions(QuorumOptions):
-    dry_run: bool = flag("Only tell what would be done.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveControllerOptions(QuorumOptions):
     controller_id: int = option("The node to remove.", Kind.INTEGER, short="i", required=True)
     controller_directory_id: str = option("The id of its metadata directory.", short="d", required=True)
-    dry_run: bool = flag("Only tell what would be done.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class VoterRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """The quorum in short; a lag time of -1 is not known."""
+    """The summary of the quorum; a lag time of -1 is unknown."""
 
     cluster_id: str
     leader_id: int
@@ -72,7 +73,7 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """How far a replica is; times in epoch milliseconds, None where they are not known."""
+    """The progress of a replica; times in epoch milliseconds, None if unknown."""
 
     node_id: int
     directory_id: str
@@ -85,7 +86,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class ControllerChange:
-    """A controller that became a voter or is none any more."""
+    """A controller that was added to the voters or removed from them."""
 
     controller: int
     directory_id: str
@@ -160,7 +161,7 @@ async def remove_controller(options: RemoveControllerOptions, output: Output) ->
             raise CommandError(java_text(error)) from error
     done = "DRY RUN of removing " if options.dry_run else "Removed "
     row = ControllerChange(options.controller_id, uuid_to_text(directory_id), "remove", options.dry_run)
-    # Two blanks: so it is until Kafka 4.3.
+    # Two spaces, as in Kafka before 4.3.
     output.row(row, f"{done} KRaft controller {row.controller} with directory id {row.directory_id}")
 
 
@@ -274,7 +275,7 @@ def _parsed_id(text: str) -> uuid.UUID:
 
 
 def _controller_config(path: str) -> BrokerConfig:
-    """The configuration of the node to add. Raises CommandError where it is not that of a controller."""
+    """The configuration of the node to add. Raises CommandError if the node is not a controller."""
     from kcli.config.definition import ConfigError
     from kcli.config.start_up import node_config
 
@@ -326,15 +327,27 @@ command = Command(
         ),
         Subcommand(
             name="add-controller",
-            help="Make the controller that --command-config configures a voter.",
+            help="Add the controller that --command-config configures to the voters.",
             options=AddControllerOptions,
             run=add_controller,
         ),
         Subcommand(
             name="remove-controller",
-            help="Make a voter leave the quorum.",
+            help="Remove a voter from the quorum.",
             options=RemoveControllerOptions,
             run=remove_controller,
         ),
     ),
+    examples=(
+        Example(
+            "Show the leader and the voters of the metadata quorum:",
+            "kcli metadata-quorum --bootstrap-server localhost:9092 describe --status",
+        ),
+        Example(
+            "Show how far each controller and broker has read the metadata log:",
+            "kcli metadata-quorum --bootstrap-server localhost:9092 describe \\\n"
+            "  --replication --human-readable",
+        ),
+    ),
+    exit_status=USUAL,
 )

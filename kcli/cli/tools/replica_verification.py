@@ -1,4 +1,4 @@
-"""kafka-replica-verification: whether all replicas of partitions hold the same batches; runs until it is stopped."""
+"""kafka-replica-verification: compares the batches of all replicas of partitions until it is stopped."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option, require
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.admin import AdminClient
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.fetch import FetchRequest
 
 DEPRECATED = "WARN This tool is deprecated and may be removed in a future major release."
-# KIP-392: from here on a follower answers a consumer.
+# From this version on a follower answers a consumer (KIP-392).
 FOLLOWER_FETCH_VERSION = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaVerificationOptions(CallingOptions):
     broker_list: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
+        "Brokers to connect to first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
     )
     command_config: str | None = option(
         "A properties file with settings of the clients.", metavar="command config property file"
@@ -45,11 +46,13 @@ class ReplicaVerificationOptions(CallingOptions):
         "Bytes of a partition in one request.", Kind.INTEGER, metavar="bytes", default=1024 * 1024
     )
     max_wait_ms: int = option(
-        "How long a broker may wait for records.", Kind.INTEGER, metavar="ms", default=1000
+        "Milliseconds a broker may wait for records.", Kind.INTEGER, metavar="ms", default=1000
     )
-    report_interval_ms: int = option("How often to report.", Kind.LONG, metavar="ms", default=30_000)
+    report_interval_ms: int = option(
+        "Milliseconds between two reports.", Kind.LONG, metavar="ms", default=30_000
+    )
     time: int = option(
-        "Where to begin: a timestamp, -1 for the end, -2 for the beginning.",
+        "The start: a timestamp, -1 for the end, -2 for the beginning.",
         Kind.LONG,
         metavar="timestamp/-1(latest)/-2(earliest)",
         default=-1,
@@ -58,7 +61,7 @@ class ReplicaVerificationOptions(CallingOptions):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaBatch:
-    """What two copies of a batch must have in common."""
+    """The fields that must be equal in all copies of a batch."""
 
     last_offset: int
     checksum: int
@@ -89,9 +92,9 @@ class Verified:
 def compare(
     name: str, offset: int, high_watermark: int, copies: Mapping[int, Sequence[ReplicaBatch]]
 ) -> tuple[int, list[str], bool]:
-    """How far the copies go together, what is different, and whether it makes no sense to go on.
+    """The next offset to verify, the differences, and whether the comparison cannot continue.
 
-    Compared is what every replica has and is committed.
+    Only committed batches that every replica has are compared.
     """
     problems: list[str] = []
     brokers = sorted(copies)
@@ -117,7 +120,7 @@ def compare(
 
 
 async def run(options: ReplicaVerificationOptions, output: Output) -> None:
-    """Fetch and compare, again and again."""
+    """Fetches and compares until it is stopped."""
     require(options, "broker-list")
     warn(DEPRECATED)
     try:
@@ -190,7 +193,7 @@ async def _fetch(
     partitions: dict[TopicPartition, Verified],
     broker: int,
 ) -> None:
-    """One broker's copies of everything it replicates; what it cannot give now is asked again in the next round."""
+    """Fetches the batches of one broker's replicas; a retriable error leaves them for the next round."""
     mine = {key: partition for key, partition in partitions.items() if broker in partition.replicas}
     try:
         response = await client.send(
@@ -266,4 +269,17 @@ command = Command(
     description="Validate that all replicas for a set of topics have the same data.",
     options=ReplicaVerificationOptions,
     run=run,
+    examples=(
+        Example(
+            "Compare the replicas of a topic from their first offset on:",
+            "kcli replica-verification --broker-list localhost:9092 \\\n"
+            "  --topics-include orders --time -2 --report-interval-ms 1000",
+            exit_code=130,
+            is_endless=True,
+        ),
+    ),
+    exit_status=(
+        (1, "The offsets of two replicas differ, the command failed, or the options are wrong."),
+        (130, "Ctrl-C ended the command. Replicas whose checksums differ were printed."),
+    ),
 )

@@ -1,4 +1,4 @@
-"""kafka-server-stop: ask the servers on this machine to stop; it does not wait until they have."""
+"""kafka-server-stop: asks the servers on this machine to stop, and does not wait for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, option
 
 PROC = "/proc"
@@ -57,7 +58,7 @@ def run(options: ServerStopOptions, output: Output) -> int:
 
 
 def running_servers(proc: str = PROC) -> Iterator[Server]:
-    """The servers on this machine, by process id; this process is none."""
+    """The servers on this machine by process id, without this process."""
     for pid, argv in _processes(proc):
         words = server_words(argv)
         if words is not None and pid != os.getpid():
@@ -65,9 +66,9 @@ def running_servers(proc: str = PROC) -> Iterator[Server]:
 
 
 def server_words(argv: Sequence[str]) -> tuple[str, ...] | None:
-    """What follows `kcli server-start` or `python -m kcli.server.main`; None where a command line is neither.
+    """The words after `kcli server-start` or `python -m kcli.server.main`; None for another command line.
 
-    A `-daemon` start leaves the latter behind, and is itself gone.
+    A start with `-daemon` leaves a process with the second one.
     """
     for at, word in enumerate(argv[:4]):
         following = argv[at + 1] if at + 1 < len(argv) else ""
@@ -120,7 +121,7 @@ def _roles(text: str) -> set[str]:
 
 
 def _properties(server: Server) -> dict[str, str]:
-    """The server's file, with what its command line sets over it."""
+    """The properties of the server's file, overridden by those of its command line."""
     from kcli.config.definition import ConfigError
     from kcli.config.properties import load
 
@@ -145,7 +146,7 @@ def _signal(name: str) -> int:
     try:
         return int(name) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"].value
     except KeyError:
-        raise CommandError(f"SIGNAL={name} is not a signal; TERM, INT and KILL are") from None
+        raise CommandError(f"SIGNAL={name} is not a signal: expected one such as TERM, INT or KILL") from None
 
 
 def _send(pid: int, number: int) -> None:
@@ -165,4 +166,14 @@ command = Command(
     family=Family.ARGPARSE4J,
     prog="kafka-server-stop",
     help_exit=0,
+    examples=(
+        Example(
+            "Stop the server with node.id 3 on this machine:",
+            "kcli server-stop --node-id 3",
+        ),
+    ),
+    exit_status=(
+        (0, "The servers were asked to stop. The command does not wait until they have stopped."),
+        (1, "No such server runs on this machine, it belongs to another user, or the options are wrong."),
+    ),
 )

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import Example, ExitStatus, help_lines
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -26,9 +27,9 @@ from kcli.cli.syntax.options import (
 from kcli.cli.syntax.profiles import BOOTSTRAP, Profile, chosen_profile
 from kcli.config.properties import dumps
 from kcli.errors import KcliError
-from kcli.spark.jobs.job import Job, load_job
-from kcli.spark.jobs.options import JobOptions
-from kcli.spark.jobs.running import plan_text
+from kcli.spark.jobs.shared.job import Job, load_job
+from kcli.spark.jobs.shared.options import JobOptions
+from kcli.spark.jobs.shared.running import plan_text
 from kcli.spark.submit import (
     JOBS,
     MIN_JAVA,
@@ -77,7 +78,7 @@ def run(options: CommonOptions, output: Output) -> int:
         raise CommandError(f"--profile is for the jobs of kcli ({', '.join(JOBS)})")
     line = replace(line, spark=line.without("--profile"))
     if {"--help", "-h"} & set(line.spark):
-        print(help_text())
+        print("\n".join([help_text(), *help_lines(command.examples, command.exit_status)]))
         return 0
     if line.job is None and "--version" not in line.spark:
         warn(help_text())
@@ -105,7 +106,7 @@ def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, dire
     """
     named = job.named(line.arguments)
     words: list[str] = []
-    servers = profile.table.get(BOOTSTRAP)
+    servers = profile.servers
     if servers is not None and not named & {BOOTSTRAP, "log-dir"}:
         words += [f"--{BOOTSTRAP}", servers]
     if profile.properties and "command-config" not in named:
@@ -116,7 +117,7 @@ def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, dire
 
 
 def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) -> int:
-    """Run a job; its help and its complaints look as those of every command."""
+    """Runs a job, with help and error messages like those of every command."""
     try:
         if profile is None:
             return _checked(job, line)
@@ -131,7 +132,7 @@ def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) 
 
 
 def _checked(job: Job[JobOptions], line: CommandLine) -> int:
-    """Check the job's options, and from here also its cluster; a dry run ends with that."""
+    """Checks the job's options, and its cluster for a dry run or a local run. Runs the job unless it is a dry run."""
     options = job.parse(line.arguments)
     plan: list[str] = []
     if options.dry_run or line.is_local:
@@ -153,13 +154,14 @@ class SubmitOptions(ConnectingOptions):
     """Not an option here: each job has its own."""
 
 
-EXIT_STATUS = """\
-0 when the job was done, and when a stream was asked to stop (SIGTERM, Ctrl-C) and finished its micro-batch. 1 when it \
-failed, when its options were wrong, and when a batch was stopped."""
+EXIT_STATUS: tuple[ExitStatus, ...] = (
+    (0, "The job did its work, or SIGTERM or Ctrl-C stopped a stream after its micro-batch."),
+    (1, "The job failed, its options are wrong, or a batch was stopped."),
+)
 
 
 def _command(name: str) -> Subcommand:
-    """A job as the man pages and the completion see it."""
+    """A job, for the man pages and the completion."""
     job = load_job(name)
     return Subcommand(
         name=name,
@@ -179,4 +181,12 @@ command = Command(
     family=Family.RAW,
     subcommands=tuple(_command(name) for name in JOBS),
     sections=(("USAGE", help_text()),),
+    examples=(
+        Example(
+            "Check the options of an export to Parquet, and the topic that it reads:",
+            "kcli spark-submit export --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --path exported --dry-run",
+        ),
+    ),
+    exit_status=EXIT_STATUS,
 )

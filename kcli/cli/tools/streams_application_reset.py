@@ -1,8 +1,8 @@
 """kafka-streams-application-reset: make a Kafka Streams application process its input again from the start.
 
-Input topics are put back to where the options say, intermediate topics to their end, and the topics that Streams made
-for itself (changelogs, repartitions, foreign-key joins) are deleted. The application must not run meanwhile. The state
-that its instances keep on their disks is theirs to clean (`KafkaStreams#cleanUp`).
+The offsets of input topics are reset as the options say, those of intermediate topics to the end. Internal topics of
+Streams (changelogs, repartitions, foreign-key joins) are deleted. The application must be stopped. Its instances clean
+their local state themselves (`KafkaStreams#cleanUp`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, flag, forbid, option
 from kcli.cli.tools.consumer_groups.failures import ExecutionError
 from kcli.cli.tools.consumer_groups.plan import Plan, read_plan
@@ -30,7 +31,7 @@ SCENARIOS = (
 )  # fmt: skip
 DEFAULT_SERVER = "localhost:9092"
 
-# How Kafka Streams names the topics that it makes for an application: its id, a dash, and one of these.
+# Names of the internal topics of an application: its id, a dash, and one of these.
 _INTERNAL = re.compile(
     r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic)"
     r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic"
@@ -40,7 +41,7 @@ _INTERNAL = re.compile(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsApplicationResetOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port. Goes before what a config file names.",
+        "Brokers to connect to first, as host:port,host:port. Takes precedence over a config file.",
         metavar="server to connect to",
         default=DEFAULT_SERVER,
     )
@@ -48,38 +49,38 @@ class StreamsApplicationResetOptions(ClusterOptions):
         "The application, by its application.id.", metavar="id", required=True
     )
     input_topics: tuple[str, ...] = option(
-        "Input topics whose offsets are reset: by default to their start. Commas between them.",
+        "Input topics, separated by commas, whose offsets are reset: by default to the start.",
         metavar="list",
         repeatable=True,
     )
     intermediate_topics: tuple[str, ...] = option(
-        "Topics that the application writes and reads again: their offsets go to the end. Commas between them.",
+        "Topics, separated by commas, that the application writes and reads: their offsets are set to the end.",
         metavar="list",
         repeatable=True,
         deprecated=True,
     )
     internal_topics: tuple[str, ...] = option(
-        "Delete these internal topics only; without it, all that carry the names of this application.",
+        "Delete only these internal topics, separated by commas. Default: all of the application.",
         metavar="list",
         repeatable=True,
     )
     to_offset: int | None = option("Reset to this offset.", Kind.LONG)
-    to_datetime: str | None = option("Reset to the first record since YYYY-MM-DDTHH:mm:SS.sss.")
-    by_duration: str | None = option("Reset to the first record since so long ago, as PnDTnHnMnS.")
+    to_datetime: str | None = option("Reset to the first record at or after YYYY-MM-DDTHH:mm:SS.sss.")
+    by_duration: str | None = option("Reset to the first record of a duration that ends now, as PnDTnHnMnS.")
     to_earliest: bool = flag("Reset to the start.")
     to_latest: bool = flag("Reset to the end.")
     from_file: str | None = option("Reset to the offsets of a CSV file: topic,partition,offset in each line.")
-    shift_by: int | None = option("Move by so many records, forward or, negative, backward.", Kind.LONG)
+    shift_by: int | None = option("Move by this many records: forward, or backward if negative.", Kind.LONG)
     config_file: str | None = option(
         "The old name of --command-config.", metavar="file name", deprecated=True
     )
-    force: bool = flag("Make members that are still in the group leave it.")
-    dry_run: bool = flag("Tell what would be done, and do nothing.")
+    force: bool = flag("Remove members that are still in the group.")
+    dry_run: bool = flag("Only show what would be done.")
 
 
 @dataclass(frozen=True, slots=True)
 class ResetRow:
-    """One thing that was done, or would be: an offset that was moved, or a topic that was deleted (no offset)."""
+    """One change, made or proposed: a new offset, or without an offset a deleted topic."""
 
     topic: str
     partition: int | None = None
@@ -87,7 +88,7 @@ class ResetRow:
 
 
 async def run(options: StreamsApplicationResetOptions, output: Output) -> int:
-    """Members out, offsets back, internal topics gone. 1 where an input topic is missing or something failed."""
+    """Removes members, resets offsets and deletes internal topics. Returns 1 if an input topic is missing."""
     _check(options, output)
     if options.config_file is not None:
         options = replace(options, command_config=options.config_file)
@@ -134,7 +135,7 @@ class _Reset:
         return self.options.application_id
 
     async def remove_members(self) -> None:
-        """The group has to be empty: its members are made to leave with --force, and complained of without."""
+        """Removes the members of the group with --force. Raises ExecutionError without --force if it has members."""
         group = (await self.client.describe_groups([self.group_id]))[self.group_id]
         if isinstance(group, GroupIdNotFoundException):
             return
@@ -156,7 +157,7 @@ class _Reset:
                     raise error
 
     async def offsets(self) -> list[str]:
-        """Moves the group's offsets; returns the topics that are not there."""
+        """Resets the group's offsets; returns the topics that do not exist."""
         inputs, intermediates = _split(self.options.input_topics), _split(self.options.intermediate_topics)
         if not inputs and not intermediates:
             self.output.say("No input or intermediate topics specified. Skipping seek.")
@@ -235,7 +236,7 @@ class _Reset:
         return await self._listed(partitions, OffsetSpec.EARLIEST)
 
     async def _committed(self, partitions: list[TopicPartition]) -> Plan:
-        """Where the group is; at the start of a partition that it has never read."""
+        """The committed offsets of the group; the start of a partition without one."""
         found = await self.client.list_group_offsets(self.group_id)
         starts = await self._listed(partitions, OffsetSpec.EARLIEST)
         committed: Plan = {}
@@ -285,7 +286,7 @@ class _Reset:
                 raise error
 
     async def internal_topics(self) -> None:
-        """Deletes the topics named with --internal-topics, or all whose name says that Streams made them."""
+        """Deletes the topics of --internal-topics, or all internal topics of the application."""
         listed = [topic.name for topic in await self.client.list_topics()]
         inferred = [name for name in map_order(listed, string_hash) if self._is_internal(name)]
         named = _split(self.options.internal_topics)
@@ -306,7 +307,7 @@ class _Reset:
         self.output.say("Done.")
 
     def _rows(self, rows: Iterable[ResetRow]) -> None:
-        """What the text has said in its own way."""
+        """Writes rows for json and tsv; the text output has other lines for them."""
         if not self.output.is_text:
             for row in rows:
                 self.output.row(row, "")
@@ -326,9 +327,21 @@ def _moment(parse: Callable[[str], int], text: str) -> int:
 command = Command(
     name="streams-application-reset",
     description=(
-        "This tool helps to reset a Kafka Streams application: it will process its input topics anew, from where the "
-        "options say. Stop every instance of the application first, and clean their local state afterwards."
+        "This tool helps to reset a Kafka Streams application: it processes its input topics again, from the given "
+        "offsets. Stop every instance of the application first, and clean its local state afterwards."
     ),
     options=StreamsApplicationResetOptions,
     run=run,
+    examples=(
+        Example(
+            "Show which offsets and internal topics of an application would be reset:",
+            "kcli streams-application-reset --bootstrap-server localhost:9092 \\\n"
+            "  --application-id word-count --input-topics orders --dry-run",
+        ),
+    ),
+    exit_status=(
+        SUCCESS,
+        (1, "The command failed, an input topic does not exist, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

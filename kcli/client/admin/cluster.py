@@ -1,4 +1,4 @@
-"""Admin calls about the cluster itself: its id, its nodes, what they speak."""
+"""Admin calls about the cluster itself: its id, its nodes, and the API versions of each node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """A cluster; `nodes` are brokers, or controllers when those were asked."""
+    """A cluster; `nodes` are the brokers, or the controllers if the call asked for them."""
 
     cluster_id: str
     controller_id: int
@@ -24,7 +24,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionRange:
-    """The versions of one API that a node takes."""
+    """The versions of one API that a node supports."""
 
     key: int
     min_version: int
@@ -56,7 +56,7 @@ async def describe_cluster(client: Client, *, include_fenced: bool = False) -> C
 async def api_versions(
     client: Client, nodes: tuple[Node, ...]
 ) -> dict[Node, tuple[ApiVersionRange, ...] | KafkaError]:
-    """What each node speaks, by API key; or why it did not tell."""
+    """The versions of each API on each node, by API key, or the node's error."""
     found: dict[Node, tuple[ApiVersionRange, ...] | KafkaError] = {}
     for node in nodes:
         try:
@@ -76,7 +76,7 @@ async def api_versions(
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:
-    """Forget a broker. Raises BrokerIdNotRegisteredException and others."""
+    """Unregisters a broker. Raises BrokerIdNotRegisteredException and others."""
     from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
     async def attempt() -> None:

@@ -21,7 +21,7 @@ E = TypeVar("E", bound=IntEnum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSynonym:
-    """A setting that gives (or would give) the value, most telling first."""
+    """A setting that gives the value, or would give it without the ones before it."""
 
     name: str
     value: str | None
@@ -54,7 +54,7 @@ async def describe_configs(
 ) -> dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError]:
     """Every setting of each resource, in the server's order, or the resource's error.
 
-    Broker and logger resources are asked of that broker; all others of any.
+    The request for a broker or its loggers goes to that broker, others to any.
     """
     by_target: dict[int | Target, list[ConfigResource]] = {}
     for resource in resources:
@@ -68,7 +68,7 @@ async def describe_configs(
 async def incremental_alter_configs(
     client: Client, changes: Mapping[ConfigResource, Iterable[AlterConfig]], *, validate_only: bool = False
 ) -> dict[ConfigResource, KafkaError | None]:
-    """Change settings one by one; per resource its error or None."""
+    """Changes single settings; per resource its error or None."""
     by_target: dict[int | Target, dict[ConfigResource, tuple[AlterConfig, ...]]] = {}
     for resource, ops in changes.items():
         target = _target(resource)
@@ -181,5 +181,5 @@ async def _alter(
 
 
 def _enum(kind: type[E], value: int) -> E:
-    """A value that a newer server invented is UNKNOWN."""
+    """The member of the enum; UNKNOWN for a value of a newer server."""
     return kind(value) if value in kind._value2member_map_ else kind(0)

@@ -16,7 +16,7 @@ _INT32 = struct.Struct(">i")
 
 
 def decode_assignment(raw: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions of an assignment; empty bytes are no assignment. Raises ProtocolError."""
+    """The partitions of an assignment; none for empty bytes. Raises ProtocolError."""
     if not raw:
         return ()
     partitions: list[TopicPartition] = []

@@ -1,4 +1,5 @@
-"""Asking the coordinators of groups: each about all of its own at once, until every group has an answer."""
+"""Requests to the coordinators of groups: one per coordinator about all of its groups, until every group has an
+answer."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GROUPS_PER_REQUEST = 500
-"""Some tens of kilobytes, and answered well before a request's time-out."""
+"""Groups per request: some tens of kilobytes, answered well before a request's timeout."""
 
 Answers = Mapping[str, T | KafkaError]
 
 
 async def at_coordinator(client: Client, name: str, group_id: str, ask: Callable[[Node], Awaitable[T]]) -> T:
-    """Run `ask` against a group's coordinator, looked up anew at every attempt."""
+    """Runs `ask` against a group's coordinator, with a new look-up for each attempt."""
 
     async def attempt() -> T:
         with looking_up():
@@ -38,13 +39,13 @@ async def at_coordinators(
     group_ids: Iterable[str],
     ask: Callable[[Node, Sequence[str]], Awaitable[Answers[T]]],
 ) -> dict[str, T | KafkaError]:
-    """What `ask` says of each group to its coordinator. Groups whose answer is a retriable error are asked about
-    again, wherever their coordinator is by then, for as long as a call may take."""
+    """The answer to `ask` for each group, from its coordinator. Groups with a retriable error are tried again at their
+    coordinator of that time, until the call's timeout."""
     wanted = tuple(dict.fromkeys(group_ids))
     found: dict[str, T | KafkaError] = {}
 
     def take(groups: Iterable[str], answers: Answers[T]) -> list[KafkaError]:
-        """Keeps what is an answer; the errors after which to ask again."""
+        """Keeps the answers; returns the errors to retry."""
         again = []
         for group in groups:
             answer = answers.get(group) if group in answers else _no_answer(group)

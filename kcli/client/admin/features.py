@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class UpgradeType(IntEnum):
-    """Which way a level may go."""
+    """The allowed changes of a level."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -25,14 +25,14 @@ class UpgradeType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureDescription:
-    """A feature: the levels that the node can do, and the one the cluster is at (0: off)."""
+    """A feature: the levels that the node supports, and the cluster's level (0: off)."""
 
     name: str
     min_supported: int
     max_supported: int
     finalized: int
     epoch: int | None
-    """The metadata offset of the finalized level; None where the node has none yet."""
+    """The metadata offset of the finalized level; None if the node has none yet."""
 
 
 async def describe_features(client: Client) -> list[FeatureDescription]:
@@ -63,7 +63,7 @@ async def describe_features(client: Client) -> list[FeatureDescription]:
 async def update_features(
     client: Client, levels: Mapping[str, int], upgrade_type: UpgradeType, *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Set the levels of features; per feature its error or None. One that is refused refuses them all."""
+    """Sets the levels of features; per feature its error or None. One refused feature refuses all."""
     from kcli.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
     request = UpdateFeaturesRequest(
@@ -86,7 +86,7 @@ async def update_features(
         if response.error_code is ErrorCode.NOT_CONTROLLER:
             raise_for(response.error_code, response.error_message)
         whole = error_of(response.error_code, response.error_message)
-        # Since version 2 a single answer stands for all features (KIP-1022).
+        # Since version 2 one answer is for all features (KIP-1022).
         each = {
             result.feature: error_of(result.error_code, result.error_message) for result in response.results
         }

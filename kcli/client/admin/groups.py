@@ -34,12 +34,12 @@ _log = logging.getLogger("kcli.client")
 
 CLASSIC, CONSUMER = "Classic", "Consumer"
 CONSUMER_PROTOCOL = "consumer"
-# Coordinators say these while groups move or load: ask again, after looking the coordinator up.
 _MOVED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
+"""Errors of a coordinator while groups move or load: look the coordinator up and try again."""
 
 
 _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionException)
@@ -47,7 +47,7 @@ _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionExceptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """A group: its state and type as the broker names them ("" when it is too old to tell)."""
+    """A group: its state and type as the broker names them ("" from a broker too old to have them)."""
 
     group_id: str
     type: str
@@ -56,13 +56,13 @@ class GroupListing:
 
     @property
     def is_simple(self) -> bool:
-        """Offsets only: never had members."""
+        """Whether the group has only offsets and never had members."""
         return not self.protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member of a group. The epoch and the target assignment exist in consumer groups (KIP-848) only."""
+    """A member of a group. Only consumer groups (KIP-848) have the epoch and the target assignment."""
 
     member_id: str
     instance_id: str | None
@@ -72,7 +72,7 @@ class GroupMember:
     target_assignment: tuple[TopicPartition, ...] | None = None
     epoch: int | None = None
     is_upgraded: bool | None = None
-    """Whether a member of a consumer group speaks the consumer protocol (False: still classic)."""
+    """Whether a member of a consumer group uses the consumer protocol (False: still the classic one)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """What a group committed for a partition."""
+    """The offset that a group committed for a partition."""
 
     offset: int
     leader_epoch: int | None = None
@@ -104,7 +104,7 @@ async def list_groups(
 ) -> list[GroupListing]:
     """The groups of every broker, those in `states` and of `types` only (empty: all), by id.
 
-    A broker that does not answer is told as a warning; the error is raised only where none does.
+    A broker without an answer is logged as a warning; its error is raised only if no broker answers.
     """
     from kcli.protocol.messages.list_groups import ListGroupsRequest
 
@@ -144,14 +144,15 @@ async def list_groups(
 async def describe_groups(
     client: Client, group_ids: Iterable[str]
 ) -> dict[str, GroupDescription | KafkaError]:
-    """Each group, of either protocol, described, or its error; a group nobody knows is GroupIdNotFoundException."""
+    """The description of each group, of either protocol, or its error; GroupIdNotFoundException for an unknown
+    group."""
 
     async def ask(node: Node, groups: Sequence[str]) -> dict[str, GroupDescription | KafkaError]:
         found = await _describe_consumer(client, groups, node)
         others = [group for group, said in found.items() if isinstance(said, _NOT_OF_THE_NEW_PROTOCOL)]
         if others:
             for group, said in (await _describe_classic(client, others, node)).items():
-                # Where it is none of either kind, Kafka's client gives the first answer's reason.
+                # If it is a group of neither kind, Kafka's client gives the reason of the first answer.
                 if not (_is_unknown(said) and _is_unknown(found[group])):
                     found[group] = said
         return found
@@ -166,7 +167,8 @@ async def list_group_offsets(
     *,
     require_stable: bool = False,
 ) -> dict[TopicPartition, CommittedOffset | KafkaError | None]:
-    """The committed offsets of a group: None where a partition asked for has none. `partitions` None: all it has."""
+    """The committed offsets of a group; None for a partition without one. `partitions` None: all partitions with
+    offsets."""
     from kcli.protocol.messages import offset_fetch as messages
 
     by_topic = None if partitions is None else group_partitions(partitions)
@@ -216,7 +218,7 @@ async def list_all_offsets(
         request = messages.OffsetFetchRequest(groups=asked)
         try:
             response = await client.send(request, ApiKey.OFFSET_FETCH, to=node.id, at_least=8)
-        except UnsupportedVersionException:  # before Kafka 3.0: a group a request
+        except UnsupportedVersionException:  # before Kafka 3.0: one group per request
             return {group: await alone(group) for group in groups}
         return {group.group_id: error_of(group.error_code) or _committed(group) for group in response.groups}
 
@@ -245,7 +247,7 @@ def _committed(
 async def alter_group_offsets(
     client: Client, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Commit offsets for a group without active members; per partition its error or None."""
+    """Commits offsets for a group without active members; per partition its error or None."""
     from kcli.protocol.messages import offset_commit as messages
 
     async def ask(node: Node) -> dict[TopicPartition, KafkaError | None]:
@@ -280,7 +282,7 @@ async def alter_group_offsets(
 async def delete_group_offsets(
     client: Client, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Forget a group's offsets of some partitions; per partition its error or None."""
+    """Deletes a group's offsets of some partitions; per partition its error or None."""
     from kcli.protocol.messages import offset_delete as messages
 
     by_topic = group_partitions(partitions)
@@ -310,7 +312,7 @@ async def delete_group_offsets(
 
 
 async def delete_groups(client: Client, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
-    """Delete groups; per group its error or None."""
+    """Deletes groups; per group its error or None."""
     from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 
     async def ask(node: Node, groups: Sequence[str]) -> dict[str, KafkaError | None]:
@@ -324,7 +326,7 @@ async def delete_groups(client: Client, group_ids: Iterable[str]) -> dict[str, K
 async def remove_members(
     client: Client, group_id: str, members: Iterable[GroupMember], *, reason: str = ""
 ) -> dict[str, KafkaError | None]:
-    """Make members leave a classic group; per member id its error or None."""
+    """Removes members from a classic group; per member id its error or None."""
     from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
     wanted = tuple(

@@ -1,8 +1,8 @@
-"""Lag in time: how old the first record is that a group has not consumed yet.
+"""Lag in time: the age of the first record that a group has not consumed yet.
 
-No API tells the timestamp of an offset, so the record itself is fetched: one Fetch asks a leader for the next batch of
-all its partitions. A broker promises a whole batch only to the first partition of a request (KIP-74), so whoever got
-none is asked again, further up, until everybody is answered.
+No API returns the timestamp of an offset, so the record itself is fetched. One Fetch asks a leader for the next batch
+of all its partitions. A broker guarantees a whole batch only for the first partition of a request (KIP-74). Partitions
+without one move up in the next request, until all have an answer.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kcli.client.admin.offsets import OffsetAt, list_offsets
+from kcli.client.admin.offsets import list_offsets
 from kcli.client.client import error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, ProtocolError, StorageError, error_for
 from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, iter_batches, read_records
@@ -28,17 +29,18 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
     from kcli.protocol.messages.metadata import MetadataResponse
 
-# A producer's usual batch (batch.size), so that most partitions are answered in the first round, with little besides.
 PARTITION_MAX_BYTES = 16 * 1024
-# One response in memory; the partitions that it does not reach are asked in the next round.
+"""A producer's usual batch (batch.size), so that the first round answers most partitions, with few unused bytes."""
+
 RESPONSE_MAX_BYTES = 8 * 1024 * 1024
+"""The limit of one response in memory; the partitions beyond it are asked in the next round."""
 
 Lag = float | KafkaError | None
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A partition, and the offset from which its next record is sought."""
+    """A partition, and the offset from which to look for its next record."""
 
     partition: TopicPartition
     topic_id: uuid.UUID | None
@@ -48,10 +50,10 @@ class Place:
 async def lag_seconds(
     client: Client, committed: Mapping[TopicPartition, int], now_ms: int
 ) -> dict[TopicPartition, Lag]:
-    """The age, in seconds, of the first record at or after each offset; 0 where there is none.
+    """The age, in seconds, of the first record at or after each offset; 0 without such a record.
 
-    None where that record has no timestamp. A partition that cannot be asked has its error as value; nothing is
-    waited for, so one without a leader costs the others no time.
+    None if that record has no timestamp. The value of a failed partition is its error. The call does not wait for
+    leaders, so a partition without one does not delay the others.
     """
     found: dict[TopicPartition, Lag] = {}
     if not committed:
@@ -71,7 +73,7 @@ async def lag_seconds(
 
 
 Timestamp = int | KafkaError | None
-"""Of the first unread record in milliseconds; None at the end of the log."""
+"""The timestamp of the first unread record in milliseconds; None at the end of the log."""
 
 
 def _age(timestamp: Timestamp, now_ms: int) -> Lag:
@@ -87,7 +89,7 @@ def _age(timestamp: Timestamp, now_ms: int) -> Lag:
 def _places(
     metadata: MetadataResponse, committed: Mapping[TopicPartition, int], found: dict[TopicPartition, Lag]
 ) -> dict[int, list[Place]]:
-    """What to ask each leader. Partitions without one are told at once, in `found`."""
+    """The places to ask each leader for. Partitions without a leader get their error in `found`."""
     topics = {topic.name: topic for topic in metadata.topics}
     by_leader: dict[int, list[Place]] = {}
     for (name, number), offset in committed.items():
@@ -141,7 +143,7 @@ async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[T
 
 
 def _step(place: Place, answer: PartitionData | None, *, is_first: bool) -> Place | Timestamp:
-    """What one answer means: the record's timestamp, the end of the log, or the place to ask next."""
+    """The meaning of one answer: the record's timestamp, the end of the log, or the next place to ask for."""
     if answer is None:
         return error_for(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"The broker left {place.partition} out of its answer"
@@ -165,7 +167,7 @@ def _step(place: Place, answer: PartitionData | None, *, is_first: bool) -> Plac
         return _as_kafka_error(broken)
     if offset > place.offset:
         return replace(place, offset=offset)
-    # A broker gives the first partition a whole batch if there is one: compaction has left none up to the end.
+    # The first partition gets a whole batch if one exists: compaction has left none up to the end.
     return None if is_first else place
 
 
@@ -176,7 +178,7 @@ def _first_from(records: bytes, position: int, offset: int) -> Record | None:
 async def _into_range(
     client: Client, places: list[Place], found: dict[TopicPartition, Timestamp]
 ) -> list[Place]:
-    """Places before the log's start, moved to it; those behind its end have nothing left to consume."""
+    """Moves places before the log start to it; places beyond the log end have nothing left to consume."""
     if not places:
         return []
     starts = await list_offsets(client, {place.partition: OffsetSpec.EARLIEST for place in places})
@@ -195,7 +197,8 @@ async def _into_range(
 def _request(places: list[Place]) -> FetchRequest:
     from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
-    # One entry for each place, even of the same topic: the order is what decides who gets a batch.
+    # One entry for each place, even of the same topic, because the order decides which partition gets a
+    # batch.
     return FetchRequest(
         max_wait_ms=0,
         max_bytes=RESPONSE_MAX_BYTES,

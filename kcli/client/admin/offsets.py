@@ -12,6 +12,7 @@ from kcli.client.admin.topics import group_partitions
 from kcli.client.client import error_of, looking_up, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.ids import NO_LEADER
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
@@ -20,28 +21,18 @@ if TYPE_CHECKING:
     from kcli.client.client import Client
     from kcli.protocol.messages.metadata import MetadataResponse
 
-# How often a partition without a live leader is asked for where nobody wants to wait: an election that is under way is
-# over by then.
 TRIES_WITHOUT_LEADER = 3
+"""Attempts for a partition without a live leader if the caller does not wait: a running election ends in that time."""
 
 R = TypeVar("R")
 
 
-# The first ListOffsets version that knows each of the later points; an older broker would take it for a timestamp.
 _FIRST_VERSION: dict[int, int] = {
     OffsetSpec.MAX_TIMESTAMP: 7,
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetAt:
-    """The first record at or after a point in time: its offset (-1: none), timestamp and leader epoch (-1: unknown)."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
+"""The first ListOffsets version with each of the later points; an older broker would take the value for a timestamp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +66,8 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAt | KafkaError]:
     """The offset of each partition at a timestamp or OffsetSpec.
 
-    Without `wait_for_leaders` a partition whose leader is missing or cannot be reached has its error soon, instead of
-    when default.api.timeout.ms is over.
+    Without `wait_for_leaders` a partition whose leader is missing or unreachable gets its error soon, and not after
+    default.api.timeout.ms.
     """
     from kcli.protocol.messages import list_offsets as messages
 
@@ -115,7 +106,7 @@ async def list_offsets(
 async def delete_records(
     client: Client, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Delete records before an offset (-1: the high watermark); per partition its new low watermark."""
+    """Deletes records before an offset (-1: the high watermark); per partition its new low watermark."""
     from kcli.protocol.messages import delete_records as messages
 
     async def ask(leader: int, part: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
@@ -147,7 +138,7 @@ async def delete_records(
 async def describe_log_dirs(
     client: Client, brokers: Iterable[int]
 ) -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
-    """The log directories of each broker, in the broker's order, or why it did not tell them."""
+    """The log directories of each broker, in the broker's order, or the broker's error."""
     from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
     async def of(broker: int) -> tuple[LogDirDescription, ...] | KafkaError:
@@ -188,7 +179,7 @@ async def describe_log_dirs(
 def _by_leader_or_missing(
     partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaError]]:
-    """Whom to ask for what, and why the rest cannot be asked of anybody."""
+    """The partitions to ask each leader for, and the errors of those without a leader."""
     by_leader: dict[int, list[TopicPartition]] = {}
     missing: dict[TopicPartition, KafkaError] = {}
     for partition in partitions:
@@ -211,11 +202,11 @@ async def _by_leader(
     wait_for_topics: bool,
     wait_for_leaders: bool = True,
 ) -> dict[TopicPartition, R | KafkaError]:
-    """Ask the leaders all at once; a partition whose leader has moved, is unknown or does not answer is asked again,
-    alone.
+    """Asks all leaders at once. A partition is asked for again, alone, if its leader has moved, is unknown or does not
+    answer.
 
-    A partition that does not exist has no leader until it is created: it ends with TimeoutException, as in Kafka; so
-    does a topic that does not exist, unless `wait_for_topics` is false.
+    A partition that does not exist may be created, so it ends with TimeoutException, as in Kafka. So does a missing
+    topic, unless `wait_for_topics` is false.
     """
     found: dict[TopicPartition, R | KafkaError] = {}
     left = dict.fromkeys(partitions)
@@ -248,7 +239,7 @@ async def _by_leader(
         for partition in found:
             left.pop(partition, None)
         if left:
-            # What a leader said counts as a try of the call; that there is none does not.
+            # An answer of a leader counts as a try of the call; a missing leader does not.
             for partition, error in missing.items():
                 if leaders.get(partition, NO_LEADER) != NO_LEADER:
                     raise error
@@ -265,7 +256,7 @@ async def _by_leader(
 def _of_topics(
     metadata: MetadataResponse, partitions: Iterable[TopicPartition], *, wait_for_topics: bool
 ) -> dict[TopicPartition, KafkaError]:
-    """The partitions of topics that cannot be asked about, however long one waits."""
+    """The partitions of topics for which waiting does not help."""
     hopeless: dict[str, KafkaError] = {}
     for topic in metadata.topics:
         error = error_of(topic.error_code)
@@ -295,7 +286,7 @@ def _unknown(topic: str, number: int) -> KafkaError:
 
 
 def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:
-    """The leader of each partition there is, NO_LEADER where it has none."""
+    """The leader of each existing partition, NO_LEADER without one."""
     return {
         TopicPartition(topic.name or "", each.partition_index): each.leader_id
         for topic in metadata.topics

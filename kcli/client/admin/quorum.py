@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumReplica:
-    """How far a node has the metadata log; times are in milliseconds, None where they are not known."""
+    """A node's position in the metadata log; times are in milliseconds, None if unknown."""
 
     id: int
     directory_id: uuid.UUID | None
@@ -30,7 +30,7 @@ class QuorumReplica:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a controller listens."""
+    """The endpoint of a controller."""
 
     listener: str
     host: str
@@ -53,7 +53,7 @@ class QuorumDescription:
 
 
 async def describe_quorum(client: Client) -> QuorumDescription:
-    """Who leads the metadata log, and how far each replica has it."""
+    """The leader of the metadata log, and the position of each replica in it."""
     from kcli.protocol.messages import describe_quorum as messages
 
     request = messages.DescribeQuorumRequest(
@@ -88,7 +88,7 @@ async def describe_quorum(client: Client) -> QuorumDescription:
 async def add_voter(
     client: Client, voter_id: int, directory_id: uuid.UUID, endpoints: Iterable[Endpoint]
 ) -> None:
-    """Make a controller a voter. Raises DuplicateVoterException, UnsupportedVersionException and others."""
+    """Makes a controller a voter. Raises DuplicateVoterException, UnsupportedVersionException and others."""
     from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 
     request = AddRaftVoterRequest(
@@ -107,7 +107,7 @@ async def add_voter(
 
 
 async def remove_voter(client: Client, voter_id: int, directory_id: uuid.UUID) -> None:
-    """Make a voter leave. Raises VoterNotFoundException, UnsupportedVersionException and others."""
+    """Removes a voter. Raises VoterNotFoundException, UnsupportedVersionException and others."""
     from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)

@@ -24,12 +24,12 @@ EntityKey = tuple[tuple[str, str | None], ...]
 """A quota entity that can be a key: its pairs sorted by type."""
 
 ANY_NAME = object()
-"""In a filter: every entity of the type."""
+"""A name in a filter: it selects every entity of the type."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuota:
-    """What an entity may do, by quota key."""
+    """The limits of an entity, by quota key."""
 
     entity: QuotaEntity
     values: Mapping[str, float]
@@ -37,7 +37,7 @@ class ClientQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramUpsertion:
-    """A credential to store, made of a password with 4096 to 16384 iterations."""
+    """A credential to store, derived from a password with 4096 to 16384 iterations."""
 
     user: str
     mechanism: Mechanism
@@ -55,7 +55,7 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class ScramInfo:
-    """What may be told of a credential. The mechanism is None when it is one that we do not know."""
+    """The public part of a credential. The mechanism is None if it is unknown here."""
 
     mechanism: Mechanism | None
     iterations: int
@@ -66,7 +66,7 @@ async def describe_client_quotas(
 ) -> list[ClientQuota]:
     """The quotas of entities with each type `wanted`: under one name, as the default (None), or ANY_NAME.
 
-    `strict`: and no other type.
+    `strict`: only entities without another type.
     """
     from kcli.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
@@ -100,7 +100,7 @@ async def alter_client_quotas(
     *,
     validate_only: bool = False,
 ) -> dict[EntityKey, KafkaError | None]:
-    """Sets the quotas given, removes those that are None; per entity its error or None."""
+    """Sets quotas, and removes those given as None; per entity its error or None."""
     from kcli.protocol.messages import alter_client_quotas as messages
 
     request = messages.AlterClientQuotasRequest(
@@ -136,7 +136,7 @@ async def alter_client_quotas(
 async def describe_user_scram_credentials(
     client: Client, users: Iterable[str] = ()
 ) -> dict[str, tuple[ScramInfo, ...] | KafkaError]:
-    """Mechanisms and iterations per user, or the user's error; without `users`, of all who have credentials."""
+    """Mechanisms and iterations per user, or the user's error; without `users`, of all users with credentials."""
     from kcli.protocol.messages.describe_user_scram_credentials import (
         DescribeUserScramCredentialsRequest,
         UserName,
@@ -196,7 +196,7 @@ def _salted(change: ScramUpsertion) -> ScramCredentialUpsertion:
 
     if not change.password:
         raise UnacceptableCredentialException("Password must not be empty")
-    # The server would say so too, but only after our work, which their number may make endless.
+    # The server refuses them too, but only after our work, which a large number would make endless.
     if change.iterations < MIN_ITERATIONS:
         raise UnacceptableCredentialException("Too few iterations")
     if change.iterations > MAX_ITERATIONS:

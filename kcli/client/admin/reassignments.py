@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kcli.client.client import Client
 
 
-# The version that can say that the replication factor must stay (KIP-860).
 KEEP_REPLICATION_FACTOR_SINCE = 1
+"""The first version that can forbid a change of the replication factor (KIP-860)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,7 +39,7 @@ async def alter_reassignments(
     *,
     allow_replication_factor_change: bool = True,
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Move partitions to these brokers (None: cancel their move); per partition its error or None."""
+    """Moves partitions to these brokers (None: cancels the reassignment); per partition its error or None."""
     from kcli.protocol.messages import alter_partition_reassignments as messages
 
     request = messages.AlterPartitionReassignmentsRequest(
@@ -79,7 +79,7 @@ async def alter_reassignments(
 async def alter_replica_log_dirs(
     client: Client, paths: Mapping[Replica, str]
 ) -> dict[Replica, KafkaError | None]:
-    """Move replicas to these directories of their brokers; per replica its error or None."""
+    """Moves replicas to these directories of their brokers; per replica its error or None."""
     brokers = sorted({replica.broker for replica in paths})
     found = await asyncio.gather(
         *(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     AnyTopic = MetadataResponseTopic | DescribeTopicPartitionsResponseTopic
     AnyPartition = MetadataResponsePartition | DescribeTopicPartitionsResponsePartition
 
-# KIP-966: describe in pages of so many partitions.
 PARTITIONS_PER_RESPONSE = 2000
+"""Partitions per page of DescribeTopicPartitions (KIP-966)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """One partition. The two ELR lists are None when the broker does not report them (KIP-966)."""
+    """One partition. The two ELR lists are None if the broker does not report them (KIP-966)."""
 
     partition: int
     leader: int | None
@@ -61,7 +61,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A partition on the move; `replicas` are the old and the new ones together."""
+    """A partition in reassignment; `replicas` are the old and the new ones together."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -105,7 +105,7 @@ async def list_topics(client: Client, *, internal: bool = True) -> list[TopicLis
 async def describe_topics(
     client: Client, names: Iterable[str], *, page_partitions: int = PARTITIONS_PER_RESPONSE
 ) -> dict[str, TopicDescription | KafkaError]:
-    """Each topic described, or why it could not be; in the order of `names`."""
+    """The description of each topic, or its error; in the order of `names`."""
     wanted = list(dict.fromkeys(names))
 
     async def attempt() -> dict[str, TopicDescription | KafkaError]:
@@ -122,7 +122,7 @@ async def describe_topics(
 async def describe_topics_by_id(
     client: Client, ids: Iterable[uuid.UUID]
 ) -> dict[uuid.UUID, TopicDescription | KafkaError]:
-    """As `describe_topics`, by topic id."""
+    """Like `describe_topics`, by topic id."""
     from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     wanted = list(ids)
@@ -143,7 +143,7 @@ async def describe_topics_by_id(
 async def create_topics(
     client: Client, topics: Iterable[NewTopic], *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Create topics; per topic its error or None."""
+    """Creates topics; per topic its error or None."""
     from kcli.protocol.messages import create_topics as messages
 
     wanted = tuple(
@@ -173,7 +173,7 @@ async def create_topics(
 
 
 async def delete_topics(client: Client, names: Iterable[str]) -> dict[str, KafkaError | None]:
-    """Delete topics; per topic its error or None."""
+    """Deletes topics; per topic its error or None."""
     from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
     wanted = tuple(names)
@@ -195,7 +195,7 @@ async def delete_topics(client: Client, names: Iterable[str]) -> dict[str, Kafka
 async def create_partitions(
     client: Client, topics: Iterable[NewPartitions], *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Grow topics; per topic its error or None."""
+    """Adds partitions to topics; per topic its error or None."""
     from kcli.protocol.messages import create_partitions as messages
 
     wanted = tuple(
@@ -224,7 +224,7 @@ async def create_partitions(
 async def elect_leaders(
     client: Client, partitions: Iterable[TopicPartition] | None, *, unclean: bool = False
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Elect the preferred (or, unclean, any live) replica of partitions (None: all that need it)."""
+    """Elects the preferred (or, unclean, any live) replica of partitions (None: all that need it)."""
     from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
     wanted = None
@@ -252,7 +252,7 @@ async def elect_leaders(
 async def list_reassignments(
     client: Client, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """The partitions (None: of all topics) that are being moved."""
+    """The partitions in reassignment (None: of all topics)."""
     from kcli.protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsTopics,
@@ -292,7 +292,7 @@ def group_partitions(partitions: Iterable[TopicPartition]) -> dict[str, tuple[in
 
 
 def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, KafkaError | None]:
-    """Errors by topic. One that says NOT_CONTROLLER for a topic makes the whole call try again."""
+    """Errors by topic. Raises NOT_CONTROLLER of any topic, so that the whole call is tried again."""
     found: dict[str, KafkaError | None] = {}
     for name, code, message in results:
         if code is ErrorCode.NOT_CONTROLLER:
@@ -304,7 +304,7 @@ def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, 
 async def _describe_in_pages(
     client: Client, names: list[str], page_partitions: int
 ) -> dict[str, TopicDescription | KafkaError]:
-    """DescribeTopicPartitions, following its cursor; a topic may be spread over several pages."""
+    """Runs DescribeTopicPartitions page by page; a topic may span several pages."""
     from kcli.protocol.messages import describe_topic_partitions as messages
 
     found: dict[str, TopicDescription | KafkaError] = {}

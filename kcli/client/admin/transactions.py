@@ -44,7 +44,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
-    """`start_ms` is None where no transaction was begun."""
+    """A transactional id. `start_ms` is None if it has no transaction."""
 
     transactional_id: str
     coordinator: int
@@ -58,7 +58,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerState:
-    """What a partition knows of a producer; `start_offset` is where its open transaction begins."""
+    """A partition's state of a producer; `start_offset` is the first offset of its open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -76,7 +76,7 @@ async def list_transactions(
     longer_than_ms: int = -1,
     pattern: str | None = None,
 ) -> list[TransactionListing]:
-    """The transactional ids of every broker, those that pass all filters."""
+    """The transactional ids of every broker that pass all filters."""
     from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 
     request = ListTransactionsRequest(
@@ -116,7 +116,7 @@ async def list_transactions(
 async def describe_transactions(
     client: Client, transactional_ids: Iterable[str]
 ) -> dict[str, TransactionDescription | KafkaError]:
-    """Each transactional id described, or its error; TransactionalIdNotFoundException where nobody knows it."""
+    """The description of each transactional id, or its error; TransactionalIdNotFoundException for an unknown one."""
 
     async def of(name: str) -> TransactionDescription | KafkaError:
         try:
@@ -158,7 +158,7 @@ async def _describe(client: Client, name: str, node: int) -> TransactionDescript
 async def describe_producers(
     client: Client, partitions: Iterable[TopicPartition], *, broker: int | None = None
 ) -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
-    """The producers each partition knows, as its leader has them, or the replica on `broker`."""
+    """The producers of each partition, from its leader or from the replica on `broker`."""
     wanted = list(dict.fromkeys(partitions))
 
     async def look_up() -> dict[TopicPartition, int]:
@@ -225,7 +225,7 @@ async def abort_transaction(
     producer_epoch: int,
     coordinator_epoch: int,
 ) -> None:
-    """Write an abort marker into one partition, past the coordinator: for transactions nobody will end."""
+    """Writes an abort marker into one partition without the coordinator, for a transaction that hangs."""
     from kcli.protocol.messages import write_txn_markers as messages
 
     topic, number = partition
@@ -251,7 +251,7 @@ async def abort_transaction(
 
 
 async def force_terminate_transaction(client: Client, transactional_id: str) -> None:
-    """Fence whoever uses a transactional id; its open transaction is aborted."""
+    """Fences the producer of a transactional id; its open transaction is aborted."""
     from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 
     request = InitProducerIdRequest(
@@ -271,7 +271,7 @@ async def force_terminate_transaction(client: Client, transactional_id: str) -> 
 async def _at_coordinator(
     client: Client, name: str, transactional_id: str, ask: Callable[[int], Awaitable[T]]
 ) -> T:
-    """Run `ask` against the coordinator of a transactional id, looked up anew at every attempt."""
+    """Runs `ask` against the coordinator of a transactional id, with a new look-up for each attempt."""
 
     async def attempt() -> T:
         with looking_up():

@@ -27,7 +27,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerTimes:
-    """What a consumer group may set for itself (`configs --entity-type groups`)."""
+    """The settings that a consumer group may have of its own (`configs --entity-type groups`)."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000

@@ -1,12 +1,8 @@
 """One partition of `__consumer_offsets` as a state machine: its groups, their offsets, their timers.
 
 A call takes a message, the token of its request and the time, and returns a `Ready` (see `coordinator.runtime` for what
-the shell owes it). Offsets change by `replay` alone, live and on loading. The members of a classic group are soft
-state, as in Kafka: they move as requests come, a record of them is written when a generation has its assignment or the
-group becomes empty, and it is read back only on loading. So a live replay of a group record adds nothing; of a
-tombstone it removes the group. A consumer group changes as its records are written (`consumer/log.py` says why).
-
-A call of the consumer protocol may raise a KafkaError, which is its answer; nothing has changed then.
+the shell owes it). Each type of group has a protocol of its own (`group/protocol.py`); the shard finds the protocol of
+the group that a message names. Offsets are the same for all types and change by `replay` alone, live and on loading.
 """
 
 from __future__ import annotations
@@ -16,20 +12,18 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
-from kcli.coordinator.group.classic.join import Caller, Join, JoinProtocol
-from kcli.coordinator.group.classic.membership import MembershipProtocol, leave_unknown_group
-from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance, TimerKind
+from kcli.coordinator.group.classic.join import Caller, Join, fail_join
+from kcli.coordinator.group.classic.protocol import ClassicProtocol
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
-from kcli.coordinator.group.consumer.group import ConsumerGroup
 from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
-from kcli.coordinator.group.consumer.records import group_tombstones
-from kcli.coordinator.group.consumer.sessions import TimesOf
-from kcli.coordinator.group.directory import GroupDirectory
-from kcli.coordinator.group.groups import Groups
-from kcli.coordinator.group.offsets.offsets import OffsetTable
-from kcli.coordinator.group.offsets.requests import OffsetProtocol, member_epoch_error
-from kcli.coordinator.group.other import OtherGroup, type_of_key
+from kcli.coordinator.group.consumer.targets.sessions import TimesOf
+from kcli.coordinator.group.group_type import GroupType
+from kcli.coordinator.group.offsets.expiry import OffsetExpiry
+from kcli.coordinator.group.offsets.requests import OffsetProtocol
+from kcli.coordinator.group.offsets.table import OffsetTable
+from kcli.coordinator.group.other.missing import MissingGroups
+from kcli.coordinator.group.other.protocol import OtherProtocol
+from kcli.coordinator.group.protocol import Groups, Protocols
 from kcli.coordinator.group.records import (
     ConsumerRecord,
     GroupRecord,
@@ -37,28 +31,32 @@ from kcli.coordinator.group.records import (
     OffsetRecord,
     OtherRecord,
 )
+from kcli.coordinator.group.step import GroupReady, GroupStep, GroupTimers, TimerKind
 from kcli.coordinator.group.topics import Topics
-from kcli.coordinator.runtime import Producer, Ready, Step, Timers, Token
+from kcli.coordinator.runtime import AnswerT, Producer, Step, Token
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.ids import NO_PRODUCER_ID
 from kcli.protocol.messages import consumer_group_describe as cgd
-from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
+from kcli.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kcli.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
 from kcli.protocol.messages.describe_groups import DescribedGroup
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kcli.protocol.messages.leave_group import LeaveGroupRequest
+from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.protocol.messages.list_groups import ListedGroup
-from kcli.protocol.messages.offset_commit import OffsetCommitRequest
-from kcli.protocol.messages.offset_delete import OffsetDeleteRequest
+from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kcli.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kcli.protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kcli.protocol.records.consumer_offsets import GroupMetadataValue
-
-GroupReady = Ready[LogRecord]
-
 
 NEXT_SLICE_MS = 1
-"""Between two slices of the search for old offsets: time enough for whoever waits."""
+"""The pause between two slices of the search for old offsets, which leaves time for requests that wait."""
 
 
 class Uuids(Protocol):
@@ -72,151 +70,129 @@ def _default_times(_group_id: str) -> ConsumerTimes:
 
 
 class GroupShard:
-    """`times_of`: what a consumer group is configured to, by its id."""
+    """`times_of`: the configured times of a consumer group, by its id."""
 
     def __init__(self, config: GroupConfig, rng: Uuids, times_of: TimesOf = _default_times) -> None:
         self._config = config
         self._groups: Groups = {}
-        self._timers = Timers()
+        self._timers = GroupTimers()
         self._table = OffsetTable()
-        self._rebalance = Rebalance(config, self._timers)
-        self._joins = JoinProtocol(config, self._rebalance, rng.uuid)
-        self._membership = MembershipProtocol(self._rebalance)
-        self._offsets = OffsetProtocol(config, self._table, self._rebalance)
-        self._consumers = ConsumerProtocol(
-            config, self._groups, self._timers, self._rebalance, times_of, rng.uuid
+        self._classic = ClassicProtocol(config, self._groups, self._timers, rng.uuid)
+        self._consumer = ConsumerProtocol(
+            config, self._groups, self._timers, self._classic, times_of, rng.uuid
         )
-        self._directory = GroupDirectory(
-            config,
+        self._other = OtherProtocol(self._groups)
+        self._protocols = Protocols(
             self._groups,
-            self._table,
-            self._offsets,
-            self._consumers.log,
-            lambda: self._consumers.topics,
+            {
+                GroupType.CLASSIC: self._classic,
+                GroupType.CONSUMER: self._consumer,
+                GroupType.SHARE: self._other,
+                GroupType.STREAMS: self._other,
+            },
+            MissingGroups(self._classic),
         )
+        self._offsets = OffsetProtocol(config, self._table)
+        self._expiry = OffsetExpiry(config, self._groups, self._protocols, self._table)
         self._live = False
 
     # The consumer protocol
 
     def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, token: Token, now_ms: int
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        token: Token[ConsumerGroupHeartbeatResponse],
+        now_ms: int,
     ) -> GroupReady:
-        """ConsumerGroupHeartbeat; raises KafkaError where it is refused."""
+        """Raises KafkaError if the heartbeat is refused."""
         with _whole(now_ms) as step:
-            self._consumers.heartbeats.heartbeat(request, caller, token, step)
+            self._consumer.consumer_heartbeat(request, caller, token, step)
         return step.ready()
 
     def topics_changed(self, topics: Topics, names: Iterable[str], *, has_new: bool) -> None:
         """`names`: of the topics that are not what they were; `has_new`: some did not exist before."""
-        self._consumers.topics_changed(topics, names, has_new=has_new)
+        self._consumer.topics_changed(topics, names, has_new=has_new)
 
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, now_ms: int
     ) -> GroupReady:
         """The answer to a `ResolveRegexes`, from the topics of the image of this version; None: it failed."""
         with _whole(now_ms) as step:
-            self._consumers.regexes_resolved(group_id, found, version, step)
+            self._consumer.regexes_resolved(group_id, found, version, step)
         return step.ready()
 
-    # The classic protocol, in groups of either
+    # The classic protocol, in groups of any type
 
-    def join_group(self, request: JoinGroupRequest, caller: Caller, token: Token, now_ms: int) -> GroupReady:
-        step: GroupStep = Step(now_ms)
+    def join_group(
+        self, request: JoinGroupRequest, caller: Caller, token: Token[JoinGroupResponse], now_ms: int
+    ) -> GroupReady:
         config = self._config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
-            return _refuse_join(request, ErrorCode.INVALID_SESSION_TIMEOUT, token)
-        protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
-        join = Join(request, caller, token, protocols)
-        group = self._groups.get(request.group_id)
-        if isinstance(group, OtherGroup):
-            return _refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token)
-        if isinstance(group, ConsumerGroup) and group.members:
-            try:
-                with _whole(now_ms) as step:
-                    self._consumers.classic_members.join(group, join, step)
-            except KafkaError as error:
-                return _refuse_join(request, error.code, token)
-            return step.ready()
-        is_new = not isinstance(group, ClassicGroup)
-        if not isinstance(group, ClassicGroup):
-            if request.member_id:
-                return _refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID, token)
-            if group is not None:
-                # Its protocol does not matter any more.
-                self._consumers.log.writer(group, step).put_all(tuple(group_tombstones(group)))
-            group = self._groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
-        self._joins.join(group, join, step)
-        if is_new and not any(isinstance(record, GroupRecord) for record in step.records):
-            # The group exists from now on, also for a coordinator that takes over.
-            newborn = GroupMetadataValue(
-                protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms
-            )
-            step.append(GroupRecord(request.group_id, newborn))
+            return _answered(token, fail_join(request, ErrorCode.INVALID_SESSION_TIMEOUT), now_ms)
+        try:
+            with _whole(now_ms) as step:
+                protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+                join = Join(request, caller, token, protocols)
+                self._protocols.requests(request.group_id).join(join, step)
+        except KafkaError as error:
+            return _answered(token, fail_join(request, error.code), now_ms)
         return step.ready()
 
-    def sync_group(self, request: SyncGroupRequest, token: Token, now_ms: int) -> GroupReady:
-        group = self._groups.get(request.group_id)
-        step: GroupStep = Step(now_ms)
-        match group:
-            case ClassicGroup():
-                self._membership.sync(group, request, token, step)
-            case ConsumerGroup():
-                try:
-                    self._consumers.classic_members.sync(group, request, token, step)
-                except KafkaError as error:
-                    step.reply(token, SyncGroupResponse(error_code=error.code))
-            case _:
-                step.reply(token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    def sync_group(
+        self, request: SyncGroupRequest, token: Token[SyncGroupResponse], now_ms: int
+    ) -> GroupReady:
+        try:
+            with _whole(now_ms) as step:
+                self._protocols.requests(request.group_id).sync(request, token, step)
+        except KafkaError as error:
+            return _answered(token, SyncGroupResponse(error_code=error.code), now_ms)
         return step.ready()
 
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now_ms: int
     ) -> ErrorCode:
         """Answered at once and never written, so there is no token."""
-        group = self._groups.get(group_id)
-        match group:
-            case ClassicGroup():
-                return self._membership.heartbeat(group, member_id, group_instance_id, generation_id, now_ms)
-            case ConsumerGroup():
-                try:
-                    return self._consumers.classic_members.heartbeat(
-                        group, member_id, group_instance_id, generation_id, now_ms
-                    )
-                except KafkaError as error:
-                    return error.code
-            case _:
-                return ErrorCode.UNKNOWN_MEMBER_ID
+        try:
+            return self._protocols.requests(group_id).heartbeat(
+                group_id, member_id, group_instance_id, generation_id, now_ms
+            )
+        except KafkaError as error:
+            return error.code
 
     def leave_group(
-        self, request: LeaveGroupRequest, api_version: int, token: Token, now_ms: int
+        self, request: LeaveGroupRequest, api_version: int, token: Token[LeaveGroupResponse], now_ms: int
     ) -> GroupReady:
-        group = self._groups.get(request.group_id)
-        step: GroupStep = Step(now_ms)
-        match group:
-            case ClassicGroup():
-                self._membership.leave(group, request, api_version, token, step)
-            case ConsumerGroup():
-                with _whole(now_ms) as step:
-                    self._consumers.classic_members.leave(group, request, api_version, token, step)
-            case _:
-                step.reply(token, leave_unknown_group(request, api_version))
+        with _whole(now_ms) as step:
+            self._protocols.requests(request.group_id).leave(request, api_version, token, step)
         return step.ready()
 
     # Offsets
 
     def commit_offsets(
-        self, request: OffsetCommitRequest, api_version: int, token: Token, now_ms: int
+        self,
+        request: OffsetCommitRequest,
+        api_version: int,
+        token: Token[OffsetCommitResponse],
+        now_ms: int,
     ) -> GroupReady:
+        code = self._protocols.requests(request.group_id).admit_commit(request, api_version, now_ms)
         step: GroupStep = Step(now_ms)
-        self._offsets.commit(self._groups.get(request.group_id), request, api_version, token, step)
+        self._offsets.commit(code, request, token, step)
         return step.ready()
 
     def commit_offsets_in_transaction(
-        self, request: OffsetCommitRequest, producer: Producer, token: Token, now_ms: int
+        self,
+        request: OffsetCommitRequest,
+        producer: Producer,
+        token: Token[OffsetCommitResponse],
+        now_ms: int,
     ) -> GroupReady:
-        """The offsets wait for the end of the producer's transaction."""
+        """TxnOffsetCommit: like OffsetCommit, with other membership checks; the offsets stay pending until the
+        transaction ends."""
+        code = self._protocols.requests(request.group_id).admit_transactional_commit(request)
         step: GroupStep = Step(now_ms, producer)
-        self._offsets.commit_in_transaction(self._groups.get(request.group_id), request, token, step)
+        self._offsets.commit(code, request, token, step)
         return step.ready()
 
     def fetch_offsets(
@@ -228,22 +204,19 @@ class GroupShard:
         member_epoch: int = -1,
         require_stable: bool = False,
     ) -> OffsetFetchResponseGroup:
-        """Committed offsets. Only groups of the newer protocols look at who asks."""
-        group = self._groups.get(group_id)
-        code = ErrorCode.NONE
+        """Committed offsets. A client of a newer protocol names itself."""
         if member_id is not None or member_epoch >= 0:
-            if isinstance(group, ConsumerGroup):
-                code = member_epoch_error(group, member_id or "", member_epoch)
-            elif isinstance(group, OtherGroup):
-                code = ErrorCode.UNKNOWN_MEMBER_ID
-        if code is not ErrorCode.NONE:
-            return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
+            code = self._protocols.requests(group_id).admit_fetch(group_id, member_id or "", member_epoch)
+            if code is not ErrorCode.NONE:
+                return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
         found = self._offsets.fetch(group_id, topics, require_stable=require_stable)
         return OffsetFetchResponseGroup(group_id=group_id, topics=found)
 
-    def delete_offsets(self, request: OffsetDeleteRequest, token: Token, now_ms: int) -> GroupReady:
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
+    ) -> GroupReady:
         step: GroupStep = Step(now_ms)
-        self._offsets.delete(self._groups.get(request.group_id), request, token, step)
+        self._offsets.delete(self._protocols.of(request.group_id), request, token, step)
         return step.ready()
 
     def delete_topics(self, topics: Collection[str], now_ms: int) -> GroupReady:
@@ -256,18 +229,40 @@ class GroupShard:
     # Groups
 
     def list_groups(self) -> tuple[ListedGroup, ...]:
-        return self._directory.list_groups()
+        return tuple(
+            protocol.listed(group_id)
+            for group_id in self._groups
+            if (protocol := self._protocols.of(group_id)) is not None
+        )
 
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
-        return self._directory.describe_classic(group_id, api_version)
+        return self._classic.describe(group_id, api_version)
 
     def describe_consumer_group(self, group_id: str) -> cgd.DescribedGroup:
-        return self._directory.describe_consumer(group_id)
+        return self._consumer.describe(group_id)
 
-    def delete_groups(self, request: DeleteGroupsRequest, token: Token, now_ms: int) -> GroupReady:
-        step: GroupStep = Step(now_ms)
-        self._directory.delete_groups(request, token, step)
+    def delete_groups(
+        self, request: DeleteGroupsRequest, token: Token[DeleteGroupsResponse], now_ms: int
+    ) -> GroupReady:
+        """Deletes empty groups and their offsets."""
+        results = []
+        with _whole(now_ms) as step:
+            for group_id in request.groups_names:
+                code = self._delete_group(group_id, step)
+                results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+            step.reply(token, DeleteGroupsResponse(results=tuple(results)))
         return step.ready()
+
+    def _delete_group(self, group_id: str, step: GroupStep) -> ErrorCode:
+        protocol = self._protocols.of(group_id)
+        if protocol is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        code = protocol.delete_error(group_id)
+        if code is ErrorCode.NONE:
+            for record in self._table.tombstones_of_group(group_id):
+                step.append(record)
+            protocol.bury(group_id, step)
+        return code
 
     # Time
 
@@ -275,39 +270,23 @@ class GroupShard:
     def next_deadline_ms(self) -> int | None:
         return self._timers.next_deadline_ms
 
-    def tick(self, now_ms: int) -> tuple[GroupReady, ...]:
-        """Acts on every deadline that has passed; one `Ready` for each that did something."""
-        done = []
-        while (key := self._timers.pop_expired(now_ms)) is not None:
-            assert isinstance(key, tuple)
-            kind, group_id, member_id = key
-            with _whole(now_ms) as step:
-                self._expire(kind, group_id, member_id, step)
-            ready = step.ready()
-            if ready.records or ready.replies:
-                done.append(ready)
-        return tuple(done)
+    def tick(self, now_ms: int) -> GroupReady | None:
+        """Acts on the deadline that passed first; None if none has passed."""
+        key = self._timers.pop_expired(now_ms)
+        if key is None:
+            return None
+        with _whole(now_ms) as step:
+            self._expire(*key, step)
+        return step.ready()
 
     def _expire(self, kind: TimerKind, group_id: str, member_id: str, step: GroupStep) -> None:
         if kind is TimerKind.OFFSETS_CHECK:
-            has_more = self._directory.expire_offsets(step)
+            has_more = self._expiry.expire_slice(step)
             self._schedule_offsets_check(step.now_ms, NEXT_SLICE_MS if has_more else None)
             return
-        match self._groups.get(group_id):
-            case ClassicGroup() as group:
-                self._expire_classic(kind, group, member_id, step)
-            case ConsumerGroup() as group:
-                if kind not in (TimerKind.JOIN, TimerKind.SYNC):  # those of the classic group it once was
-                    self._consumers.expire(kind, group, member_id, step)
-
-    def _expire_classic(self, kind: TimerKind, group: ClassicGroup, member_id: str, step: GroupStep) -> None:
-        match kind:
-            case TimerKind.SESSION:
-                self._rebalance.expire_session(group, member_id, step)
-            case TimerKind.JOIN:
-                self._rebalance.expire_join(group, step)
-            case TimerKind.SYNC:
-                self._rebalance.expire_sync(group, step)
+        protocol = self._protocols.of(group_id)
+        if protocol is not None:
+            protocol.expire(kind, group_id, member_id, step)
 
     def _schedule_offsets_check(self, now_ms: int, delay_ms: int | None = None) -> None:
         after_ms = self._config.offsets_retention_check_interval_ms if delay_ms is None else delay_ms
@@ -320,84 +299,52 @@ class GroupShard:
         match record:
             case OffsetRecord():
                 self._table.replay(record, log_offset, producer_id)
-                if record.committed is not None and record.group_id not in self._groups:
-                    # A group that only keeps offsets has no record of its own.
-                    self._groups[record.group_id] = ClassicGroup(
-                        record.group_id, record.committed.commit_timestamp
-                    )
+                if record.committed is not None:
+                    self._classic.keep_offsets(record.group_id, record.committed.commit_timestamp)
             case GroupRecord():
-                self._replay_group(record)
+                self._classic.replay(record, live=self._live)
             case ConsumerRecord():
-                self._consumers.log.replay(record, live=self._live)
+                self._consumer.replay(record, live=self._live)
             case OtherRecord():
-                self._replay_other(record)
+                self._other.replay(record)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         self._table.end_transaction(producer_id, committed=committed)
 
-    def _replay_group(self, record: GroupRecord) -> None:
-        known = self._groups.get(record.group_id)
-        if record.metadata is None:
-            # In a live group's way it is old: the group has changed its protocol, maybe there and back.
-            if isinstance(known, ClassicGroup) and (not self._live or known.state is GroupState.DEAD):
-                self._rebalance.forget(known)
-                del self._groups[record.group_id]
-        elif not self._live or not isinstance(known, ClassicGroup | ConsumerGroup):
-            self._groups[record.group_id] = ClassicGroup.from_metadata(record.group_id, record.metadata)
-
-    def _replay_other(self, record: OtherRecord) -> None:
-        group_type = type_of_key(record.key_type)
-        group = self._groups.get(record.group_id)
-        if isinstance(group, OtherGroup) and group.group_type == group_type:
-            group.replay(record)
-            if group.is_gone:
-                del self._groups[record.group_id]
-        elif group_type is not None and record.value is not None:
-            other = self._groups[record.group_id] = OtherGroup(record.group_id, group_type)
-            other.replay(record)
-
     def start(self, now_ms: int) -> GroupReady:
-        """The log has been replayed to its end: sessions begin anew, and groups that grew too large shrink."""
+        """The log has been replayed to its end: sessions begin again, and groups that grew too large shrink."""
         self._live = True
         step: GroupStep = Step(now_ms)
-        for group in tuple(self._groups.values()):
-            if not isinstance(group, ClassicGroup):
-                continue
-            for member in group.members.values():
-                self._rebalance.restart_session(group, member, now_ms)
-            if len(group.members) > self._config.max_size:
-                reason = (
-                    f"it was loaded with {len(group.members)} members; {self._config.max_size} are allowed"
-                )
-                self._rebalance.prepare(group, reason, step)
-        self._consumers.start(now_ms)
+        for group_id in tuple(self._groups):
+            protocol = self._protocols.of(group_id)
+            if protocol is not None:
+                protocol.start(group_id, step)
         self._schedule_offsets_check(now_ms)
         return step.ready()
 
     def resign(self, now_ms: int) -> GroupReady:
-        """Another broker coordinates from now on: everybody who waits is sent there. The shard is of no use after."""
+        """Another broker coordinates from now on: requests that wait are sent there. The shard is of no use after."""
         step: GroupStep = Step(now_ms)
-        for group in self._groups.values():
-            if isinstance(group, ClassicGroup):
-                for member in group.members.values():
-                    self._rebalance.fail_waiting(
-                        group, member, ErrorCode.NOT_COORDINATOR, member.member_id, step
-                    )
+        for group_id in self._groups:
+            protocol = self._protocols.of(group_id)
+            if protocol is not None:
+                protocol.resign(group_id, step)
         return step.ready()
+
+
+def _answered(token: Token[AnswerT], response: AnswerT, now_ms: int) -> GroupReady:
+    step: GroupStep = Step(now_ms)
+    step.reply(token, response)
+    return step.ready()
 
 
 @contextlib.contextmanager
 def _whole(now_ms: int) -> Iterator[GroupStep]:
-    """A step that is done or not. A consumer group changes as its records are written, so should we fail in the middle
-    of them, the group goes back, or no later write of it would be understood."""
+    """A step that is done or not. A consumer group changes as its records are written; if the step fails in the middle
+    of them, the group goes back, because a later write of it would not be understood."""
     step: GroupStep = Step(now_ms)
     try:
         yield step
     except BaseException:
-        if step.on_written is not None:
-            step.on_written(ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)
+        step.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
         raise
-
-
-def _refuse_join(request: JoinGroupRequest, code: ErrorCode, token: Token) -> GroupReady:
-    return Ready(replies=((token, JoinGroupResponse(error_code=code, member_id=request.member_id)),))

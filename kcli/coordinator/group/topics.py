@@ -1,4 +1,4 @@
-"""What group coordination needs to know of the cluster's topics, and the hash that tells whether it has changed.
+"""The cluster's topics as group coordination sees them, and the hash that shows whether they have changed.
 
 The hash (KIP-1101) covers name, id, number of partitions and the racks of each partition's replicas. A group keeps the
 hash of all it subscribes in its epoch record, so that a coordinator which takes over sees what changed meanwhile.
@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from kcli.coordinator.xxh3 import xxh3_64
+from xxhash import xxh3_64_intdigest
 
 NO_HASH = 0
-"""Of a topic that does not exist, and of a group that subscribes none that does."""
+"""The hash of a topic that does not exist, and of a group that subscribes no existing topic."""
 _VERSION_OF_HASH = 0
 _HEAD = struct.Struct("<BQQ")
 _INT32 = struct.Struct("<i")
@@ -23,7 +23,7 @@ _LOW_HALF = 0xFFFFFFFFFFFFFFFF
 
 
 class Topic:
-    """`racks`: of each partition, those of its replicas; also says how many partitions there are."""
+    """`racks`: for each partition, the racks of its replicas."""
 
     __slots__ = ("_hash", "name", "racks", "topic_id")
 
@@ -41,11 +41,11 @@ class Topic:
     def hash(self) -> int:
         """Unsigned; computed when first asked for."""
         if self._hash is None:
-            self._hash = xxh3_64(self._described())
+            self._hash = xxh3_64_intdigest(self._described())
         return self._hash
 
     def _described(self) -> bytes:
-        """As hash4j streams it: little-endian, a string as its UTF-16 code units and then their number."""
+        """The bytes that hash4j would hash: little-endian, a string as its UTF-16 code units and then their number."""
         topic_id = self.topic_id.int
         parts = [
             _HEAD.pack(_VERSION_OF_HASH, topic_id >> 64, topic_id & _LOW_HALF),
@@ -93,7 +93,7 @@ def metadata_hash(topics: Topics, names: Iterable[str]) -> int:
     found = [topic for topic in map(topics.topic, sorted(names)) if topic is not None]
     if not found:
         return NO_HASH
-    value = xxh3_64(b"".join(_UINT64.pack(topic.hash) for topic in found))
+    value = xxh3_64_intdigest(b"".join(_UINT64.pack(topic.hash) for topic in found))
     return value - (1 << 64) if value >> 63 else value
 
 

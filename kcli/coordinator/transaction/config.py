@@ -1,4 +1,4 @@
-"""What a shard of the transaction coordinator is told at its birth."""
+"""The broker settings that a shard of the transaction coordinator obeys."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from dataclasses import dataclass
 class TransactionConfig:
     max_timeout_ms: int = 900_000
     id_expiration_ms: int = 604_800_000
-    """A transactional id that did nothing for so long is forgotten."""
+    """A transactional id without activity for this long is forgotten."""
     abort_timed_out_interval_ms: int = 10_000
     remove_expired_interval_ms: int = 3_600_000

@@ -18,26 +18,26 @@ from kcli.protocol.messages.end_txn import EndTxnRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EndDecision:
     """Either a state to enter, or the answer."""
 
     code: ErrorCode = ErrorCode.NONE
     next_state: State | None = None
 
 
-_REFUSED = Verdict(ErrorCode.INVALID_TXN_STATE)
-_AGAIN = Verdict(ErrorCode.CONCURRENT_TRANSACTIONS)
-_FENCED = Verdict(ErrorCode.PRODUCER_FENCED)
-_DONE = Verdict()
+_REFUSED = EndDecision(ErrorCode.INVALID_TXN_STATE)
+_AGAIN = EndDecision(ErrorCode.CONCURRENT_TRANSACTIONS)
+_FENCED = EndDecision(ErrorCode.PRODUCER_FENCED)
+_DONE = EndDecision()
 
 
-def judge_end(known: Transaction, request: EndTxnRequest, client_version: int) -> Verdict:
+def judge_end(known: Transaction, request: EndTxnRequest, client_version: int) -> EndDecision:
     return _judge_tv2(known, request) if client_version >= TV2 else _judge_tv1(known, request)
 
 
-def _judge_tv1(known: Transaction, request: EndTxnRequest) -> Verdict:
+def _judge_tv1(known: Transaction, request: EndTxnRequest) -> EndDecision:
     if known.producer_id != request.producer_id:
-        return Verdict(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return EndDecision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if known.producer_epoch != request.producer_epoch:
         return _FENCED
     if known.state is State.ONGOING:
@@ -47,7 +47,7 @@ def _judge_tv1(known: Transaction, request: EndTxnRequest) -> Verdict:
     return _AGAIN if known.state in PREPARED else _DONE
 
 
-def _judge_tv2(known: Transaction, request: EndTxnRequest) -> Verdict:
+def _judge_tv2(known: Transaction, request: EndTxnRequest) -> EndDecision:
     repeats_rotated = (
         request.producer_id == known.previous_producer_id
         and request.producer_epoch == EXHAUSTED_EPOCH
@@ -56,7 +56,7 @@ def _judge_tv2(known: Transaction, request: EndTxnRequest) -> Verdict:
     )
     repeats = repeats_rotated or request.producer_epoch + 1 == known.producer_epoch
     if known.producer_id != request.producer_id and not repeats_rotated:
-        return Verdict(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return EndDecision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if known.state in PREPARED:
         if not repeats:
             return _FENCED
@@ -77,9 +77,9 @@ def _judge_tv2(known: Transaction, request: EndTxnRequest) -> Verdict:
     return _DONE if known.commits == request.committed else _REFUSED
 
 
-def _decide(request: EndTxnRequest) -> Verdict:
-    return Verdict(next_state=State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT)
+def _decide(request: EndTxnRequest) -> EndDecision:
+    return EndDecision(next_state=State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT)
 
 
-def _bump_only(request: EndTxnRequest) -> Verdict:
-    return _REFUSED if request.committed else Verdict(next_state=State.PREPARE_ABORT)
+def _bump_only(request: EndTxnRequest) -> EndDecision:
+    return _REFUSED if request.committed else EndDecision(next_state=State.PREPARE_ABORT)

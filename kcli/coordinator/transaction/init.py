@@ -20,7 +20,7 @@ def init_refused(code: ErrorCode) -> InitProducerIdResponse:
 
 
 def expected_epoch(request: InitProducerIdRequest) -> int | None:
-    """What the producer believes its epoch to be; None when it begins from nothing."""
+    """The epoch that the producer believes to have; None if it is new."""
     return None if request.producer_id == NO_PRODUCER_ID else request.producer_epoch
 
 

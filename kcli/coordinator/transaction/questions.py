@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: what operators ask of a shard (KIP-664, KIP-994, KIP-1152)."""
+"""DescribeTransactions and ListTransactions: the questions of operators (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 """One partition of `__transaction_state` as a state machine: its transactional ids, their transactions, their timers.
 
 A call takes what was asked, the token of its request and the time, and returns a `Ready` (see `coordinator.runtime`).
-`replay` alone changes a transactional id, live and on loading; what the shard keeps beside that is soft: which ids have
-a change on its way to the log (everybody else hears CONCURRENT_TRANSACTIONS meanwhile), which partitions still wait for
-their marker, and which fences could not be written. Markers are the shell's to send: a `SendMarkers` comes out once
-Prepare is committed, and again after every load, and `markers_written` takes in what has become of them.
+`replay` alone changes a transactional id, live and on loading. What the shard keeps beside that is soft: which ids have
+a change on its way to the log, which partitions still wait for their marker, and which fences could not be written.
+While an id has a change on its way, other requests for it get CONCURRENT_TRANSACTIONS.
+
+The shell sends the markers: a `SendMarkers` comes out once Prepare is committed, and again after every load. The shell
+reports what has become of them by `markers_written`.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from kcli.coordinator.runtime import Ready, Step, Timers, Token
+from kcli.coordinator.runtime import Answer, AnswerT, Continuation, Ready, Step, Timers, Token
 from kcli.coordinator.transaction.config import TransactionConfig
-from kcli.coordinator.transaction.end import Verdict, judge_end
+from kcli.coordinator.transaction.end import EndDecision, judge_end
 from kcli.coordinator.transaction.init import expected_epoch, init_refused, is_own, renewed, rotates
 from kcli.coordinator.transaction.questions import Pattern, describe, list_transactions
 from kcli.coordinator.transaction.records import TransactionRecord
@@ -40,28 +42,25 @@ from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitP
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
-TransactionReady = Ready[TransactionRecord]
-TransactionStep = Step[TransactionRecord]
-
 COMPLETE_RETRY_MS = 100
-"""When writing Complete failed: soon, for the client's next transaction waits for it."""
+"""After a failed write of Complete: short, because the client's next transaction waits for it."""
 EXPIRED_AT_ONCE = 100
-"""So many ids are forgotten between other work: a millisecond, and there may be fifty shards that do."""
+"""Ids expired per slice (about 1 ms), because up to 50 shards share the event loop."""
 TIMED_OUT_AT_ONCE = 5
-"""So many transactions are aborted between other work: they have markers to be written, which takes longer."""
+"""Transactions aborted per slice; fewer, because each has markers to be written."""
 PAUSE_MS = 20
-"""Then the rest follows."""
+"""The pause between two slices."""
 
-_ABORT_TIMED_OUT = "abort timed out"
-_REMOVE_EXPIRED = "remove expired"
 _COMPLETE = "complete"
 _CARRY_OUT = "carry out"
+_ABORT_TIMED_OUT = ("abort timed out", "")
+_REMOVE_EXPIRED = ("remove expired", "")
 AT_ONCE_MS = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMarkers:
-    """Every partition must get its marker; `markers_written` wants to hear of each."""
+    """Every partition must get its marker; the shell reports each by `markers_written`."""
 
     transactional_id: str
     producer_id: int
@@ -71,6 +70,11 @@ class SendMarkers:
     transaction_version: int
 
 
+TransactionReady = Ready[TransactionRecord, SendMarkers]
+TransactionStep = Step[TransactionRecord, SendMarkers]
+TransactionContinuation = Continuation[TransactionRecord, SendMarkers]
+
+
 class TransactionShard:
     def __init__(self, config: TransactionConfig, version: Callable[[], int]) -> None:
         """`version`: the finalized level of transaction.version, now."""
@@ -78,10 +82,11 @@ class TransactionShard:
         self._version = version
         self._transactions: dict[str, Transaction] = {}
         self._pending = set[str]()  # a change of theirs is on its way to the log
-        self._overdue = set[str]()  # of those, so long that who asked was told; it may be committed yet
+        self._overdue = set[str]()  # of those, the ones whose write timed out; it may be committed yet
         self._unmarked: dict[str, set[TopicPartition]] = {}
         self._failed_fences: dict[str, int] = {}  # the epoch that is not good any more
-        self._timers = Timers()
+        self._timers = Timers[tuple[str, str]]()
+        """By what is due and the transactional id; the id is empty if all of them are concerned."""
 
     # InitProducerId
 
@@ -94,7 +99,11 @@ class TransactionShard:
         return known is None or (known.state in IDLE and rotates(known, expected_epoch(request)))
 
     def init_producer_id(
-        self, request: InitProducerIdRequest, fresh_producer_id: int | None, token: Token, now_ms: int
+        self,
+        request: InitProducerIdRequest,
+        fresh_producer_id: int | None,
+        token: Token[InitProducerIdResponse],
+        now_ms: int,
     ) -> TransactionReady:
         transactional_id = request.transactional_id
         assert transactional_id is not None
@@ -142,7 +151,7 @@ class TransactionShard:
         partitions: frozenset[TopicPartition],
         *,
         client_version: int,
-        token: Token,
+        token: Token[ErrorCode],
         now_ms: int,
     ) -> TransactionReady:
         """Answers with an ErrorCode, the same for every partition."""
@@ -196,45 +205,45 @@ class TransactionShard:
 
     def wants_producer_id_to_end(self, request: EndTxnRequest, client_version: int) -> bool:
         """Whether `end` will put a fresh producer id by, the epoch being exhausted."""
-        verdict = self._judge_end(request, client_version)
+        decision = self._judge_end(request, client_version)
         known = self._transactions.get(request.transactional_id)
-        return verdict.next_state is not None and known is not None and _needs_next_id(known, client_version)
+        return decision.next_state is not None and known is not None and _needs_next_id(known, client_version)
 
     def end(
         self,
         request: EndTxnRequest,
         client_version: int,
         fresh_producer_id: int | None,
-        token: Token,
+        token: Token[EndTxnResponse],
         now_ms: int,
     ) -> TransactionReady:
         """Answered once the decision is committed, before the markers are written."""
-        verdict = self._judge_end(request, client_version)
+        decision = self._judge_end(request, client_version)
         known = self._transactions.get(request.transactional_id)
-        if known is None or verdict.next_state is None:
-            return _answer(token, _end_response(verdict.code, known, client_version))
+        if known is None or decision.next_state is None:
+            return _answer(token, _end_response(decision.code, known, client_version))
         next_producer_id: int = NO_PRODUCER_ID
         if _needs_next_id(known, client_version):
             if fresh_producer_id is None:
                 return _answer(token, EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS))
             next_producer_id = fresh_producer_id
-        after = prepared(known, verdict.next_state, client_version, now_ms, next_producer_id)
+        after = prepared(known, decision.next_state, client_version, now_ms, next_producer_id)
         step: TransactionStep = Step(now_ms)
         self._write({request.transactional_id: after}, step, self._sends_markers(request.transactional_id))
         step.reply(token, _end_response(ErrorCode.NONE, after, client_version))
         return step.ready()
 
-    def _judge_end(self, request: EndTxnRequest, client_version: int) -> Verdict:
+    def _judge_end(self, request: EndTxnRequest, client_version: int) -> EndDecision:
         transactional_id = request.transactional_id
         if not transactional_id:
-            return Verdict(ErrorCode.INVALID_REQUEST)
+            return EndDecision(ErrorCode.INVALID_REQUEST)
         known = self._transactions.get(transactional_id)
         if known is None:
-            return Verdict(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            return EndDecision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if transactional_id in self._pending:
-            return Verdict(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return EndDecision(ErrorCode.CONCURRENT_TRANSACTIONS)
         if self._is_fenced(transactional_id, request.producer_epoch):
-            return Verdict(ErrorCode.PRODUCER_FENCED)
+            return EndDecision(ErrorCode.PRODUCER_FENCED)
         return judge_end(known, request, client_version)
 
     # Markers
@@ -259,21 +268,21 @@ class TransactionShard:
     def _complete(self, transactional_id: str, known: Transaction, now_ms: int) -> TransactionReady:
         step: TransactionStep = Step(now_ms)
 
-        def written(code: ErrorCode, later_ms: int) -> TransactionReady:
+        def written(code: ErrorCode, then: TransactionStep) -> None:
             if code is ErrorCode.NONE:
                 self._unmarked.pop(transactional_id, None)
             else:
-                self._timers.schedule((_COMPLETE, transactional_id), later_ms + COMPLETE_RETRY_MS)
-            return Ready()
+                self._timers.schedule((_COMPLETE, transactional_id), then.now_ms + COMPLETE_RETRY_MS)
 
         self._write({transactional_id: completed(known, now_ms)}, step, written)
         return step.ready()
 
-    def _sends_markers(self, transactional_id: str) -> Callable[[ErrorCode, int], TransactionReady]:
-        return lambda code, _: self._send((transactional_id,)) if code is ErrorCode.NONE else Ready()
+    def _sends_markers(self, transactional_id: str) -> TransactionContinuation:
+        def written(code: ErrorCode, then: TransactionStep) -> None:
+            if code is ErrorCode.NONE:
+                then.send(self._markers(transactional_id))
 
-    def _send(self, transactional_ids: Iterable[str]) -> TransactionReady:
-        return Ready(sends=tuple(self._markers(each) for each in transactional_ids))
+        return written
 
     def _markers(self, transactional_id: str) -> SendMarkers:
         known = self._transactions[transactional_id]
@@ -303,20 +312,18 @@ class TransactionShard:
     def next_deadline_ms(self) -> int | None:
         return self._timers.next_deadline_ms
 
-    def tick(self, now_ms: int) -> tuple[TransactionReady, ...]:
-        """Acts on every deadline that has passed."""
-        done: list[TransactionReady] = []
-        while (key := self._timers.pop_expired(now_ms)) is not None:
-            if key == _ABORT_TIMED_OUT:
-                done.append(self._abort_timed_out(now_ms))
-            elif key == _REMOVE_EXPIRED:
-                done.append(self._remove_expired(now_ms))
-            else:
-                assert isinstance(key, tuple)
-                what, transactional_id = key
-                retry = self._retry_complete if what == _COMPLETE else self._carry_out
-                done.append(retry(transactional_id, now_ms))
-        return tuple(done)
+    def tick(self, now_ms: int) -> TransactionReady | None:
+        """Acts on the deadline that passed first; None if none has passed."""
+        key = self._timers.pop_expired(now_ms)
+        if key is None:
+            return None
+        if key == _ABORT_TIMED_OUT:
+            return self._abort_timed_out(now_ms)
+        if key == _REMOVE_EXPIRED:
+            return self._remove_expired(now_ms)
+        what, transactional_id = key
+        retry = self._retry_complete if what == _COMPLETE else self._carry_out
+        return retry(transactional_id, now_ms)
 
     def _retry_complete(self, transactional_id: str, now_ms: int) -> TransactionReady:
         known = self._transactions.get(transactional_id)
@@ -328,7 +335,7 @@ class TransactionShard:
         known = self._transactions.get(transactional_id)
         if known is None or known.state not in PREPARED or transactional_id in self._pending:
             return Ready()
-        return self._send((transactional_id,))
+        return Ready(sends=(self._markers(transactional_id),))
 
     def _abort_timed_out(self, now_ms: int) -> TransactionReady:
         timed_out = {
@@ -348,13 +355,14 @@ class TransactionShard:
     def _fence(self, due: Mapping[str, Transaction], step: TransactionStep) -> None:
         """Aborts in the place of clients that must not go on."""
 
-        def written(code: ErrorCode, now_ms: int) -> TransactionReady:
+        def written(code: ErrorCode, then: TransactionStep) -> None:
             if code is ErrorCode.NONE:
-                return self._send(due)
+                for transactional_id in due:
+                    then.send(self._markers(transactional_id))
+                return
             # A fence that was not written fences all the same; the next attempt is to write the same epoch.
             self._failed_fences.update((name, known.producer_epoch) for name, known in due.items())
-            self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
-            return Ready()
+            self._timers.schedule(_ABORT_TIMED_OUT, then.now_ms + self._config.abort_timed_out_interval_ms)
 
         version = self._version()
         self._write({name: fenced(known, version, step.now_ms) for name, known in due.items()}, step, written)
@@ -368,10 +376,9 @@ class TransactionShard:
             and transactional_id not in self._pending
         ]
 
-        def written(code: ErrorCode, later_ms: int) -> TransactionReady:
+        def written(code: ErrorCode, then: TransactionStep) -> None:
             if code is not ErrorCode.NONE:
-                self._timers.schedule(_REMOVE_EXPIRED, later_ms + self._config.remove_expired_interval_ms)
-            return Ready()
+                self._timers.schedule(_REMOVE_EXPIRED, then.now_ms + self._config.remove_expired_interval_ms)
 
         step: TransactionStep = Step(now_ms)
         self._write(dict.fromkeys(expired[:EXPIRED_AT_ONCE]), step, written)
@@ -386,19 +393,20 @@ class TransactionShard:
         self,
         changes: Mapping[str, Transaction | None],
         step: TransactionStep,
-        then: Callable[[ErrorCode, int], TransactionReady] | None = None,
+        continuation: TransactionContinuation | None = None,
     ) -> None:
-        """Appends the next state of each id; nobody else may change it until that is committed or has failed.
+        """Appends the next state of each id; until that is committed or has failed it does not change again.
 
-        `then` goes on with either. A write that took too long does neither: what it means shows when it is replayed.
+        `continuation` goes on in both cases. After a time-out neither is known: `replay` shows what became of it.
         """
 
-        def written(code: ErrorCode, now_ms: int) -> TransactionReady:
+        def written(code: ErrorCode, then: TransactionStep) -> None:
             if code is ErrorCode.REQUEST_TIMED_OUT:
                 self._overdue.update(changes)
-                return Ready()
+                return
             self._pending.difference_update(changes)
-            return Ready() if then is None else then(code, now_ms)
+            if continuation is not None:
+                continuation(code, then)
 
         for transactional_id, after in changes.items():
             assert transactional_id not in self._pending, f"{transactional_id!r} has a change on its way"
@@ -408,7 +416,7 @@ class TransactionShard:
             assert legal, f"{transactional_id!r} cannot become {state.label} from {before}"
             self._pending.add(transactional_id)
             step.append(TransactionRecord(transactional_id, after))
-        step.on_written = written
+        step.when_written(written)
 
     def replay(
         self, record: TransactionRecord, _log_offset: int = -1, _producer_id: int = NO_PRODUCER_ID
@@ -428,22 +436,22 @@ class TransactionShard:
                 self._timers.schedule((_CARRY_OUT, transactional_id), AT_ONCE_MS)
 
     def end_transaction(self, _producer_id: int, *, committed: bool) -> None:
-        """Whoever may have markers written can have them written here, too: they end nothing, and stop no load."""
+        """An operator may have markers written here, too: they end nothing, and stop no load."""
 
     def start(self, now_ms: int) -> TransactionReady:
         """The log has been replayed to its end: what was decided is carried out."""
         self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
         self._timers.schedule(_REMOVE_EXPIRED, now_ms + self._config.remove_expired_interval_ms)
         decided = [name for name, known in self._transactions.items() if known.state in PREPARED]
-        return self._send(decided)
+        return Ready(sends=tuple(self._markers(name) for name in decided))
 
     def resign(self, _now_ms: int) -> TransactionReady:
-        """Another broker coordinates from now on. Nobody is parked here but those whose writes are on their way."""
+        """Another broker coordinates from now on. Requests wait here only for their writes, which the shell fails."""
         return Ready()
 
 
-def _answer(token: Token, response: object) -> TransactionReady:
-    return Ready(replies=((token, response),))
+def _answer(token: Token[AnswerT], response: AnswerT) -> TransactionReady:
+    return Ready(replies=(Answer(token, response),))
 
 
 def _needs_next_id(known: Transaction, client_version: int) -> bool:
@@ -451,7 +459,7 @@ def _needs_next_id(known: Transaction, client_version: int) -> bool:
 
 
 def _end_response(code: ErrorCode, known: Transaction | None, client_version: int) -> EndTxnResponse:
-    """TV2 tells the client which producer id and epoch its next transaction has."""
+    """In TV2 the answer has the producer id and epoch of the next transaction."""
     if code is not ErrorCode.NONE or known is None or client_version < TV2:
         return EndTxnResponse(error_code=code)
     if known.next_producer_id != NO_PRODUCER_ID:

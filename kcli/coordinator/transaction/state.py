@@ -3,11 +3,11 @@
 Theory of operation. A transactional id owns a producer id; the producer's epoch tells its incarnations apart. A
 transaction is Ongoing from the first partition that is added; its end is decided by writing PrepareCommit or
 PrepareAbort, carried out by markers in all its partitions, and over with CompleteCommit or CompleteAbort. Once Prepare
-is committed there is no way back, so whoever coordinates next carries it out.
+is committed there is no way back, so the next coordinator carries it out.
 
-Two protocols are spoken. In the first (TV1) the epoch moves when a producer begins anew. In the second (TV2, KIP-890)
-each end of a transaction moves it, so that a straggler of the transaction before cannot slip into the next one: the
-marker carries the new epoch and the client gets it with the answer. An exhausted epoch gives way to a new producer id.
+Clients speak two protocols. In the first (TV1) the epoch moves when a producer begins again. In the second (TV2,
+KIP-890) each end of a transaction moves it, so that a straggler of the transaction before cannot slip into the next.
+The marker carries the new epoch, and the client gets it with the answer. A new producer id replaces an exhausted epoch.
 
 A `Transaction` is a value; the functions below return the next one. They do not check who asks: that is the shard's.
 """
@@ -41,7 +41,7 @@ class State(IntEnum):
 
     @property
     def label(self) -> str:
-        """As the tools show it: `CompleteCommit`."""
+        """The name that the tools show: `CompleteCommit`."""
         return self.name.title().replace("_", "")
 
 
@@ -94,9 +94,10 @@ def new_transactional_id(producer_id: int, timeout_ms: int, now_ms: int) -> Tran
 def with_next_epoch(
     before: Transaction, expected_epoch: int | None, timeout_ms: int, now_ms: int
 ) -> Transaction | None:
-    """The producer begins anew; None when `expected_epoch`, what it believes to be its own, was taken over.
+    """The producer begins again; None if `expected_epoch`, the one that it believes to have, was taken over.
 
-    Whoever expects the epoch before the last bump repeats a request whose answer was lost: it gets the same again.
+    A producer that expects the epoch before the last bump repeats a request whose answer was lost: it gets the same
+    again.
     """
     if expected_epoch is None:
         epoch, last_epoch = before.producer_epoch + 1, NO_PRODUCER_EPOCH
@@ -121,7 +122,7 @@ def with_next_epoch(
 def with_new_producer_id(
     before: Transaction, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
 ) -> Transaction:
-    """The producer begins anew after its epochs were used up."""
+    """The producer begins again after its epochs were used up."""
     return replace(
         before,
         state=State.EMPTY,

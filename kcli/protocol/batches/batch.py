@@ -17,20 +17,37 @@ from crc32c import crc32c
 
 from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecordException
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
+from kcli.model.ids import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    ProducerId,
+)
 from kcli.protocol.batches import legacy
 from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from kcli.protocol.batches.legacy import Record
 from kcli.protocol.wire.varint import VarintError, encode_varint, read_varint, read_varlong
 
 __all__ = [
+    "CODEC_MASK",
+    "CONTROL",
+    "CURRENT_MAGIC",
+    "FLAGS_POSITION",
     "HEADER_SIZE",
     "LENGTH_OVERHEAD",
+    "LOG_APPEND_TIME",
+    "MAGIC_POSITION",
     "NO_PRODUCER_EPOCH",
     "NO_PRODUCER_ID",
     "NO_SEQUENCE",
     "NO_TIMESTAMP",
+    "TRANSACTIONAL",
     "BatchHeader",
+    "ProducerFields",
     "Record",
     "advance_sequence",
     "assign",
@@ -39,25 +56,30 @@ __all__ = [
     "encode_batch",
     "iter_batches",
     "read_header",
+    "read_producer",
     "read_records",
     "set_log_append_time",
     "set_max_timestamp",
 ]
 
 HEADER_SIZE = 61
-# Base offset and length: the bytes that batch_length does not count.
 LENGTH_OVERHEAD = 12
+"""Base offset and length: the bytes that batch_length does not count."""
+
 # Enough to know an entry's magic: offset, length, crc or leader epoch, magic.
 PREFIX_SIZE = 17
 CRC_END = 21
 MAX_SEQUENCE = 0x7FFF_FFFF
 
-_CODEC_MASK = 0x07
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
+CURRENT_MAGIC = 2
+MAGIC_POSITION = 16
+# Of the two bytes of attributes the second one, which holds every flag in use.
+FLAGS_POSITION = 22
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
 _DELETE_HORIZON = 0x40
-
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qiib")
@@ -65,26 +87,36 @@ _INT64 = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
 _INT16 = struct.Struct(">h")
+_PRODUCER = struct.Struct(">qhi")
 _MAX_TIMESTAMP_POSITION = 35
+_PRODUCER_POSITION = 43
+
+
+class ProducerFields(NamedTuple):
+    """The fields of a batch's header that name its producer (KIP-98)."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
 
 
 class BatchHeader(NamedTuple):
     """The header's fields in wire order.
 
-    A message of magic 0 or 1 is shown in the same shape: `base_offset` is the offset as it stands on disk (for
-    a compressed wrapper that of its *last* message) and `records_count` is 1, or -1 for a wrapper.
+    A message of magic 0 or 1 has the same fields. `base_offset` is its offset on disk, which for a compressed wrapper
+    is that of its *last* message. `records_count` is 1, or -1 for a wrapper.
     """
 
-    base_offset: int
+    base_offset: Offset
     batch_length: int
-    partition_leader_epoch: int
+    partition_leader_epoch: LeaderEpoch
     magic: int
     crc: int
     attributes: int
     last_offset_delta: int
     base_timestamp_ms: int
     max_timestamp_ms: int
-    producer_id: int
+    producer_id: ProducerId
     producer_epoch: int
     base_sequence: int
     records_count: int
@@ -94,12 +126,12 @@ class BatchHeader(NamedTuple):
         return self.batch_length + LENGTH_OVERHEAD
 
     @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
+    def last_offset(self) -> Offset:
+        return Offset(self.base_offset + self.last_offset_delta)
 
     @property
-    def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
+    def next_offset(self) -> Offset:
+        return Offset(self.base_offset + self.last_offset_delta + 1)
 
     @property
     def last_sequence(self) -> int:
@@ -109,30 +141,30 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """InvalidRecordException for the ids 5 to 7, which no codec has."""
+        """The compression codec. Raises InvalidRecordException for the ids 5 to 7, which no codec has."""
         try:
-            return Codec(self.attributes & _CODEC_MASK)
+            return Codec(self.attributes & CODEC_MASK)
         except ValueError:
             raise InvalidRecordException(
-                f"Unknown compression type id: {self.attributes & _CODEC_MASK} in the batch at offset "
+                f"Unknown compression type id: {self.attributes & CODEC_MASK} in the batch at offset "
                 f"{self.base_offset} (0 to 4 are known)"
             ) from None
 
     @property
     def is_compressed(self) -> bool:
-        return self.attributes & _CODEC_MASK != 0
+        return self.attributes & CODEC_MASK != 0
 
     @property
     def is_log_append_time(self) -> bool:
-        return self.attributes & _LOG_APPEND_TIME != 0
+        return self.attributes & LOG_APPEND_TIME != 0
 
     @property
     def is_transactional(self) -> bool:
-        return self.attributes & _TRANSACTIONAL != 0
+        return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        return self.attributes & _CONTROL != 0
+        return self.attributes & CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
@@ -140,7 +172,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones of this batch may go (KIP-534); it takes the base timestamp's place."""
+        """The time from which tombstones of this batch may go (KIP-534); it takes the place of the base timestamp."""
         return self.base_timestamp_ms if self.attributes & _DELETE_HORIZON else None
 
     @property
@@ -149,11 +181,12 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """CorruptRecordError if the size or magic is nonsense, or the buffer ends inside the header."""
+    """Reads the header at `position`. Raises CorruptRecordError for an impossible size or magic, or a buffer that ends
+    inside it."""
     if len(buffer) - position < PREFIX_SIZE:
         raise CorruptRecordError(f"{len(buffer) - position} bytes cannot hold a batch header")
-    magic = buffer[position + 16]
-    if magic != 2:
+    magic = buffer[position + MAGIC_POSITION]
+    if magic != CURRENT_MAGIC:
         return _read_legacy_header(buffer, position, magic)
     if len(buffer) - position < HEADER_SIZE:
         raise CorruptRecordError(
@@ -168,12 +201,17 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
+def read_producer(buffer: Buffer, position: int = 0) -> ProducerFields:
+    """The producer of the batch of magic 2 at `position`, without the rest of its header."""
+    return ProducerFields._make(_PRODUCER.unpack_from(buffer, position + _PRODUCER_POSITION))
+
+
 def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeader:
     message = legacy.read_message_header(buffer, position)
     return BatchHeader(
-        base_offset=message.offset,
+        base_offset=Offset(message.offset),
         batch_length=message.message_size,
-        partition_leader_epoch=-1,
+        partition_leader_epoch=NO_LEADER_EPOCH,
         magic=magic,
         crc=message.crc,
         attributes=message.attributes,
@@ -183,12 +221,12 @@ def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeade
         producer_id=NO_PRODUCER_ID,
         producer_epoch=NO_PRODUCER_EPOCH,
         base_sequence=NO_SEQUENCE,
-        records_count=-1 if message.attributes & _CODEC_MASK else 1,
+        records_count=-1 if message.attributes & CODEC_MASK else 1,
     )
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole batch's (position, header); a partial one at the end is left unread, as Kafka does."""
+    """(position, header) of each whole batch; a partial one at the end is left unread, as in Kafka."""
     end = len(buffer)
     while end - position > PREFIX_SIZE:
         _, length, _, magic = _PREFIX.unpack_from(buffer, position)
@@ -207,7 +245,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 
 def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the stored checksum is that of the bytes; False if the batch is not all there."""
+    """Whether the stored checksum is that of the bytes; False if the batch is incomplete."""
     end = position + header.size_bytes
     if end > len(buffer):
         return False
@@ -217,24 +255,26 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
         return zlib.crc32(view[position + legacy.CRC_END : end]) == header.crc
 
 
-def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log. Both fields lie outside the checksum."""
+def assign(
+    buffer: bytearray | memoryview, position: int, base_offset: Offset, leader_epoch: LeaderEpoch
+) -> None:
+    """Gives a batch its place in the log. Both fields lie outside the checksum."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LENGTH_OVERHEAD, leader_epoch)
 
 
 def set_log_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
-    """Stamp the broker's time on every record of the batch, and a new checksum."""
+    """Sets the broker's time for every record of the batch, and a new checksum."""
     set_max_timestamp(buffer, position, now_ms, log_append_time=True)
 
 
 def set_max_timestamp(
     buffer: bytearray | memoryview, position: int, max_timestamp_ms: int, *, log_append_time: bool = False
 ) -> None:
-    """Replace the max timestamp and the timestamp type, with a new checksum."""
+    """Replaces the max timestamp and the timestamp type, and sets a new checksum."""
     (length,) = _INT32.unpack_from(buffer, position + 8)
     (attributes,) = _INT16.unpack_from(buffer, position + CRC_END)
-    attributes = attributes & ~_LOG_APPEND_TIME | (_LOG_APPEND_TIME if log_append_time else 0)
+    attributes = attributes & ~LOG_APPEND_TIME | (LOG_APPEND_TIME if log_append_time else 0)
     _INT16.pack_into(buffer, position + CRC_END, attributes)
     _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, max_timestamp_ms)
     with memoryview(buffer) as view:
@@ -243,7 +283,7 @@ def set_max_timestamp(
 
 
 def advance_sequence(sequence: int, step: int) -> int:
-    """After 2147483647 comes 0: a sequence is never negative."""
+    """The sequence `step` records later; 0 follows 2147483647."""
     return (sequence + step) & MAX_SEQUENCE
 
 
@@ -252,8 +292,8 @@ def read_records(
 ) -> Iterator[Record]:
     """The records of the one batch at `position`, decoded as they are asked for.
 
-    As strict as Kafka's readers: InvalidRecordException where counts or lengths do not add up,
-    CorruptRecordException where the compressed stream is broken or inflates beyond `limit` bytes.
+    It is as strict as Kafka's readers. Raises InvalidRecordException if counts or lengths do not add up,
+    CorruptRecordException if the compressed stream is broken or inflates beyond `limit` bytes.
     """
     header = read_header(buffer, position)
     end = position + header.size_bytes
@@ -370,11 +410,12 @@ def encode_batch(
     last_offset_delta: int | None = None,
     max_timestamp_ms: int | None = None,
 ) -> bytes:
-    """One magic-2 batch.
+    """Encodes one batch of magic 2.
 
     A record whose `offset` is -1 takes the offset after the one before it. `log_append_time_ms` makes it a
-    LogAppendTime batch. `last_offset_delta` and `max_timestamp_ms` override what the records say: compaction
-    keeps a batch's range when its records go. No records make an empty batch of `last_offset_delta` + 1 offsets.
+    LogAppendTime batch. `last_offset_delta` and `max_timestamp_ms` take precedence over the records, because compaction
+    keeps a batch's range when its records go. Without records the batch is empty and has `last_offset_delta` + 1
+    offsets.
     """
     base_timestamp_ms = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
     payload, count = bytearray(), 0
@@ -390,9 +431,9 @@ def encode_batch(
         max_timestamp_ms = newest_ms if log_append_time_ms is None else log_append_time_ms
     attributes = (
         codec
-        | (_LOG_APPEND_TIME if log_append_time_ms is not None else 0)
-        | (_TRANSACTIONAL if transactional else 0)
-        | (_CONTROL if control else 0)
+        | (LOG_APPEND_TIME if log_append_time_ms is not None else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
         | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
     )
     body = compress(codec, payload, level) if codec else payload

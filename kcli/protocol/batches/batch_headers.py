@@ -1,4 +1,4 @@
-"""The headers of many record batches (magic 2) at once: where each batch lies, and what it says of itself.
+"""The positions and headers of many record batches (magic 2), read at once.
 
 `read_headers` walks the batches of a fetch response or a segment, checks sizes, counts and checksums, and gathers the
 61-byte headers into one structured array: the first step of `columns.decode`. Messages of the old magics are turned
@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecordError, KafkaError
 from kcli.protocol.batches.batch import (
+    CONTROL,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
+    TRANSACTIONAL,
     crc_is_valid,
     encode_batch,
     iter_batches,
@@ -46,11 +48,6 @@ HEADER = np.dtype(
     ]
 )
 
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-
 _ABORT_MARKER = 0
 """Type of the control record that ends an aborted transaction (KIP-98)."""
 
@@ -69,7 +66,7 @@ class BatchHeaders:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last complete batch, or -1 where there is none."""
+        """The offset after the last complete batch, or -1 without one."""
         if not len(self):
             return -1
         last = self.headers[-1]
@@ -78,16 +75,16 @@ class BatchHeaders:
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """As Fetch answers it to read_committed: what `producer_id` wrote from `first_offset` to its marker."""
+    """An aborted transaction in a Fetch response: the batches of `producer_id` from `first_offset` to its marker."""
 
     producer_id: int
     first_offset: int
 
 
 def read_headers(raw: bytes, partition: str, *, check_crc: bool = True) -> BatchHeaders:
-    """Find the batches in `raw`, which may end inside one. `partition` names it in errors.
+    """Finds the batches in `raw`, which may end inside one. `partition` is the name for errors.
 
-    Raises CorruptRecordError for a size, magic, count or checksum that cannot be.
+    Raises CorruptRecordError for an impossible size, magic or count, or a wrong checksum.
     """
     positions: list[int] = []
     at, end = 0, len(raw)
@@ -123,7 +120,8 @@ def _unreadable(raw: bytes, at: int, size: int, partition: str) -> CorruptRecord
 
 
 def _modern(raw: bytes, at: int, partition: str) -> bytes:
-    """`raw` from `at` on with its messages of magic 0 and 1 as batches of magic 2: rare, so one by one."""
+    """`raw` from `at` on, with messages of magic 0 and 1 turned into batches of magic 2, one by one because they are
+    rare."""
     batches: list[bytes] = []
     try:
         for position, header in iter_batches(raw, at):
@@ -181,7 +179,7 @@ def corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
 
 
 def aborted_batches(table: BatchHeaders, aborted: Iterable[AbortedTransaction]) -> NDArray[np.bool_]:
-    """Which batches belong to aborted transactions: from each one's first offset to its producer's marker."""
+    """A mask of the batches of aborted transactions: from each first offset to its producer's marker."""
     pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
     drop = np.zeros(len(table), np.bool_)
     if not pending:

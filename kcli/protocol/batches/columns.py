@@ -4,9 +4,9 @@
 `CHUNK_RECORDS` records each. No Python runs per record: the starts come from `record_starts`, then each varint field is
 one gather over all records of the chunk.
 
-A reader says how deep into a record it has to look (`Depth`); the rest is neither walked nor checked. Keys, values
-and headers are not copied: they are `Spans` of the chunk's buffer, which is the input itself where nothing was
-compressed. Every size read is checked before use, and a corrupt batch is named by partition and offset.
+A reader sets how deep it looks into a record (`Depth`); the rest is neither walked nor checked. Keys, values and
+headers are not copied: they are `Spans` of the chunk's buffer, which is the input itself where nothing was compressed.
+Every size read is checked before use, and a corrupt batch is named by partition and offset.
 """
 
 from __future__ import annotations
@@ -19,11 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import KafkaError
-from kcli.protocol.batches.batch import HEADER_SIZE, LENGTH_OVERHEAD
+from kcli.protocol.batches.batch import CODEC_MASK, CONTROL, HEADER_SIZE, LENGTH_OVERHEAD, LOG_APPEND_TIME
 from kcli.protocol.batches.batch_headers import (
-    CODEC_MASK,
-    CONTROL,
-    LOG_APPEND_TIME,
     AbortedTransaction,
     BatchHeaders,
     aborted_batches,
@@ -47,11 +44,11 @@ CHUNK_BYTES = 64 << 20
 
 
 MAX_RATIO = 64
-"""How far records usually compress; a batch that says more is opened to see."""
+"""The usual limit of compression: a batch that claims more records is decompressed to count them."""
 
 
 class Depth(IntEnum):
-    """How far into each record a reader looks; each level includes those before it."""
+    """The depth to which a reader looks into each record; each level includes those before it."""
 
     OFFSET = 0
     TIMESTAMP = 1
@@ -82,7 +79,7 @@ class HeaderColumns:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Some records of one partition, in offset order. `None`: deeper than was asked for."""
+    """Some records of one partition, in offset order. `None`: deeper than the caller asked for."""
 
     buffer: bytes
     offsets: Ints
@@ -151,7 +148,7 @@ def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Col
     headers = table.headers[rows]
     counts = headers["count"].astype(np.int64)
     if depth is Depth.OFFSET and _is_dense(headers, counts):
-        # As many records as offsets: they are consecutive, and no record has to be opened.
+        # There are as many records as offsets, so the offsets are consecutive and no record has to be read.
         first = np.cumsum(counts) - counts
         yield Columns(b"", np.arange(int(counts.sum())) + np.repeat(headers["base_offset"] - first, counts))
         return
@@ -166,8 +163,8 @@ def walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk]:
 
 
 def _is_dense(headers: NDArray[np.void], counts: Ints) -> bool:
-    """Whether every offset of the batches has its record, as far as headers tell; a count that their size belies is not
-    believed, since it sizes what is allocated."""
+    """Whether the headers show a record for every offset of the batches. A count that is impossible for the size of its
+    batch is not trusted, because it sets the size of allocations."""
     room = headers["length"].astype(np.int64) * np.where(headers["attributes"] & CODEC_MASK, MAX_RATIO, 1)
     dense = (headers["last_offset_delta"] + 1 == counts) & (counts * MIN_RECORD_SIZE <= room)
     return bool(dense.all())
@@ -176,7 +173,7 @@ def _is_dense(headers: NDArray[np.void], counts: Ints) -> bool:
 def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints, Ints]]:
     """The records areas of batches `rows`: in place, or decompressed one after another into a new buffer.
 
-    Splits where decompression made more than CHUNK_BYTES.
+    Begins a new area when decompression made more than CHUNK_BYTES.
     """
     begins = table.positions[rows] + HEADER_SIZE
     ends = table.positions[rows] + LENGTH_OVERHEAD + table.headers["length"][rows]
@@ -308,7 +305,7 @@ class RecordWalk:
 
 
 def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:
-    """One string of `spans` as bytes; for looking at single records."""
+    """One string of `spans` as bytes, for single records."""
     length = int(spans.lengths[nth])
     start = int(spans.starts[nth])
     return None if length < 0 else buffer[start : start + length]

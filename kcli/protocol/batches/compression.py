@@ -1,8 +1,8 @@
 """The five codecs, framed byte for byte as Kafka's Java client frames them.
 
-gzip is one member with the JDK's header; snappy is snappy-java's ("xerial") block stream; lz4 is the LZ4 frame
-format in the narrow form that Kafka writes (and the wider one it reads); zstd is one plain frame. The libraries are
-imported on first use, so a program that never meets a codec never loads it.
+gzip is one member with the JDK's header. snappy is snappy-java's ("xerial") block stream. lz4 is the LZ4 frame format:
+kcli writes the narrow form that Kafka writes, and reads the wider one that Kafka reads. zstd is one plain frame. The
+libraries are imported on first use, so a program that never meets a codec never loads it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from enum import IntEnum
 from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeException
 from kcli.model.buffers import Buffer
 
-# A batch that inflates beyond this is taken for a bomb: 128 times Kafka's default max.message.bytes.
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+"""A batch that inflates beyond this is refused as an attack: 128 times Kafka's default max.message.bytes."""
 
 
 class Codec(IntEnum):
@@ -33,7 +33,7 @@ class Codec(IntEnum):
 
 
 def codec_named(name: str) -> Codec:
-    """The codec of a `compression.type`; `uncompressed` is how topics spell none."""
+    """The codec of a `compression.type`; `uncompressed` in a topic config means no codec."""
     try:
         return Codec.NONE if name == "uncompressed" else Codec[name.upper()]
     except KeyError:
@@ -44,7 +44,7 @@ def codec_named(name: str) -> Codec:
 
 
 def compress(codec: Codec, payload: Buffer, level: int | None = None) -> bytes:
-    """`level` None is Kafka's default of that codec; none and snappy have no levels."""
+    """Compresses `data`. `level` None is Kafka's default of that codec; none and snappy have no levels."""
     match codec:
         case Codec.NONE:
             return bytes(payload)
@@ -59,7 +59,7 @@ def compress(codec: Codec, payload: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, payload: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """CorruptRecordException if the stream is broken or holds more than `limit` bytes."""
+    """Decompresses `data`. Raises CorruptRecordException if the stream is broken or holds more than `limit` bytes."""
     match codec:
         case Codec.NONE:
             return bytes(payload)
@@ -81,7 +81,7 @@ def _broken(codec: Codec, why: object) -> CorruptRecordException:
     return CorruptRecordException(f"A {codec.label} batch cannot be decompressed: {why}")
 
 
-# gzip --------------------------------------------------------------------------------
+# --- gzip
 
 GZIP_DEFAULT_LEVEL = zlib.Z_DEFAULT_COMPRESSION
 # RFC 1952 as the JDK fills it: deflate, no flags, no time, OS "unknown" (255 since JDK 16).
@@ -97,7 +97,7 @@ def _gzip(payload: Buffer, level: int) -> bytes:
 
 
 def _gunzip(payload: Buffer, limit: int) -> bytes:
-    """Members may follow each other (RFC 1952 section 2.2)."""
+    """Decompresses all members (RFC 1952, section 2.2, allows several)."""
     parts: list[bytes] = []
     size = 0
     rest: Buffer = payload
@@ -117,7 +117,7 @@ def _gunzip(payload: Buffer, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-# snappy --------------------------------------------------------------------------------
+# --- snappy
 
 # snappy-java's header: magic, version 1, lowest compatible version 1. It may repeat between blocks.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -173,7 +173,7 @@ def _unsnappy_block(block: memoryview, limit: int, before: int = 0) -> bytes:
         raise _broken(Codec.SNAPPY, error) from None
 
 
-# lz4 --------------------------------------------------------------------------------
+# --- lz4
 
 # Kafka's level 9 is the *fast* compressor, every other level the high one (KIP-780).
 LZ4_DEFAULT_LEVEL = 9
@@ -206,7 +206,8 @@ def _lz4(payload: Buffer, level: int) -> bytes:
 
 
 def _unlz4(payload: Buffer, limit: int) -> bytes:
-    """Read block by block: the frame library refuses the wrong header checksums of magic 0 (KAFKA-3160)."""
+    """Decompresses block by block, because the frame library refuses the wrong header checksums of magic 0
+    (KAFKA-3160)."""
     from lz4 import block as lz4_block
 
     view = memoryview(payload)
@@ -247,14 +248,14 @@ def _lz4_header(view: memoryview) -> tuple[int, int, bool]:
         raise _broken(Codec.LZ4, "it does not start with the LZ4 frame magic")
     flags, descriptor = view[4], view[5]
     if flags >> 6 != 1:
-        raise _broken(Codec.LZ4, f"frame version {flags >> 6} where 1 is meant")
+        raise _broken(Codec.LZ4, f"frame version {flags >> 6}, expected 1")
     if flags & 0x03:
         raise _broken(Codec.LZ4, f"reserved bits or a dictionary in the flags 0x{flags:02x}")
     if not flags & 0x20:
         raise _broken(Codec.LZ4, "dependent blocks, which Kafka does not read")
     size_id = descriptor >> 4
     if descriptor & 0x8F or not 4 <= size_id <= 7:
-        raise _broken(Codec.LZ4, f"block descriptor 0x{descriptor:02x} where 0x40 to 0x70 is meant")
+        raise _broken(Codec.LZ4, f"block descriptor 0x{descriptor:02x}, expected 0x40 to 0x70")
     content_size_bytes = 8 if flags & 0x08 else 0
     return 7 + content_size_bytes, 1 << (8 + 2 * size_id), bool(flags & 0x10)
 
@@ -303,15 +304,15 @@ def _rotate(value: int, turn: int) -> int:
     return (value << turn | value >> (32 - turn)) & _MASK
 
 
-# zstd --------------------------------------------------------------------------------
+# --- zstd
 
 ZSTD_DEFAULT_LEVEL = 3
-# The densest zstd block is 4 bytes for 128 KiB, so one slice can overshoot the limit by 32 MiB at most.
 _ZSTD_SLICE_BYTES = 1024
+"""The densest zstd block is 4 bytes for 128 KiB, so one slice can overshoot the limit by 32 MiB at most."""
 
 
 def _zstd(payload: Buffer, level: int) -> bytes:
-    """Streamed as the Java client does it: no content size, no checksum, a flush before the (then empty) last block."""
+    """Compresses as the Java client does: no content size, no checksum, a flush before the (then empty) last block."""
     import zstandard
 
     stream = zstandard.ZstdCompressor(level=level).compressobj()
@@ -321,7 +322,7 @@ def _zstd(payload: Buffer, level: int) -> bytes:
 
 
 def _unzstd(payload: Buffer, limit: int) -> bytes:
-    """Frames may follow each other. The stream is fed in slices, because the library cannot bound its output."""
+    """Decompresses all frames. The stream is fed in slices, because the library cannot limit its output."""
     import zstandard
 
     view = memoryview(payload)
@@ -350,6 +351,6 @@ _FIRST_BYTES = {Codec.GZIP: b"\x1f\x8b", Codec.LZ4: b"\x04\x22\x4d\x18", Codec.Z
 
 
 def begins_as(codec: Codec, data: Buffer) -> bool:
-    """Whether `data` may be of this codec by its first bytes; those of snappy tell nothing."""
+    """Whether the first bytes of `data` fit this codec; any bytes fit snappy."""
     expected = _FIRST_BYTES.get(codec, b"")
     return bytes(data[: len(expected)]) == expected

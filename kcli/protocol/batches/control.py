@@ -1,4 +1,4 @@
-"""Control records: what a batch with the control bit holds. Readers pass over types they do not know.
+"""Control records, the content of batches with the control bit. Readers skip types that they do not know.
 
 The key is `int16 version 0 | int16 type`. Types 0 and 1 end a transaction (KIP-98); the rest are the raft log's own
 (KIP-595, KIP-630, KIP-853). A raft body starts with its version, which is always 0.
@@ -54,7 +54,7 @@ class EndTransactionMarker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownControlRecord:
-    """A type of a newer Kafka."""
+    """A control record of a type that only a newer Kafka knows."""
 
     type: int
 
@@ -126,7 +126,7 @@ _RAFT_TYPES: dict[int, type[RaftControl]] = {schema_of(cls).key: cls for cls in 
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> Control:
-    """InvalidRecordException if the key or a marker's value is too short to be one."""
+    """Decodes a control record. Raises InvalidRecordException if its key or a marker's value is too short."""
     if key is None or len(key) < _INT16_PAIR.size:
         raise InvalidRecordException(f"Invalid value size found for control record key: {key!r}")
     version, control_type = _INT16_PAIR.unpack_from(key)
@@ -194,5 +194,5 @@ def encode_raft_batch(
 
 
 def control_type_of(key: bytes | None) -> int | None:
-    """The type alone, for code that only skips or counts; None if the key is too short."""
+    """The type of a control record by its key; None if the key is too short."""
     return None if key is None or len(key) < 4 else _INT16_PAIR.unpack_from(key)[1]

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1: what Kafka before 0.11 left on disks. Read, never written.
+"""Message sets of magic 0 and 1, as Kafka before 0.11 wrote them. kcli reads them and never writes them.
 
 One entry is `offset | size | crc | magic | attributes | [timestamp, magic 1] | key | value`. A compressed entry
 is a wrapper whose value is a whole message set; its offset is that of its last inner message, and in magic 1 the
@@ -54,7 +54,7 @@ class MessageHeader(NamedTuple):
 
 
 def read_message_header(buffer: Buffer, position: int) -> MessageHeader:
-    """CorruptRecordError if the magic is not 0 or 1, or the size is less than such a message has."""
+    """Reads the header of a message. Raises CorruptRecordError if the magic is not 0 or 1, or the size is too small."""
     if len(buffer) - position < _PREFIX.size:
         raise CorruptRecordError(f"{len(buffer) - position} bytes cannot hold a message header")
     offset, size, crc, magic, attributes = _PREFIX.unpack_from(buffer, position)
@@ -82,12 +82,12 @@ class CheckedRecord(NamedTuple):
 
 
 def read_messages(entry: bytes, *, limit: int) -> Iterator[Record]:
-    """The records of one whole entry: itself, or what its compressed value holds."""
+    """The records of one whole entry: the entry itself, or those in its compressed value."""
     return (checked.record for checked in read_checked_messages(entry, limit=limit))
 
 
 def read_checked_messages(entry: bytes, *, limit: int) -> Iterator[CheckedRecord]:
-    """`read_messages` with checksums; a wrong one is told, not refused."""
+    """Like `read_messages`, with checksums: a wrong one is reported in the record and raises nothing."""
     header, outer = _read_message(entry, 0, len(entry))
     codec = header.attributes & _CODEC_MASK
     if not codec:

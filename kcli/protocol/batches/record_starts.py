@@ -1,15 +1,15 @@
-"""Where the records of many batches begin, found by columns.
+"""Finds the begin of every record in many batches, by columns.
 
 A record is `length varint, body`, so a start is known only from the one before it. Two steps break that chain
-without ever guessing wrongly:
+without a wrong guess:
 
-* **runs**: from a true start whose record has size s, look at p+s, p+2s, … As long as the bytes there spell the
-  same length, each is a true start too (a true start plus the true size is the next true start). Equal-sized
-  records, the usual case, cost one gather.
-* **lanes**: one numpy step moves every batch of the chunk on by one record. A few long batches of uneven records
+* **runs**. Position p is a true start and its record has size s, so p+s is the next true start. If the length there
+  is s again, p+2s is one too, and so on. One gather compares all these lengths: equal-sized records, the usual case,
+  cost no more.
+* **lanes**. One numpy step moves every batch of the chunk on by one record. A few long batches of uneven records
   go to a plain loop instead, where a numpy step of so few lanes would cost more.
 
-Nothing here trusts a length: gathers are clipped to the buffer, and `check_chain` proves afterwards that the
+Nothing here trusts a length: gathers are clipped to the buffer, and `_check_chain` proves afterwards that the
 records of each batch fill it exactly, so that every start lies inside it.
 """
 
@@ -25,20 +25,20 @@ Bytes: TypeAlias = NDArray[np.uint8]
 Bools: TypeAlias = NDArray[np.bool_]
 
 FIRST_WINDOW = 64
-"""Records looked ahead at first: the offset delta of number 64 takes a second byte, which ends most runs."""
+"""Records that a run looks ahead at first: the offset delta of number 64 takes a second byte, which ends most runs."""
 
 LATER_WINDOW = 8192
-"""Then as many as there are until the offset delta takes a third byte."""
+"""Records that later runs look ahead: as many as there are until the offset delta takes a third byte."""
 
 SHORT_RUN = 6
 SHORT_ROUND = 256
 """Runs below this mean length, or a round finding fewer records, cost more than stepping (measured)."""
 
 FEW_LANES = 40
-"""Below this many batches a numpy step is dearer than a step of the loop for each of them (measured)."""
+"""Batches below which a numpy step costs more than a step of the loop for each of them (measured)."""
 
 MIN_RECORD_SIZE = 7
-"""Length, attributes, two deltas, key length, value length and header count, of one byte each."""
+"""Smallest record: length, attributes, two deltas, key length, value length and header count, of one byte each."""
 
 MAX_VARINT_SIZE = 5
 MAX_VARLONG_SIZE = 10
@@ -71,11 +71,11 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
 
 
 def _finish(buffer: Bytes, at: Ints, value: Ints, end: Ints, rows: Ints, max_size: int) -> Ints:
-    """Read on in the rows that have further bytes; `end` is moved on in place."""
+    """Reads the further bytes of the rows that have them; moves `end` on in place."""
     size = int(end[rows[0]] - at[rows[0]]) if len(rows) else 0
     while len(rows):
         if size == max_size:
-            value[rows] = -1  # unzigzags to the lowest integer: refused wherever a length or a sum is checked
+            value[rows] = -1  # decodes to the lowest integer, which every check of a length or a sum refuses
             break
         byte = buffer.take(at[rows] + size, mode="clip")
         value[rows] |= (byte & _LOW).astype(np.int64) << (7 * size)
@@ -113,7 +113,7 @@ def record_starts(buffer: Bytes, begins: Ints, ends: Ints, counts: Ints) -> tupl
 
 
 def _check_chain(starts: Ints, record_ends: Ints, position: Ints, ends: Ints, counts: Ints) -> int:
-    """The first batch whose records do not fill it exactly, each of a size that can be, or -1."""
+    """The first batch whose records do not fill it exactly or have impossible sizes, or -1."""
     wrong = position != ends
     short = np.flatnonzero(record_ends - starts < MIN_RECORD_SIZE)
     if len(short):
@@ -124,7 +124,7 @@ def _check_chain(starts: Ints, record_ends: Ints, position: Ints, ends: Ints, co
 
 
 def _runs(buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Ints, done: Ints) -> None:
-    """Take runs of equal-sized records in all batches at once, until they get short."""
+    """Takes runs of equal-sized records in all batches at once, until they get short."""
     batches, window = np.arange(len(firsts)), FIRST_WINDOW
     while len(batches):
         at = position[batches]
@@ -155,7 +155,7 @@ def _runs(buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Int
 
 
 def _spells(buffer: Bytes, guesses: Ints, at: Ints, length_size: Ints, ahead: Ints) -> Bools:
-    """Whether the bytes at each guess are those of the length at its run's first record."""
+    """Whether the bytes at each guess equal the length bytes of its run's first record."""
     same: Bools = buffer.take(guesses, mode="clip") == np.repeat(buffer.take(at, mode="clip"), ahead)
     for nth in range(1, int(length_size.max())):
         matters = length_size > nth
@@ -169,7 +169,7 @@ def _spells(buffer: Bytes, guesses: Ints, at: Ints, length_size: Ints, ahead: In
 def _lanes(
     buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Ints, done: Ints, batches: Ints
 ) -> None:
-    """Step all batches by one record at a time, the longest first so that the unfinished are a prefix."""
+    """Steps all batches by one record at a time, the longest first so that the unfinished are a prefix."""
     left = counts[batches] - done[batches]
     order = np.argsort(-left, kind="stable")
     batches, left = batches[order], left[order]
@@ -214,7 +214,7 @@ def _loop(
 
 
 def _careful_step(view: memoryview, at: int) -> int:
-    """The next start after `at`, or `at` itself where no length can be read (the check finds it)."""
+    """The next start after `at`, or `at` itself if no length can be read (the check finds it)."""
     value = 0
     for nth in range(MAX_VARINT_SIZE):
         if not 0 <= at + nth < len(view):

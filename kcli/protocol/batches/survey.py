@@ -1,12 +1,12 @@
-"""What a leader has to know of a batch's records before it writes them: are they whole, and what times have they?
+"""Checks the records of a batch before a leader writes them: whether they are whole, and which timestamps they have.
 
-Kafka reads every record that a producer sends. Doing so one by one costs more here than all the rest of an append, so
-`survey` looks for the usual case first, records of one shape in a row: it reads the first, and then compares each byte
-that says something of the structure (lengths, counts, offset deltas) with a strided slice over all the others. What
-fits no pattern goes by columns (numpy, loaded when first needed), and a few records are cheapest stepped through.
+Kafka reads every record that a producer sends. In Python that would cost more than the rest of an append. So `survey`
+first looks for the usual case, many records of one shape in a row. It reads the first record. Then it compares each
+byte of structure (lengths, counts, offset deltas) with a strided slice over all the others. Records without a pattern
+are read by columns (numpy, loaded when first needed). A few records are cheapest stepped through.
 
-All three only ever say "these records are sound, and this is what they are". Where anything is odd the answer is None,
-and `read_records`, which knows how to name an error, is asked.
+All three ways only recognise sound records. For anything unusual the answer is None, and the caller reads the batch
+with `read_records`, which names the error.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from kcli.protocol.wire.varint import MAX_VARLONG_BYTES, VarintError, read_uvari
 __all__ = ["Survey", "survey"]
 
 MANY = 20
-"""From here on strided slices are cheaper than steps (measured)."""
+"""Records from which strided slices are cheaper than steps (measured)."""
 
 COLUMNS_FROM = 250
-"""From here on uneven records are cheaper by columns than by steps, even with the copy (measured)."""
+"""Records from which uneven records are cheaper by columns than by steps, even with the copy (measured)."""
 
 SHORT_RUN = 12
 """Runs of fewer records on average cost more than steps (measured)."""
 
 COPIED_BYTES = 65_536
-"""So much is copied for a few records; larger ones are read where they lie."""
+"""Bytes copied at most for a few records; larger ones are read in place."""
 
 MAX_STRUCTURE = 32
 """Lengths and counts compared by slices; a record of more (of many headers) is stepped through."""
@@ -39,9 +39,7 @@ _ONE_BYTE = 64  # offset deltas below take one byte,
 _TWO_BYTES = 8192  # below this two,
 _THREE_BYTES = 1 << 20  # and below this three
 _NO_DELTA = -1
-_MAX_INT_BITS = (
-    0xFFFF_FFFF  # a varint can spell more than its integer holds: what then counts, readers disagree on
-)
+_MAX_INT_BITS = 0xFFFF_FFFF  # over-long varints are rejected: implementations decode them differently
 _MAX_LONG_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _LATEST_MS = 0x7FFF_FFFF_FFFF_FFFF
 
@@ -56,7 +54,7 @@ _CONTINUED = bytes(range(_MORE, 256))
 
 
 class Survey(NamedTuple):
-    """Of the records of one batch: the largest timestamp, one that none is below, and what is unusual."""
+    """The result for one batch: the largest timestamp, a lower bound of all timestamps, and the unusual findings."""
 
     newest_ms: int
     oldest_ms: int
@@ -66,7 +64,7 @@ class Survey(NamedTuple):
 
 
 class _Tally:
-    """What the records so far have shown. Timestamps are kept as they are written: zigzag deltas."""
+    """The findings so far. Timestamps are kept as they are written: zigzag deltas."""
 
     __slots__ = ("expected", "has_null_key", "is_dense", "latest", "negative")
 
@@ -81,7 +79,7 @@ class _Tally:
 def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Survey | None:
     """Reads the records of a batch (magic 2, CreateTime, decompressed) from `begin` to the end of `records`.
 
-    None: they are not what the header says, or of a kind that this does not vouch for.
+    None: they contradict the header, or they are of a kind that this module does not check.
     """
     count, end = header.records_count, len(records)
     base_ms = header.base_timestamp_ms
@@ -109,9 +107,9 @@ def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Su
 
 
 def _step(raw: Buffer, at: int, end: int, index: int, count: int, tally: _Tally) -> bool:
-    """Record after record, from number `index` at `at`. One-byte varints, most of them, are read where they stand.
+    """Reads record after record, from number `index` at `at`. One-byte varints, the most frequent, are read inline.
 
-    Long, for all that it calls costs as much as it does.
+    The function is long because a call costs as much as its work.
     """
     latest, negative = tally.latest, tally.negative
     while index < count:
@@ -176,7 +174,7 @@ def _step(raw: Buffer, at: int, end: int, index: int, count: int, tally: _Tally)
 
 
 def _skip_headers(raw: Buffer, at: int, stop: int) -> int:
-    """The position after a record's headers; -1 where they are wrong."""
+    """The position after a record's headers; -1 if they are invalid."""
     count, at = read_uvarint(raw, at)
     if count & 1 or count > stop - at:  # two lengths each at least
         return -1
@@ -194,7 +192,7 @@ def _skip_headers(raw: Buffer, at: int, stop: int) -> int:
 
 
 class _Shape(NamedTuple):
-    """One record: its size, and where in it (from its start) its parts lie."""
+    """The shape of a record: its size, and the positions of its parts from its start."""
 
     size: int
     structure: list[int]  # bytes of lengths and counts
@@ -203,7 +201,8 @@ class _Shape(NamedTuple):
 
 
 def _runs(raw: bytes | bytearray, at: int, end: int, count: int, tally: _Tally) -> tuple[int, int]:
-    """Takes runs of records of one shape, until they are too short or odd: where and with which record it stopped."""
+    """Takes runs of records of one shape, until they get too short or unusual. Returns the position and record number
+    reached."""
     index = runs = 0
     while index < count and index >= SHORT_RUN * (runs - 2):
         shape = _shape(raw, at, end, tally)
@@ -219,7 +218,7 @@ def _runs(raw: bytes | bytearray, at: int, end: int, count: int, tally: _Tally) 
 
 
 def _shape(raw: bytes | bytearray, start: int, end: int, tally: _Tally) -> _Shape | None:
-    """The shape of the record at `start`, None where slices should not be tried on it."""
+    """The shape of the record at `start`, None if slices are not worth trying."""
     size, at = read_uvarint(raw, start)
     stop = at + (size >> 1)
     if size & 1 or stop > end:
@@ -278,7 +277,7 @@ def _note_headers(raw: bytes | bytearray, at: int, start: int, structure: list[i
 def _run(
     raw: bytes | bytearray, at: int, end: int, index: int, count: int, shape: _Shape, tally: _Tally
 ) -> int:
-    """How many records from number `index` at `at` on have this shape and their offset deltas in order; 0: neither."""
+    """The number of records from number `index` at `at` on that have this shape and offset deltas in order."""
     size = shape.size
     number = min(count, _same_width_until(index)) - index
     number = min(number, (end - at) // size)
@@ -297,7 +296,7 @@ def _run(
 
 
 def _same_width_until(index: int) -> int:
-    """The offset delta before which all from `index` on take as many bytes, and the same third one."""
+    """The end of the range of offset deltas from `index` on that take as many bytes and have the same third byte."""
     if index < _ONE_BYTE:
         return _ONE_BYTE
     return (index // _TWO_BYTES + 1) * _TWO_BYTES
@@ -324,7 +323,8 @@ def _in_order(raw: bytes | bytearray, at: int, index: int, number: int, shape: _
 
 
 def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
-    """Timestamp deltas of a run, byte by byte. What the header says of the newest is believed once it is seen."""
+    """Notes the timestamp deltas of a run, byte by byte. The newest timestamp of the header counts once a record has
+    it."""
     column = columns[-1]
     if len(columns) == 1 and not column.translate(None, _EVEN[: (tally.expected >> 1) + 1]):
         if tally.latest != tally.expected:
@@ -332,8 +332,8 @@ def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
             tally.latest = max(tally.latest, tally.expected if seen else max(column))
         return
     if len(columns) == 2 and not columns[0].translate(None, _EVEN):
-        # None is before the base, so the newest are among those with the largest second byte, which stand together
-        # where time only goes on.
+        # No timestamp is before the base, so the newest has the largest second byte. Rising timestamps with
+        # that byte are neighbours.
         high = max(_distinct(column))
         rows = slice(column.index(high), column.rindex(high) + 1)
         if len(column[rows].lstrip(bytes([high]))) == 0:
@@ -362,7 +362,7 @@ def _note(delta: int, tally: _Tally) -> None:
 
 
 def _by_columns(header: BatchHeader, raw: bytes | bytearray, begin: int) -> Survey | None:
-    """Uneven records, many of them."""
+    """Reads many uneven records by columns."""
     from kcli.protocol.batches.survey_columns import survey_columns  # numpy takes a while to load
 
     found = survey_columns(header, bytes(raw), begin)

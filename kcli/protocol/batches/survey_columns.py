@@ -1,8 +1,8 @@
 """`survey` by columns: many records of uneven sizes, with numpy.
 
-Where each record begins only the one before it tells, so that is a loop, as tight as can be. The rest are gathers of
-eight bytes at once, which hold the varints of a usual record: up to three bytes for each delta, two for the length of
-the key. What does not fit (headers, large keys, times hours apart) goes to `columns`, which reads everything.
+The begin of a record is known only from the record before it, so a short loop finds them. The rest are gathers of eight
+bytes, which hold the varints of a usual record: up to three bytes for each delta, two for the length of the key. Other
+records (headers, large keys, timestamps hours apart) go to `columns`, which reads everything.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _LOW, _SECOND, _THIRD = np.uint64(0x7F), np.uint64(0x3F80), np.uint64(0x1F_C000)
 
 
 def survey_columns(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
-    """Newest and oldest timestamp, whether offsets are dense, whether a key is null. None: not sound."""
+    """Newest and oldest timestamp, whether offsets are dense, whether a key is null. None if the records are not
+    sound."""
     return _usual(header, raw, begin) or _thorough(header, raw, begin)
 
 
 def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
-    """None: not sound, or not of the usual kind."""
+    """Like `survey_columns`; None also if the records are not of the usual kind."""
     count, end = header.records_count, len(raw)
     if count > _THREE_BYTES:
         return None
@@ -55,7 +56,7 @@ def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
     if not np.array_equal(word & mask, expected):
         return None
     word >>= offset_width.view(np.uint64) << _U[3]
-    # Two bytes at least are left of the eight, and the length of the key may take no more.
+    # At least two of the eight bytes are left, and the length of the key may take no more.
     keys, key_width = _varints(word & np.uint64(0xFFFF))
     at += width + offset_width + key_width + np.where(keys & _U[1], 0, keys >> _U[1]).astype(np.int64)
     if (width > 3).any() or (word & np.uint64(0x8080) == 0x8080).any() or (at >= ends).any():
@@ -70,7 +71,7 @@ def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
 
 
 def _starts(raw: bytes, at: int, count: int) -> list[int]:
-    """Where each record begins and the last one ends, if their sizes take three bytes at most."""
+    """The begin of each record and the end of the last one, if their sizes take three bytes at most."""
     found = [at]
     note = found.append
     for _ in range(count):
@@ -84,7 +85,7 @@ def _starts(raw: bytes, at: int, count: int) -> list[int]:
             else:
                 third = raw[at + 2]
                 if third >= 0x80:
-                    raise IndexError("a record of a megabyte is none of many")
+                    raise IndexError("a record of more than a megabyte")
                 at += ((size & 0x7F | (high & 0x7F) << 7 | third << 14) >> 1) + 3
         note(at)
     return found
@@ -106,7 +107,7 @@ def _varints(words: Words) -> tuple[Words, NDArray[np.int64]]:
 
 
 def _offset_deltas(count: int) -> tuple[Words, Words, NDArray[np.int64]]:
-    """The varints of 0, 1, 2 … as they lie in a word, a mask of their bytes, and how many these are."""
+    """The varints of 0, 1, 2 … as they lie in a word, a mask of their bytes, and the number of these bytes."""
     zigzag = np.arange(count, dtype=np.uint64) << _U[1]
     width = np.ones(count, np.int64)
     width[_ONE_BYTE:] = 2

@@ -110,7 +110,7 @@ class TopicMetadata:
 
 @record(versions=(0, 0))
 class ConsumerGroupPartitionMetadataValue:
-    """Only tombstoned since Kafka 4.1: the metadata hash took its place (KIP-1101)."""
+    """Replaced by the metadata hash (KIP-1101): Kafka 4.1 writes only tombstones of it."""
 
     topics: tuple[TopicMetadata, ...] = ()
 
@@ -262,7 +262,6 @@ ConsumerOffsetsValue = (
     | streams.StreamsGroupTopologyValue
 )
 
-# For each key its value, and the version in which Kafka 4.1 writes that.
 CONSUMER_OFFSETS: CoordinatorRecords[ConsumerOffsetsKey, ConsumerOffsetsValue] = CoordinatorRecords(
     {
         LegacyOffsetCommitKey: (OffsetCommitValue, 4),
@@ -292,6 +291,7 @@ CONSUMER_OFFSETS: CoordinatorRecords[ConsumerOffsetsKey, ConsumerOffsetsValue] =
         streams.StreamsGroupTopologyKey: (streams.StreamsGroupTopologyValue, 0),
     }
 )
+"""Key, value, and the version of the value that Kafka 4.1 writes."""
 
 
 def encode_key(key: ConsumerOffsetsKey) -> bytes:
@@ -299,19 +299,19 @@ def encode_key(key: ConsumerOffsetsKey) -> bytes:
 
 
 def decode_key(key: bytes) -> ConsumerOffsetsKey:
-    """UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for broken bytes."""
+    """Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid bytes."""
     return CONSUMER_OFFSETS.decode_key(key)
 
 
 def encode_value(value: ConsumerOffsetsValue, version: int | None = None) -> bytes:
-    """In the version that Kafka 4.1 writes unless another is given."""
+    """Encodes a value, by default in the version that Kafka 4.1 writes."""
     if version is None and isinstance(value, OffsetCommitValue) and value.expire_timestamp >= 0:
-        version = 1  # the only version that can say when a commit with an explicit retention ends
+        version = 1  # the only version with an expiry time, for a commit with an explicit retention
     return CONSUMER_OFFSETS.encode_value(value, version)
 
 
 def decode_value(key: ConsumerOffsetsKey, value: bytes) -> tuple[ConsumerOffsetsValue, int]:
-    """(the value that belongs to `key`, its version)."""
+    """Decodes the value of `key`; returns (value, its version)."""
     return CONSUMER_OFFSETS.decode_value(key, value)
 
 

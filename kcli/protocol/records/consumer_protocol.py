@@ -47,7 +47,7 @@ class ConsumerProtocolAssignment:
 
 
 def decode_subscription(embedded: bytes) -> tuple[ConsumerProtocolSubscription, int]:
-    """(subscription, version it was read as). CorruptRecordError if it is not one."""
+    """(subscription, version it was read as). Raises CorruptRecordError for other bytes."""
     return _decode(ConsumerProtocolSubscription, embedded)
 
 

@@ -1,4 +1,4 @@
-"""How coordinators frame their records: a key is `int16 record type | fields`, a value `int16 version | fields`.
+"""The frame of coordinators' records: a key is `int16 record type | fields`, a value `int16 version | fields`.
 
 A value is null for a tombstone. The keys' type was called their version before Kafka 4.1; the bytes are the same.
 """
@@ -19,7 +19,7 @@ _INT16 = struct.Struct(">h")
 
 
 class UnknownRecordTypeError(CorruptRecordError):
-    """A key of a type that this release does not know. Coordinators pass over such records (KIP-915)."""
+    """A key of a type that this release does not know. Coordinators skip such records (KIP-915)."""
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"Unknown record type {record_type}")
@@ -38,7 +38,7 @@ class CoordinatorRecords(Generic[K, V]):
         return _INT16.pack(schema_of(type(key)).key) + encode(key, 0)
 
     def decode_key(self, key: bytes) -> K:
-        """UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for broken bytes."""
+        """Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid bytes."""
         record_type = _leading_int16(key, "key")
         cls = self._keys.get(record_type)
         if cls is None:
@@ -46,13 +46,13 @@ class CoordinatorRecords(Generic[K, V]):
         return decode(cls, 0, key, 2, exact=False)
 
     def encode_value(self, value: V, version: int | None = None) -> bytes:
-        """In the version that Kafka 4.1 writes unless another is given."""
+        """Encodes a value, by default in the version that Kafka 4.1 writes."""
         if version is None:
             version = self._write_versions[type(value)]
         return _INT16.pack(version) + encode(value, version)
 
     def decode_value(self, key: K, value: bytes) -> tuple[V, int]:
-        """(the value that belongs to `key`, its version)."""
+        """Decodes the value of `key`; returns (value, its version)."""
         version = _leading_int16(value, "value")
         return decode(self._types[type(key)][0], version, value, 2, exact=False), version
 

@@ -20,7 +20,7 @@ def encode_framed(record: object, version: int) -> bytes:
 
 
 def decode_framed(types: Mapping[int, type[T]], value: bytes) -> tuple[T, int]:
-    """(record, its version). CorruptRecordError for broken bytes and for an api key that is not in `types`."""
+    """(record, its version). Raises CorruptRecordError for invalid bytes and for an api key that is not in `types`."""
     try:
         frame_version, position = read_uvarint(value, 0)
         if frame_version != FRAME_VERSION:

@@ -1,4 +1,4 @@
-"""JSON as Jackson writes it, compact: what Kafka's tools print for records.
+"""Compact JSON as Jackson writes it, for records that Kafka's tools print.
 
 It differs from Python's in two places: control characters are escaped in upper case, and numbers with a fraction are
 spelt by Java's `Double.toString` (`1.0E7`).

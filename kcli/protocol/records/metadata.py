@@ -10,7 +10,7 @@ import re
 from typing import Annotated
 from uuid import UUID
 
-from kcli.model.ids import NO_LEADER
+from kcli.model.ids import FIRST_PRODUCER_ID, NO_LEADER, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, ProducerId
 from kcli.protocol.records.framing import decode_framed, encode_framed
 from kcli.protocol.records.schema import (
     ZERO_UUID,
@@ -19,6 +19,7 @@ from kcli.protocol.records.schema import (
     Int32,
     Int64,
     Json,
+    Number,
     UInt16,
     record,
     schema_of,
@@ -27,7 +28,11 @@ from kcli.protocol.records.schema import (
     to_json,
 )
 
-NO_LEADER_CHANGE = -2
+NodeInt32 = Annotated[BrokerId, Number("i")]
+EpochInt32 = Annotated[LeaderEpoch, Number("i")]
+ProducerInt64 = Annotated[ProducerId, Number("q")]
+
+NO_LEADER_CHANGE = BrokerId(-2)
 # metadata.version levels at which record versions change (MetadataVersion in KIP-584's terms).
 METADATA_VERSION_3_4_IV0 = 8
 METADATA_VERSION_3_7_IV2 = 17
@@ -52,7 +57,7 @@ class BrokerFeature:
 
 @record(0, versions=(0, 4))
 class RegisterBrokerRecord:
-    broker_id: Int32 = 0
+    broker_id: NodeInt32 = BrokerId(0)
     is_migrating_zk_broker: Annotated[bool, since(2)] = False
     incarnation_id: UUID = ZERO_UUID
     broker_epoch: Int64 = 0
@@ -67,7 +72,7 @@ class RegisterBrokerRecord:
 
 @record(1, versions=(0, 0))
 class UnregisterBrokerRecord:
-    broker_id: Int32 = 0
+    broker_id: NodeInt32 = BrokerId(0)
     broker_epoch: Int64 = 0
 
 
@@ -81,17 +86,17 @@ class TopicRecord:
 class PartitionRecord:
     partition_id: Int32 = -1
     topic_id: UUID = ZERO_UUID
-    replicas: tuple[Int32, ...] = ()
-    isr: tuple[Int32, ...] = ()
-    removing_replicas: tuple[Int32, ...] = ()
-    adding_replicas: tuple[Int32, ...] = ()
-    leader: Int32 = NO_LEADER
+    replicas: tuple[NodeInt32, ...] = ()
+    isr: tuple[NodeInt32, ...] = ()
+    removing_replicas: tuple[NodeInt32, ...] = ()
+    adding_replicas: tuple[NodeInt32, ...] = ()
+    leader: NodeInt32 = NO_LEADER
     leader_recovery_state: Annotated[Int8, tag(0)] = 0
-    leader_epoch: Int32 = -1
+    leader_epoch: EpochInt32 = NO_LEADER_EPOCH
     partition_epoch: Int32 = -1
     directories: Annotated[tuple[UUID, ...], since(1)] = ()
-    eligible_leader_replicas: Annotated[tuple[Int32, ...] | None, since(2), tag(1)] = None
-    last_known_elr: Annotated[tuple[Int32, ...] | None, since(2), tag(2)] = None
+    eligible_leader_replicas: Annotated[tuple[NodeInt32, ...] | None, since(2), tag(1)] = None
+    last_known_elr: Annotated[tuple[NodeInt32, ...] | None, since(2), tag(2)] = None
 
 
 @record(4, versions=(0, 0))
@@ -104,30 +109,30 @@ class ConfigRecord:
 
 @record(5, versions=(0, 2))
 class PartitionChangeRecord:
-    """Null or absent is "unchanged"; every one of these bumps the partition epoch."""
+    """A change of a partition. Null or absent fields are unchanged; each record increments the partition epoch."""
 
     partition_id: Int32 = -1
     topic_id: UUID = ZERO_UUID
-    isr: Annotated[tuple[Int32, ...] | None, tag(0)] = None
-    leader: Annotated[Int32, tag(1)] = NO_LEADER_CHANGE
-    replicas: Annotated[tuple[Int32, ...] | None, tag(2)] = None
-    removing_replicas: Annotated[tuple[Int32, ...] | None, tag(3)] = None
-    adding_replicas: Annotated[tuple[Int32, ...] | None, tag(4)] = None
+    isr: Annotated[tuple[NodeInt32, ...] | None, tag(0)] = None
+    leader: Annotated[NodeInt32, tag(1)] = NO_LEADER_CHANGE
+    replicas: Annotated[tuple[NodeInt32, ...] | None, tag(2)] = None
+    removing_replicas: Annotated[tuple[NodeInt32, ...] | None, tag(3)] = None
+    adding_replicas: Annotated[tuple[NodeInt32, ...] | None, tag(4)] = None
     leader_recovery_state: Annotated[Int8, tag(5)] = -1
-    eligible_leader_replicas: Annotated[tuple[Int32, ...] | None, since(2), tag(6)] = None
-    last_known_elr: Annotated[tuple[Int32, ...] | None, since(2), tag(7)] = None
+    eligible_leader_replicas: Annotated[tuple[NodeInt32, ...] | None, since(2), tag(6)] = None
+    last_known_elr: Annotated[tuple[NodeInt32, ...] | None, since(2), tag(7)] = None
     directories: Annotated[tuple[UUID, ...] | None, since(1), tag(8)] = None
 
 
 @record(7, versions=(0, 0))
 class FenceBrokerRecord:
-    id: Int32 = 0
+    id: NodeInt32 = BrokerId(0)
     epoch: Int64 = 0
 
 
 @record(8, versions=(0, 0))
 class UnfenceBrokerRecord:
-    id: Int32 = 0
+    id: NodeInt32 = BrokerId(0)
     epoch: Int64 = 0
 
 
@@ -179,14 +184,14 @@ class ClientQuotaRecord:
 
 @record(15, versions=(0, 0))
 class ProducerIdsRecord:
-    broker_id: Int32 = 0
+    broker_id: NodeInt32 = BrokerId(0)
     broker_epoch: Int64 = -1
-    next_producer_id: Int64 = 0
+    next_producer_id: ProducerInt64 = FIRST_PRODUCER_ID
 
 
 @record(17, versions=(0, 3))
 class BrokerRegistrationChangeRecord:
-    broker_id: Int32 = 0
+    broker_id: NodeInt32 = BrokerId(0)
     broker_epoch: Int64 = 0
     fenced: Annotated[Int8, tag(0)] = 0
     in_controlled_shutdown: Annotated[Int8, since(1), tag(1)] = 0
@@ -213,7 +218,7 @@ class RemoveAccessControlEntryRecord:
 
 @record(20, versions=(0, 0))
 class NoOpRecord:
-    """Written when idle, so that followers see a live leader."""
+    """Written by an idle leader, so that followers see it alive."""
 
 
 @record(21, versions=(0, 0))
@@ -264,7 +269,7 @@ class ControllerFeature:
 
 @record(27, versions=(0, 0))
 class RegisterControllerRecord:
-    controller_id: Int32 = 0
+    controller_id: NodeInt32 = BrokerId(0)
     incarnation_id: UUID = ZERO_UUID
     zk_migration_ready: bool = False
     end_points: tuple[ControllerEndpoint, ...] = ()
@@ -280,7 +285,7 @@ class ClearElrRecord:
 
 @record(29, versions=(0, 0))
 class UnregisterControllerRecord:
-    controller_id: Int32 = 0
+    controller_id: NodeInt32 = BrokerId(0)
 
 
 MetadataRecord = (
@@ -353,7 +358,7 @@ def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
 
 
 def decode_metadata_record(value: bytes) -> tuple[MetadataRecord, int]:
-    """(record, its version). CorruptRecordError for broken bytes and for types this release does not know."""
+    """(record, its version). Raises CorruptRecordError for invalid bytes and unknown types."""
     return decode_framed(_TYPES, value)
 
 

@@ -107,7 +107,7 @@ def encode_remote_log_record(record: RemoteLogRecord, version: int = 0) -> bytes
 
 
 def decode_remote_log_record(value: bytes) -> tuple[RemoteLogRecord, int]:
-    """(record, its version). CorruptRecordError for broken bytes and unknown types."""
+    """(record, its version). Raises CorruptRecordError for invalid bytes and unknown types."""
     return decode_framed(_TYPES, value)
 
 

@@ -2,8 +2,8 @@
 
 A field's annotation says how it is written: `Int32` and its kin, `str`, `bytes`, `bool`, `UUID`, `tuple[X, ...]` for
 an array, `X | None` for a nullable one, another record for a struct. `Annotated` adds `tag(n)`, and `since(n)` or
-`only(n)` for the versions that have it. Fields are declared in Kafka's order, which is also that of its JSON; tagged
-fields go to the end on the wire, in ascending order, and only where they differ from their default (KIP-482).
+`only(n)` for the versions that have it. Fields are declared in Kafka's order, which is also that of its JSON. Tagged
+fields go to the end on the wire, in ascending order, and only if they differ from their default (KIP-482).
 
 A plain `UUID` keeps the zero uuid as a value; `UUID | None` reads it as None.
 """
@@ -30,7 +30,7 @@ T = TypeVar("T")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-# Declaring ----------------------------------------------------------------------------------------
+# --- declaring
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ _SAME_AS_DEFAULT = object()
 
 @dataclass(frozen=True, slots=True)
 class tag:
-    """The field is tagged: left out when it has its default value, or the value `absent` where that differs."""
+    """The field is tagged: left out when it has its default value, or the value `absent` if that differs."""
 
     number: int
     absent: object = _SAME_AS_DEFAULT
@@ -60,7 +60,8 @@ class tag:
 
 @dataclass(frozen=True, slots=True)
 class since:
-    """The first version with this field. An earlier one refuses another value than the default, or drops it."""
+    """The first version with this field. An earlier version refuses other values than the default; `ignorable`: drops
+    them."""
 
     version: int
     ignorable: bool = False
@@ -75,7 +76,8 @@ class only:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a record class is besides its fields. `key` is its api key or record type, -1 for a nested struct."""
+    """The properties of a record class besides its fields. `key` is its api key or record type, -1 for a nested
+    struct."""
 
     key: int
     min_version: int
@@ -92,7 +94,7 @@ MAX_VERSION = NEVER_FLEXIBLE - 1
 def record(
     key: int = -1, *, versions: tuple[int, int] = (0, MAX_VERSION), flexible_since: int = 0
 ) -> Callable[[type[T]], type[T]]:
-    """A struct with a schema. A nested struct takes versions and flexibility of its record."""
+    """Declares a struct with a schema. A nested struct takes versions and flexibility of its record."""
 
     def declare(cls: type[T]) -> type[T]:
         made = wire_struct(cls)
@@ -106,11 +108,12 @@ def schema_of(cls: type) -> Schema:
     return _SCHEMAS[cls]
 
 
-# Using --------------------------------------------------------------------------------------------
+# --- using
 
 
 def encode(value: object, version: int) -> bytes:
-    """The fields of `value`, without any framing. UnsupportedVersionException if `version` cannot say them."""
+    """The bytes of the fields, without any framing. Raises UnsupportedVersionException if `version` has no place for a
+    value."""
     schema = _checked(type(value), version)
     out = bytearray()
     _plan(type(value), version, version >= schema.flexible_since).write(out, value)
@@ -118,7 +121,7 @@ def encode(value: object, version: int) -> bytes:
 
 
 def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exact: bool = True) -> T:
-    """CorruptRecordError unless the bytes from `position` to the end are one `cls`, and if `exact` no more."""
+    """Reads a `cls` at `position`; `exact`: up to the end of the buffer. Raises CorruptRecordError for other bytes."""
     schema = _checked(cls, version)
     reader = _Reader(buffer, position)
     try:
@@ -133,7 +136,7 @@ def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exac
 
 
 def to_json(value: object, version: int) -> dict[str, Json]:
-    """As Kafka's JSON converters print it: camelCase names, schema order, tagged fields only if not the default."""
+    """The JSON of Kafka's converters: camelCase names, schema order, tagged fields only if not the default."""
     schema = _checked(type(value), version)
     return _plan(type(value), version, version >= schema.flexible_since).to_json(value)
 
@@ -147,7 +150,7 @@ def _checked(cls: type, version: int) -> Schema:
     return schema
 
 
-# The wire types -----------------------------------------------------------------------------------
+# --- the wire types
 
 
 class _Reader:
@@ -210,7 +213,7 @@ class _Uuid:
 
 
 class _Length:
-    """The length before a string, bytes or array: compact where flexible; -1 stands for null."""
+    """The length before a string, bytes or array: compact in flexible versions; -1 means null."""
 
     def __init__(self, form: struct.Struct, flexible: bool, nullable: bool) -> None:
         self.form = form
@@ -326,7 +329,7 @@ class _NullableStruct:
         return None if value is None else self.plan.to_json(value)
 
 
-# Plans: a class at a version ----------------------------------------------------------------------
+# --- plans: a class at a version
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +344,7 @@ class _Field:
 
 
 class _Plan:
-    """How one class is written and read at one version."""
+    """The way to write and read one class at one version."""
 
     def __init__(self, cls: type, fields: list[_Field], absent: list[_Field], flexible: bool) -> None:
         self.cls = cls
@@ -350,7 +353,8 @@ class _Plan:
         self.tagged = sorted(
             (field for field in fields if field.tag is not None), key=lambda field: field.tag or 0
         )
-        # Where a constructor's default is not what absence on the wire means, absence is spelt out.
+        # An absent field is written out if absence on the wire means another value than the constructor's
+        # default.
         self.absent = {
             field.name: field.default
             for field in self.tagged
@@ -395,7 +399,7 @@ class _Plan:
                 number = reader.uvarint()
                 content = reader.take(reader.uvarint())
                 field = self.by_tag.get(number)
-                if field is not None:  # tags of a newer Kafka are passed over
+                if field is not None:  # tags of a newer Kafka are skipped
                     values[field.name] = field.type.read(_Reader(content, 0))
         return self.cls(**values)
 
@@ -473,7 +477,7 @@ def _type(
     return _NullableStruct(plan, tagged) if nullable else plan
 
 
-# Texts --------------------------------------------------------------------------------------------
+# --- texts
 
 
 def camel_case(name: str) -> str:

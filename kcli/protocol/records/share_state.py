@@ -75,7 +75,7 @@ def encode_key(key: ShareStateKey) -> bytes:
 
 
 def decode_key(key: bytes) -> ShareStateKey:
-    """UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for broken bytes."""
+    """Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid bytes."""
     return SHARE_STATE.decode_key(key)
 
 

@@ -46,10 +46,10 @@ class TransactionLogValue:
     client_transaction_version: Annotated[Int16, since(1, ignorable=True), tag(2)] = 0
 
 
-# Version 1 is what transaction.version 1 and 2 write; a cluster still at 0 writes version 0.
 TRANSACTION_STATE: CoordinatorRecords[TransactionLogKey, TransactionLogValue] = CoordinatorRecords(
     {TransactionLogKey: (TransactionLogValue, 1)}
 )
+"""Version 1 is what transaction.version 1 and 2 write; a cluster still at 0 writes version 0."""
 
 
 def encode_key(key: TransactionLogKey) -> bytes:
@@ -57,7 +57,7 @@ def encode_key(key: TransactionLogKey) -> bytes:
 
 
 def decode_key(key: bytes) -> TransactionLogKey:
-    """UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for broken bytes."""
+    """Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid bytes."""
     return TRANSACTION_STATE.decode_key(key)
 
 

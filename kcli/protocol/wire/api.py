@@ -1,4 +1,4 @@
-"""Every API of the protocol at the version ranges of Apache Kafka 4.1 (KIP-35), as one table."""
+"""The table of all APIs, with the version ranges of Apache Kafka 4.1 (KIP-35)."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class ApiKey(IntEnum):
 class ApiSpec:
     """One API: its key, Kafka's name for it, the versions of 4.1, and where it is served.
 
-    `flexible_from` is the first version with compact fields and tags (KIP-482); None if there is none.
-    `module` names both `kcli.protocol.messages.<module>` and its request handler.
+    `flexible_from` is the first version with compact fields and tags (KIP-482); None if no version has them. `module`
+    names both `kcli.protocol.messages.<module>` and its request handler.
     """
 
     key: ApiKey
@@ -124,7 +124,6 @@ class ApiSpec:
         return self.flexible_from is not None and version >= self.flexible_from
 
 
-# key, min-max of 4.1, first flexible version, served on (B)roker and (C)ontroller listeners.
 _TABLE = """
 PRODUCE 3-13 9 B
 FETCH 4-18 12 BC
@@ -216,6 +215,7 @@ DESCRIBE_SHARE_GROUP_OFFSETS 0-0 0 B
 ALTER_SHARE_GROUP_OFFSETS 0-0 0 B
 DELETE_SHARE_GROUP_OFFSETS 0-0 0 B
 """
+"""key, min-max of 4.1, first flexible version, served on (B)roker and (C)ontroller listeners."""
 
 
 def _parse(line: str) -> ApiSpec:

@@ -1,8 +1,8 @@
-"""Looks whether every length in a message fits into its bytes, before kio's native reader believes them.
+"""Checks that every length in a message fits into its bytes, before kio's native reader trusts it.
 
-The native reader reserves memory for an array by the count it finds; a count of two billion in a frame of twenty bytes
-ends the whole process. It also lets a null pass where the schema allows none. So the frame is walked first, by the same
-schema, comparing each length with what is left. The walk builds nothing and costs a fraction of reading.
+The native reader allocates an array by the count it finds: a count of two billion in a frame of twenty bytes ends the
+process. It also accepts a null that the schema forbids. So the frame is walked first, by the same schema, and each
+length is compared with the bytes left. The walk builds nothing and costs a fraction of reading.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from kcli.errors import ProtocolError
 from kcli.protocol.wire.packing import INT16, INT32, read_uvarint
 
 Walk = Callable[[bytes, int], int]
-"""From the position of a value to the position after it. Raises ProtocolError, IndexError or struct.error."""
+"""A function from the position of a value to the position after it. Raises ProtocolError, IndexError or
+struct.error."""
 
 _FIXED_SIZES = {
     "bool": 1,
@@ -41,7 +42,7 @@ _SIZED = ("bytes", "records")
 
 
 def check(cls: type, frame: bytes, at: int) -> None:
-    """Raises ProtocolError, IndexError or struct.error when a length in `frame[at:]` leads out of it."""
+    """Raises ProtocolError, IndexError or struct.error if a length in `frame[at:]` exceeds the frame."""
     end = walk_of(cls)(frame, at)
     if end > len(frame):
         raise ProtocolError(f"the message ends {end - len(frame)} bytes after its frame")
@@ -75,14 +76,14 @@ def walk_of(cls: type) -> Walk:
 
 
 def _field(hint: object, kafka_type: str | None, flexible: bool) -> Walk | int:
-    """The walk over one field, or its size where that is always the same."""
+    """The walk over one field, or its size if it is fixed."""
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     core = next(part for part in parts if part is not type(None))
     nullable = len(parts) > 1
     if typing.get_origin(core) is tuple:
         return _array(_one(typing.get_args(core)[0], kafka_type, flexible, False), flexible, nullable)
     one = _one(core, kafka_type, flexible, nullable)
-    # A nullable struct begins with a byte that says whether it is there.
+    # A nullable struct begins with a byte: whether it is present.
     if not isinstance(one, int) and dataclasses.is_dataclass(core) and nullable:
         return _nullable(one)
     return one

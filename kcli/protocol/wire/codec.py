@@ -1,8 +1,8 @@
 """Frames to messages and back, for requests and responses alike.
 
-kio reads and writes one class per version; everyone else sees the union messages of `kcli.protocol.messages`.
-Between the two, values are copied field by field with converters that are built once per kio class: a version that
-lacks a field leaves our default in it when read, and drops it when written (as Kafka's generated classes do).
+kio reads and writes one class per version; the rest of kcli uses the union messages of `kcli.protocol.messages`.
+Converters, built once per kio class, copy the values field by field. A field that a version lacks gets our default when
+read, and is dropped when written, as in Kafka's generated classes.
 
 Framing (https://kafka.apache.org/protocol): int32 size, header, body. Request header v1 and v2 (KIP-482) differ by a
 tag section; client id stays a plain string in both. ApiVersions responses always have the v0 header (KIP-511).
@@ -27,7 +27,7 @@ from kcli.protocol.wire import bounds, schema
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 
 Message = Any
-"""A message of `kcli.protocol.messages`; which one follows from the API key and the direction."""
+"""A message of `kcli.protocol.messages`; the API key and the direction give its class."""
 
 Converter = Callable[[Any], Any]
 
@@ -36,8 +36,8 @@ _INT32 = struct.Struct(">i")
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
-# KIP-482 tags in a header are for future use; a handful is generous and bounds the work on garbage.
 MAX_HEADER_TAGS = 64
+"""Tags in a header are for future use (KIP-482). A few are enough, and the limit bounds the work on invalid bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class RequestHeader:
 
 
 def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeader:
-    """Reads the header of a frame without size prefix. Raises ProtocolError when it is cut short or malformed.
+    """Reads the header of a frame without size prefix. Raises ProtocolError if it is incomplete or malformed.
 
-    Key and version are returned as they came, known or not: what to do with an unknown one is the caller's rule.
+    Key and version are returned even if unknown: the caller has the rule for unknown ones.
     """
     if len(frame) < _HEADER.size:
         raise ProtocolError(
@@ -79,7 +79,7 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
 
 
 def decode_request(key: ApiKey, version: int, frame: bytes, offset: int) -> Message:
-    """The request in `frame[offset:]`. Raises ProtocolError when the bytes are not that message."""
+    """The request in `frame[offset:]`. Raises ProtocolError if the bytes are not that message."""
     return _decode(API[key], version, "request", frame, offset)
 
 
@@ -175,13 +175,13 @@ def _encode(message: Message, spec: ApiSpec, version: int, kind: str) -> bytes:
 @cache
 def _reader(
     spec: ApiSpec, version: int, kind: str
-) -> tuple[Callable[[bytes, int], tuple[Any, int]], Converter]:
+) -> tuple[Callable[[bytes, int], tuple[object, int]], Converter]:
     cls = schema.payload_class(spec, version, kind)
     return entity_reader(cls), _raising(cls, spec, kind)
 
 
 @cache
-def _writer(spec: ApiSpec, version: int, kind: str) -> tuple[Callable[[io.BytesIO, Any], None], Converter]:
+def _writer(spec: ApiSpec, version: int, kind: str) -> tuple[Callable[[io.BytesIO, object], None], Converter]:
     cls = schema.payload_class(spec, version, kind)
     return entity_writer(cls), _lowering(cls)
 
@@ -194,7 +194,7 @@ def _raising(cls: type, spec: ApiSpec, kind: str) -> Converter:
         (field.our_name, field.kio_name, _raising_field(field, spec, kind)) for field in schema.fields(cls)
     ]
 
-    def convert(entity: Any) -> Any:
+    def convert(entity: object) -> object:
         return ours(
             **{
                 name: getattr(entity, source) if each is None else each(getattr(entity, source))
@@ -215,7 +215,7 @@ def _lowering(cls: type) -> Converter:
     """Our union struct -> kio's struct of one version."""
     plan = [(field.kio_name, field.our_name, _lowering_field(field)) for field in schema.fields(cls)]
 
-    def convert(message: Any) -> Any:
+    def convert(message: object) -> object:
         return cls(
             **{
                 name: getattr(message, source) if each is None else each(getattr(message, source))
@@ -235,7 +235,7 @@ def _over_array(each: Converter | None) -> Converter | None:
     if each is None:
         return None
 
-    def convert(items: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    def convert(items: tuple[object, ...] | None) -> tuple[object, ...] | None:
         return None if items is None else tuple([each(item) for item in items])
 
     return convert
@@ -253,13 +253,13 @@ def _our_class(cls: type, spec: ApiSpec, kind: str) -> type:
 
 def _our_module_class(spec: ApiSpec, name: str, side: str = "") -> type:
     module = importlib.import_module(f"kcli.protocol.messages.{spec.module}")
-    # The generator prefixes a struct that request and response both have, with different fields.
+    # The generator puts a prefix before a struct that request and response both have with different fields.
     found: type = getattr(module, f"{side}{name}", None) or getattr(module, name)
     return found
 
 
 _OUR_ERRORS: dict[int, ErrorCode] = {code.value: code for code in ErrorCode}
-_KIO_ERRORS: dict[int, Any] = {int(code): code for code in KioErrorCode}
+_KIO_ERRORS: dict[int, KioErrorCode] = {int(code): code for code in KioErrorCode}
 
 _RAISE: dict[str, Converter] = {
     "error_code": lambda value: _OUR_ERRORS[int(value)],

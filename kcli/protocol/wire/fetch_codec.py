@@ -1,6 +1,6 @@
-"""Fetch, versions 4 to 18, packed by hand: the response is a list of buffers in which record bytes are never copied.
+"""Fetch, versions 4 to 18, packed by hand: the response is a list of buffers, and record bytes are not copied.
 
-Same messages and same bytes as the general codec (a property test compares them). Records in a response may be any
+Messages and bytes are those of the general codec; a property test compares them. Records in a response may be any
 bytes-like object; they go to the socket as they are.
 """
 
@@ -77,7 +77,7 @@ _NO_SNAPSHOT = SnapshotId()
 
 
 def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
-    """The request whose body begins at `at`. Raises ProtocolError when the bytes are not a Fetch request."""
+    """The request whose body begins at `at`. Raises ProtocolError if the bytes are not a Fetch request."""
     try:
         return _decode(version, frame, at)
     except (error, IndexError, UnicodeDecodeError) as cause:
@@ -235,7 +235,7 @@ def _decode_forgotten(version: int, flexible: bool, frame: Buffer, at: int) -> t
 
 
 def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Buffer]:
-    """The whole frame as buffers to be written one after the other; the first holds the size prefix."""
+    """The whole frame, as buffers to be written one after another; the first begins with the size prefix."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:
@@ -255,7 +255,7 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
 
 
 def _tail(buffers: list[Buffer]) -> bytearray:
-    """The buffer that fields are packed into: the last one, which is always ours and never records."""
+    """The buffer for packed fields: the last one, which never holds records."""
     tail = buffers[-1]
     assert isinstance(tail, bytearray)
     return tail

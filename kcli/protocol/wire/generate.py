@@ -12,6 +12,7 @@ import datetime
 import sys
 import uuid
 from pathlib import Path
+from typing import SupportsInt
 
 from kcli.protocol.wire import schema
 from kcli.protocol.wire.api import API, ApiSpec
@@ -119,11 +120,13 @@ def _default(field: schema.Field, item: str) -> str:
         return str(value // datetime.timedelta(milliseconds=1))
     if value is None and field.kafka_type == "datetime_i64":
         return "-1"
-    if item == "ErrorCode":
+    if item == "ErrorCode" and isinstance(value, SupportsInt):
         return f"ErrorCode({int(value)})" if int(value) else "ErrorCode.NONE"
     if value is None or isinstance(value, (bool, tuple, uuid.UUID, bytes)):
         return repr(value)
-    return f'"{value}"' if isinstance(value, str) else repr(int(value) if item == "int" else value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    return repr(int(value) if item == "int" and isinstance(value, SupportsInt) else value)
 
 
 def _write_struct(struct: Struct, rename: dict[str, str]) -> str:
@@ -144,7 +147,7 @@ def _write_struct(struct: Struct, rename: dict[str, str]) -> str:
 
 
 def expected_files() -> dict[Path, str]:
-    """What `messages/` must hold."""
+    """The files that `messages/` must have, with their content."""
     files = {MESSAGES / f"{spec.module}.py": generate(spec) for spec in API.values()}
     files[MESSAGES / "__init__.py"] = (
         f'"""One module per API with its request, its response and their structs. {GENERATED}"""\n'

@@ -19,8 +19,8 @@ INT32 = Struct(">i")
 INT64 = Struct(">q")
 _REQUEST_HEADER = Struct(">hhi")
 
-# Five bytes carry 35 bits: enough for any int32 length; Kafka's own reader stops there too.
 UVARINT_MAX_BYTES = 5
+"""Five bytes hold 35 bits, enough for any int32 length. Kafka's own reader stops there too."""
 
 NO_TAGS = b"\x00"
 _ZERO_UUID = bytes(16)
@@ -65,7 +65,7 @@ def read_present_string(buffer: Buffer, at: int, flexible: bool, field: str) -> 
 
 
 def read_uuid(buffer: Buffer, at: int) -> tuple[uuid.UUID | None, int]:
-    """A uuid; all zeros is none."""
+    """A uuid; None for the zero uuid."""
     raw = bytes(buffer[at : at + 16])
     if len(raw) < 16:
         raise ProtocolError(f"uuid at byte {at} runs past the end of the request")
@@ -75,7 +75,7 @@ def read_uuid(buffer: Buffer, at: int) -> tuple[uuid.UUID | None, int]:
 def read_count(buffer: Buffer, at: int, flexible: bool, field: str, element_size_min: int) -> tuple[int, int]:
     """The length of a non-null array whose elements take at least `element_size_min` bytes each.
 
-    The bound keeps a lying count from making us allocate: no array can hold more than what is left of the frame.
+    The bound prevents an allocation by a false count: no array has more bytes than are left in the frame.
     """
     if flexible:
         count, at = read_uvarint(buffer, at)
@@ -93,7 +93,7 @@ def read_count(buffer: Buffer, at: int, flexible: bool, field: str, element_size
 
 
 def read_tags(buffer: Buffer, at: int, known: Callable[[int, Buffer], None] | None = None) -> int:
-    """Skips a block of tagged fields, giving (tag, its bytes) to `known`; returns the position after it."""
+    """Skips a block of tagged fields, calling `known` with each tag and its bytes; returns the position after it."""
     if buffer[at] == 0:
         return at + 1
     count, at = read_uvarint(buffer, at)
@@ -109,7 +109,7 @@ def read_tags(buffer: Buffer, at: int, known: Callable[[int, Buffer], None] | No
 
 
 def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
-    """(API key, version, correlation id, client id, where the rest begins): the part that both header versions have.
+    """The part that both header versions have: (API key, version, correlation id, client id, position after it).
 
     Header v2, of flexible versions, has tags after it (KIP-482); the client id is a plain string in both.
     """

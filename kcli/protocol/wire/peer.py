@@ -5,8 +5,8 @@ from __future__ import annotations
 # The content types that open a TLS connection (RFC 8446, section 5.1). A client begins with a handshake; a server
 # that received a Kafka request answers with an alert.
 _ALERT, _HANDSHAKE = 0x15, 0x16
-# The major version of every TLS record, also of TLS 1.3.
 _MAJOR_VERSION = 3
+"""The major version of every TLS record, also of TLS 1.3."""
 
 
 def speaks_tls(first: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""Produce, versions 3 to 13, packed by hand: the request in which the records are slices of the frame, not copies.
+"""Produce, versions 3 to 13, packed by hand: the records of a request are slices of the frame and not copies.
 
-Same messages and same bytes as the general codec (a property test compares them); only faster. The records of a
-decoded request are memoryviews of the frame: whoever appends may patch offsets in place, nobody may keep them.
+Messages and bytes are those of the general codec; a property test compares them. The records of a decoded request are
+memoryviews of the frame. The log may patch offsets in place; no caller may keep them after the request.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _LEADER_HINT_FROM = 10
 _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION_V2 = Struct(">ihqq")
 _PARTITION_V5 = Struct(">ihqqq")
-# v8+ without record errors, message or leader hint, which is every success: empty array, null string(, no tags).
+# The end of every success from v8 on, without record errors, message or leader hint: empty array, null
+# string(, no tags).
 _PARTITION_V8_OK = Struct(">ihqqqih")
 _PARTITION_V9_OK = Struct(">ihqqqBBB")
 _FRAME_HEAD = Struct(">ii")
@@ -56,7 +57,7 @@ _TOPIC_SIZE_MIN = 3
 
 
 def decode_produce_request(version: int, frame: Buffer, at: int) -> ProduceRequest:
-    """The request whose body begins at `at`. Raises ProtocolError when the bytes are not a Produce request."""
+    """The request whose body begins at `at`. Raises ProtocolError if the bytes are not a Produce request."""
     try:
         return _decode(version, frame, at)
     except (error, IndexError, UnicodeDecodeError) as cause:

@@ -1,4 +1,4 @@
-"""kio's classes as plain facts: which versions a message has, and which fields a struct has in one of them."""
+"""kio's classes as values: the versions of a message, and the fields of a struct in each of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import types
 import typing
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import schema_name_map
@@ -34,7 +33,7 @@ class Field:
     struct: type | None
     is_array: bool
     nullable: bool
-    default: Any
+    default: object
     doc: str
 
 
@@ -46,7 +45,7 @@ def versions(spec: ApiSpec) -> list[int]:
 
 @cache
 def payload_class(spec: ApiSpec, version: int, kind: str) -> type:
-    """kio's class for one message at one version. `kind` is one of KINDS. Raises KeyError when there is none."""
+    """kio's class for one message at one version. `kind` is one of KINDS. Raises KeyError if kio has no such class."""
     load = load_request_schema if kind == "request" else load_response_schema
     cls = typing.cast(type, load(spec.key.value, version))
     _allow_absent_timestamps(cls)
@@ -54,8 +53,8 @@ def payload_class(spec: ApiSpec, version: int, kind: str) -> type:
 
 
 def _allow_absent_timestamps(cls: type) -> None:
-    """Lets every timestamp be -1. kio takes that for None only where the schema has it for a default, but brokers
-    send it in others too: a transaction that was never begun has no start (DescribeTransactions)."""
+    """Lets every timestamp be -1. kio takes that for None only in fields whose schema has it as default. Brokers send
+    it in other fields too: a transaction that never began has no start (DescribeTransactions)."""
     for field in dataclasses.fields(cls):
         if field.metadata.get("kafka_type") == "datetime_i64":
             field.type = field.type | None  # type: ignore[operator]
@@ -67,12 +66,12 @@ def _allow_absent_timestamps(cls: type) -> None:
 
 @cache
 def fields(cls: type) -> tuple[Field, ...]:
-    """The fields of one kio struct in wire order (tagged ones where the schema has them)."""
+    """The fields of one kio struct in wire order (tagged ones at their place in the schema)."""
     hints = typing.get_type_hints(cls)
     return tuple(_field(field, hints[field.name]) for field in dataclasses.fields(cls))
 
 
-def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
+def _field(field: dataclasses.Field[object], hint: object) -> Field:
     kafka_type = field.metadata.get("kafka_type")
     parts = list(typing.get_args(hint)) if _is_union(hint) else [hint]
     nullable = type(None) in parts and kafka_type not in ("uuid", "datetime_i64")
@@ -93,5 +92,5 @@ def _field(field: dataclasses.Field[Any], hint: Any) -> Field:
     )
 
 
-def _is_union(hint: Any) -> bool:
+def _is_union(hint: object) -> bool:
     return typing.get_origin(hint) in (typing.Union, types.UnionType)

@@ -1,7 +1,7 @@
-"""Zig-zag and unsigned varints (LEB128): how record batches and flexible messages write their integers.
+"""Zig-zag and unsigned varints (LEB128): the integers of record batches and flexible messages.
 
-Readers take any indexable buffer and a position and return (value, next position); a buffer that ends too
-early raises IndexError, which the callers turn into an error that names the structure being read.
+Readers take any indexable buffer and a position and return (value, next position); a buffer that ends too early raises
+IndexError, and the callers turn it into an error that names the structure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_VARLONG_BYTES = 10
 
 
 class VarintError(ValueError):
-    """More continuation bytes than the widest integer needs."""
+    """A varint has more bytes than the widest integer needs."""
 
 
 def read_uvarint(buffer: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
@@ -36,7 +36,7 @@ def read_uvarint(buffer: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTE
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     first = buffer[position]
-    if first < 0x80:  # most lengths and deltas: worth a path of their own
+    if first < 0x80:  # most lengths and deltas have one byte
         return first >> 1 ^ -(first & 1), position + 1
     value, position = read_uvarint(buffer, position)
     value &= 0xFFFF_FFFF
@@ -69,5 +69,5 @@ def encode_varint(value: int) -> bytes:
     return encode_uvarint(value << 1 if value >= 0 else ~(value << 1))
 
 
-# Nearly every length and delta fits one byte.
 _ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
+"""Nearly every length and delta fits one byte."""

@@ -1,4 +1,4 @@
-"""SCRAM (RFC 5802, RFC 7677): the keys that a password becomes, and the client's side of a login.
+"""SCRAM (RFC 5802, RFC 7677): the keys derived from a password, and the client's side of a login.
 
 The client salts the password (`salted_password`), the server derives its keys (`server_keys`). Neither the password
 nor anything that could be used to log in reaches the metadata log.
@@ -18,11 +18,12 @@ MIN_ITERATIONS, MAX_ITERATIONS, DEFAULT_ITERATIONS = 4096, 16384, 4096
 # Kafka's own salts carry 130 random bits; these 160.
 SALT_BYTES = 20
 NONCE_BYTES = 24
-# A server chooses the iteration count. Without a limit it could keep a client computing for hours; 100 times what
-# Kafka accepts for a credential takes about a second.
 CHALLENGE_ITERATIONS_MAX = 100 * MAX_ITERATIONS
-# The text that is shown in place of a secret.
+"""A server chooses the iteration count. Without a limit it could keep a client computing for hours; 100 times what
+Kafka accepts for a credential takes about a second."""
+
 HIDDEN = "[hidden]"
+"""The text that is shown in place of a secret."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A bean: what is said of one thing under one object name."""
+"""A bean: the attributes of one object name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcli.server.metrics.meters import Attributes
 
 @dataclass(frozen=True, slots=True)
 class Bean:
-    """`properties` in the order in which Kafka writes them: type, name, then what tells it from its like."""
+    """`properties` come in the order in which Kafka writes them: type, name, then the labels."""
 
     domain: str
     properties: Mapping[str, str]
@@ -23,7 +23,7 @@ class Bean:
 
 
 def bean(domain: str, type_: str, attributes: Attributes, name: str = "", **labels: str) -> Bean:
-    """`domain:type=…,name=…,label=value…`."""
+    """The object name: `domain:type=…,name=…,label=value…`."""
     properties = {"type": type_}
     if name:
         properties["name"] = name

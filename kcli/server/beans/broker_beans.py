@@ -1,8 +1,8 @@
-"""The beans of a broker, under the object names and with the attributes that Kafka's operators know.
+"""The beans of a broker, with the object names and attributes of Kafka.
 
-What a single event loop in one process has no counterpart for is left out, not shown as zero: request and response
-queue times, network threads beyond one, replica fetchers. The idle ratio of Kafka's handler and network threads is
-that of the event loop: the share of time in which its thread used no CPU.
+Beans without a counterpart in a single event loop are left out, not shown as zero: request and response queue times,
+further network threads, replica fetchers. The idle ratio of Kafka's handler and network threads is that of the event
+loop: the share of time in which its thread used no CPU.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ SERVER, NETWORK, CONTROLLER, LOG, CLUSTER = (
 GROUP = "kafka.coordinator.group"
 CLASSIC, CONSUMER = "classic", "consumer"
 _CLASSIC_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
-# What has no name in Kafka: figures of a process that is no JVM.
+# The domain of figures that Kafka does not have: those of a process that is no JVM.
 OWN = "kcli"
 
-# Kafka's own numbers (BrokerState).
+# Kafka's values of BrokerState.
 _STARTING, _RUNNING = 1, 3
 
-# Field of Traffic -> Kafka's name, what is counted, and whether each topic has one too.
+# Field of Traffic -> Kafka's name, the unit, and whether each topic has a bean too.
 _TRAFFIC: dict[str, tuple[str, str, bool]] = {
     "messages_in": ("MessagesInPerSec", "messages", True),
     "bytes_in": ("BytesInPerSec", "bytes", True),
@@ -59,7 +59,7 @@ _TRAFFIC: dict[str, tuple[str, str, bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeanSources:
-    """What the beans are made of. `ports` are a `BrokerPorts` and `cleaning` is there if the node is a broker."""
+    """The sources of the beans. In a broker, `ports` are a `BrokerPorts` and `cleaning` is not None."""
 
     ports: NodePorts
     sockets: SocketServer
@@ -69,7 +69,7 @@ class BeanSources:
 
 
 def broker_beans(sources: BeanSources) -> Iterator[Bean]:
-    """Makes each bean when it is asked for, so that a reader of many can rest in between."""
+    """Makes each bean when it is needed, so that a reader of many can give other work a turn in between."""
     for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
         yield from make(sources)
     if isinstance(sources.ports, BrokerPorts):
@@ -79,7 +79,7 @@ def broker_beans(sources: BeanSources) -> Iterator[Bean]:
         yield from _cleaner(sources, sources.cleaning)
 
 
-# --- the process
+# The process.
 
 
 def _server(sources: BeanSources) -> Iterator[Bean]:
@@ -113,7 +113,7 @@ def _process(sources: BeanSources) -> Iterator[Bean]:
     )
 
 
-# --- requests and connections
+# Requests and connections.
 
 
 def _traffic(sources: BeanSources) -> Iterator[Bean]:
@@ -138,7 +138,7 @@ def _requests(sources: BeanSources) -> Iterator[Bean]:
     now = sources.ports.metrics.clock.monotonic()
     for key, times in sorted(requests.apis.items()):
         yield from _of_api(times, times.name, now)
-        # Followers' fetches are told apart by Kafka; where there is one broker, every fetch is a consumer's.
+        # Kafka counts fetches of followers separately. With one broker every fetch is a consumer's.
         if key == ApiKey.FETCH and len(sources.ports.metadata.brokers) == 1:
             yield from _of_api(times, "FetchConsumer", now)
     connections = list(sources.sockets.connections)
@@ -187,7 +187,7 @@ def _fetch_sessions(broker: BrokerPorts) -> Iterator[Bean]:
     yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(broker.fetch_sessions))
 
 
-# --- replicas, and what the controller knows
+# Replicas, and what the controller knows.
 
 
 def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
@@ -275,17 +275,17 @@ def _raft(sources: BeanSources) -> Iterator[Bean]:
     )
 
 
-# --- groups
+# Groups.
 
 
 def _groups(broker: BrokerPorts) -> Iterator[Bean]:
     try:
         runners = list(broker.groups.runners())
     except KafkaError:
-        return  # they are being loaded: a count of some would be a wrong one
+        return  # while they load, a count would be wrong
     states: dict[str, Counter[str]] = {CLASSIC: Counter(), CONSUMER: Counter()}
     for runner in runners:
-        for group in runner.shard.list_groups():
+        for group in runner.ask(lambda shard, _: shard.list_groups()):
             protocol = str(getattr(group.group_type, "value", group.group_type)).lower()
             states.setdefault(protocol, Counter())[group.group_state] += 1
     metrics = "group-coordinator-metrics"
@@ -300,7 +300,7 @@ def _groups(broker: BrokerPorts) -> Iterator[Bean]:
         yield gauge(GROUP, "GroupMetadataManager", f"NumGroups{state}", states[CLASSIC][state])
 
 
-# --- logs
+# Logs.
 
 
 def _log_dirs(sources: BeanSources) -> Iterator[Bean]:

@@ -26,12 +26,13 @@ from kcli.server.beans.exposition import CONTENT_TYPE, PrometheusText, json_bean
 
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
-# Beans made in one turn of the event loop, about a millisecond: producers must not wait for a scrape.
+# Beans made in one turn of the event loop, about a millisecond, because producers must not wait for a scrape.
 BEANS_PER_TURN = 200
 
 
 class MetricsEndpoint:
-    """Started before the broker's listeners, so that a start can be watched, and stopped after them."""
+    """The server of the metrics. It starts before the broker's listeners, so that a start can be watched, and stops
+    after them."""
 
     def __init__(self, sources: BeanSources, network: Network, host: str, port: int) -> None:
         self.port = port
@@ -45,7 +46,7 @@ class MetricsEndpoint:
             get("/{path:.*}", self._unknown),
         ]
         self._server = HttpServer(routes, network)
-        # One scrape at a time: they take turns with the clients' requests, and not with each other.
+        # One scrape at a time: it shares the event loop with clients, but not with another scrape.
         self._reading = asyncio.Lock()
 
     async def start(self) -> None:

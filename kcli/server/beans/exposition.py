@@ -32,7 +32,7 @@ _QUANTILES = {
     "99thPercentile": "0.99",
     "999thPercentile": "0.999",
 }
-# Prometheus' own names for a process, with their types and the factor to their units.
+# Prometheus' names for the figures of a process, with their types and the factor to their units.
 _PROCESS = {
     "MaxFileDescriptorCount": ("process_max_fds", "gauge", 1.0),
     "OpenFileDescriptorCount": ("process_open_fds", "gauge", 1.0),
@@ -45,7 +45,7 @@ _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class PrometheusText:
-    """Gathers beans; a metric's lines must stand together, whatever the order of the beans."""
+    """Gathers beans by metric, because all lines of a metric must stand together."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, tuple[str, list[str]]] = {}
@@ -67,7 +67,7 @@ class PrometheusText:
             self._add_attributes(base, labels, attributes)
 
     def blocks(self) -> Iterator[str]:
-        """The text of one metric after the other."""
+        """Yields the text of one metric after the other."""
         for name, (kind, lines) in self._metrics.items():
             yield f"# TYPE {name} {kind}\n" + "\n".join(lines) + "\n"
 
@@ -97,7 +97,7 @@ class PrometheusText:
         self._line(base, "summary", f"{base}_count{_braced(labels)} {_number(count)}")
 
     def _add_attributes(self, base: str, labels: str, attributes: Mapping[str, str | int | float]) -> None:
-        """Numbers each as a metric; words as labels of one that is always 1."""
+        """Adds each number as a metric, and all texts as labels of one metric that is always 1."""
         words = []
         for attribute, value in attributes.items():
             if isinstance(value, str):

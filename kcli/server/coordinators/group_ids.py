@@ -1,4 +1,4 @@
-"""What the handlers of group APIs ask of a request before a coordinator sees it, and put into its answer."""
+"""Checks of requests of the group APIs before a coordinator handles them, and the merging of answers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ TopicT = TypeVar("TopicT", OffsetCommitRequestTopic, OffsetDeleteRequestTopic)
 
 
 def require_group_id(group_id: str) -> None:
-    """Only offsets may be kept under the empty name, for old simple consumers; so it can be described and deleted."""
+    """Raises InvalidGroupIdException for the empty group id. Offset APIs, describe and delete accept it."""
     if not group_id:
         raise InvalidGroupIdException
 
 
 def client_host(context: RequestContext[object]) -> str:
-    """The client's address the way Java prints one, which is how tools have always shown members."""
+    """Returns the client's address in Java's form, because tools show members with it."""
     return f"/{context.peer_host}"
 
 
 def existing(topics: Topics, asked: tuple[TopicT, ...]) -> tuple[TopicT, ...]:
-    """Those of the partitions asked for that exist; `asked` itself where all do."""
+    """Returns the requested partitions that exist; `asked` itself if all do."""
     known = tuple(topic for topic in (_existing(topics, topic) for topic in asked) if topic.partitions)
     return asked if known == asked else known
 
@@ -42,7 +42,7 @@ def _existing(topics: Topics, asked: TopicT) -> TopicT:
 def merged_codes(
     asked: tuple[TopicT, ...], answered: Sequence[OffsetCommitResponseTopic | OffsetDeleteResponseTopic]
 ) -> Iterator[tuple[str, list[tuple[int, ErrorCode]]]]:
-    """Each topic asked for with (partition, code): the group's answers, and what `existing` left out as unknown."""
+    """Yields each requested topic with (partition, code): the group's answers, and UNKNOWN for the rest."""
     codes = {
         (topic.name, each.partition_index): each.error_code for topic in answered for each in topic.partitions
     }

@@ -9,7 +9,7 @@ from kcli.metadata.image import MetadataImage, TopicImage
 
 
 class ImageTopics:
-    """`before`: the view of an earlier image, whose topics are taken over where they are the same still."""
+    """A view of an image. Topics that have not changed since the view `before` are reused."""
 
     def __init__(self, image: MetadataImage, before: ImageTopics | None = None) -> None:
         self._image = image

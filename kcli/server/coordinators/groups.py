@@ -1,19 +1,21 @@
-"""The group coordinator of this broker: the shards of `__consumer_offsets`, and what is its own of them."""
+"""The group coordinator of this broker: the shards of `__consumer_offsets`, their settings and their metadata."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import GROUP_VERSION
 from kcli.config.group import ConsumerGroupKeys, consumer_group_keys, effective_consumer_times
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
-from kcli.coordinator.group.consumer.regexes import ResolveRegexes, matching
+from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
+from kcli.coordinator.group.consumer.targets.regexes import matching
 from kcli.coordinator.group.records import LogRecord, decode, encode
-from kcli.coordinator.group.shard import GroupReady, GroupShard
+from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.group.step import GroupReady, GroupSend
+from kcli.coordinator.runtime import AnswerT, Token
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import ConfigResource, ConfigResourceType
@@ -22,15 +24,13 @@ from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.group_topics import ImageTopics
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
-from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
+from kcli.server.coordinators.shard_log import RunnerSettings
+from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
+from kcli.server.partitions.replicas import LeaderPartition
+from kcli.storage.log.producer_state import Verification
 
-if TYPE_CHECKING:
-    from kcli.server.partitions.replicas import LeaderPartition
-
-GroupRunner = ShardRunner[LogRecord, GroupShard]
-GroupStep = Callable[[GroupShard, asyncio.Future[object], int], GroupReady]
-
+GroupRunner = ShardRunner[LogRecord, GroupSend, GroupShard]
 
 _log = logging.getLogger("kcli.server.GroupCoordinator")
 
@@ -46,9 +46,9 @@ class GroupCoordinator:
         session_ms, heartbeat_ms = effective_consumer_times({}, config)
         self._own_times = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
         self._times: dict[str, ConsumerTimes] = {}
-        """Of groups with configs of their own, until one's change."""
+        """Cache for groups with own configs; cleared when any group config changes."""
         self._resolving: set[asyncio.Task[None]] = set()
-        kind: ShardKind[LogRecord, GroupShard] = ShardKind(
+        kind: ShardKind[LogRecord, GroupSend, GroupShard] = ShardKind(
             topic=GROUP_TOPIC.name,
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
             create=self._create,
@@ -58,7 +58,7 @@ class GroupCoordinator:
             logger=_log,
             send=self._send,
         )
-        self.shards: CoordinatorShards[LogRecord, GroupShard] = CoordinatorShards(
+        self.shards: CoordinatorShards[LogRecord, GroupSend, GroupShard] = CoordinatorShards(
             kind, config.integer("offsets.topic.num.partitions"), clock
         )
         self.leadership_changed = self.shards.leadership_changed
@@ -70,58 +70,65 @@ class GroupCoordinator:
         return self.shards.partition_of(group_id)
 
     def runner(self, group_id: str) -> GroupRunner:
-        """The shard that coordinates this group. Raises KafkaError when it is not here, or not yet."""
+        """Returns the shard that coordinates a group. KafkaError if another broker has it, or it is being loaded."""
         return self.shards.runner(group_id)
 
     @property
     def is_loading(self) -> bool:
-        """Whether some of this broker's groups cannot be served yet."""
+        """Whether a shard of this broker is still being loaded."""
         return self.shards.is_loading
 
     def runners(self) -> Iterator[GroupRunner]:
-        """Every shard of this broker; raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+        """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
         return self.shards.runners()
 
-    def call(self, group_id: str, step: GroupStep) -> object | Awaitable[object]:
-        """Runs one step on the shard of a group: the answer, or a future of it. Raises KafkaError like `runner`."""
-        return self.shards.call(group_id, step)
+    def call(
+        self,
+        group_id: str,
+        step: Callable[[GroupShard, Token[AnswerT], int], GroupReady],
+        *,
+        verification: Verification | None = None,
+    ) -> AnswerT | Awaitable[AnswerT]:
+        """Runs one step on a group's shard. Returns the answer, or a future of it. Raises KafkaError as `runner`."""
+        return self.shards.call(group_id, step, verification=verification)
 
     @property
     def serves_consumer_protocol(self) -> bool:
-        """KIP-848: this broker's configuration and the finalized level of group.version both allow it."""
+        """Whether this broker's configuration and the finalized level of group.version allow KIP-848."""
         return self._keys.is_enabled and self._image.features.get(GROUP_VERSION, 0) >= 1
 
-    # Metadata
+    # --- metadata
 
     def load(self, image: MetadataImage) -> None:
-        """Told at start, before any leadership."""
+        """Loads the first image at the start, before the broker leads any partition."""
         self._image = image
         self._topics = ImageTopics(image)
         self.shards.load(image)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Told of every change, after the replicas: offsets of deleted topics are forgotten in every group, and
-        consumer groups whose topics changed get new targets."""
+        """Applies a change of metadata, after the replicas have.
+
+        Groups drop the offsets of deleted topics, and consumer groups with changed topics get new targets.
+        """
         self._image = image
         self._topics = ImageTopics(image, self._topics)
         if any(resource.type is ConfigResourceType.GROUP for resource in delta.configs_changed):
             self._times.clear()
         self.shards.load(image)
-        now_ms = self.now_ms()
         deleted = delta.topics_deleted
         for topic in deleted:
             self._topics.forget(topic.topic_id)
         if deleted:
             gone = tuple(topic.name for topic in deleted)
             for runner in self.shards.loaded():
-                runner.take(runner.shard.delete_topics(gone, now_ms))
+                runner.run(lambda shard, now_ms: shard.delete_topics(gone, now_ms))
         changed = dict.fromkeys(diff.topic for diff in delta.partitions_changed())
         has_new = bool(delta.topics_created)
         for runner in self.shards.loaded():
-            runner.shard.topics_changed(self._topics, changed, has_new=has_new)
+            runner.ask(lambda shard, _: shard.topics_changed(self._topics, changed, has_new=has_new))
 
     def times_of(self, group_id: str) -> ConsumerTimes:
-        """What a consumer group is configured to, else the broker's own."""
+        """Returns the configured times of a consumer group, else those of the broker."""
         found = self._times.get(group_id)
         if found is None:
             overrides = self._image.config(ConfigResource(ConfigResourceType.GROUP, group_id))
@@ -132,7 +139,7 @@ class GroupCoordinator:
             self._times[group_id] = found
         return found
 
-    # Shards
+    # --- shards
 
     def _create(self) -> GroupShard:
         shard = GroupShard(self._settings_of_shards, self._rng, self.times_of)
@@ -144,27 +151,25 @@ class GroupCoordinator:
         for task in tuple(self._resolving):
             task.cancel()
 
-    # Regular expressions
+    # --- regular expressions
 
-    def _send(self, runner: GroupRunner, send: object) -> None:
-        assert isinstance(send, ResolveRegexes)
+    def _send(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
         task = asyncio.get_running_loop().create_task(
-            self._resolve(runner, send), name=f"regexes of {send.group_id}"
+            self._resolve(runner, asked), name=f"regexes of {asked.group_id}"
         )
         self._resolving.add(task)
         task.add_done_callback(self._resolving.discard)
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        """In a thread: thousands of topics against many expressions take a while."""
+        """Matches in a thread, because thousands of topics and many expressions take long."""
         found = None
         try:
             found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())
         except Exception:
             _log.exception("[GroupId %s] Couldn't update regular expressions", asked.group_id)
         if not runner.is_stopped():
-            shard, version = runner.shard, asked.topics.version
-            runner.take(shard.regexes_resolved(asked.group_id, found, version, self.now_ms()))
-            runner.wake_in_time()
+            version = asked.topics.version
+            runner.run(lambda shard, now_ms: shard.regexes_resolved(asked.group_id, found, version, now_ms))
 
     def _settings(self, leader: LeaderPartition) -> RunnerSettings:
         return RunnerSettings(

@@ -1,4 +1,4 @@
-"""The topics that coordinators keep their state in, and the settings they are created with."""
+"""The internal topics with the state of coordinators, and the settings of their creation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcli.protocol.messages.create_topics import CreatableTopic, CreatableTopicC
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """`prefix` begins the broker keys that say how many partitions and replicas it gets."""
+    """An internal topic. `prefix` begins the broker keys of its partitions and replicas."""
 
     name: str
     prefix: str

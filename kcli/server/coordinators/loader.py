@@ -1,6 +1,6 @@
 """Reads a coordinator's partition from its start and replays it into a new shard.
 
-The log is read in pieces of `offsets.load.buffer.size`, off the event loop where the page cache does not have them, and
+The log is read in pieces of `offsets.load.buffer.size`, off the event loop if the page cache does not have them, and
 the loop gets its turn after every `RECORDS_PER_TURN` records. Within a piece only the last record of a key is replayed,
 which is what compaction would have left: a log that was not compacted lately holds the same few keys over and over.
 Large pieces without transactions are taken apart by columns, which needs numpy; its import pays for itself only there.
@@ -18,9 +18,9 @@ from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.server.partitions.replicas import LeaderPartition
 
 RECORDS_PER_TURN = 2_000
-"""About 10 ms of replaying: what a heartbeat on another shard may have to wait."""
+"""About 10 ms of replaying, which a heartbeat on another shard may have to wait."""
 COLUMNS_FROM_BYTES = 1 << 20
-"""From here on decoding by columns saves more than the 100 ms that importing numpy takes."""
+"""From this size on, decoding by columns saves more than the 100 ms that importing numpy takes."""
 
 Entry = tuple[int, bytes, bytes | None, int]
 """A record: offset, key, value, and the producer of the transaction that it belongs to."""
@@ -83,7 +83,7 @@ async def _replay_transactions(
     replay: Replay,
     end_transaction: Callable[[int, bool], None],
 ) -> int:
-    """In the order of the log: what a marker does depends on what is before it."""
+    """Replays in the order of the log, because the effect of a marker depends on the records before it."""
     count = 0
     for batch in headers:
         position, header = batch

@@ -4,6 +4,9 @@ The runner keeps the contract of `coordinator.runtime.Ready`. Writes of the mome
 `group.coordinator.append.linger.ms` and appended as one batch; when the high watermark passes it, its records are
 replayed and its callers answered. On a single node that is at once. Everything happens on the event loop, so the
 shard has one owner and needs no lock; a runner that must wait for other replicas has one task that does.
+
+`call`, `run` and `ask` are the three ways to the shard. Each goes through `ask`, which sets the timer afterwards: any
+touch of a shard may have moved its next deadline.
 """
 
 from __future__ import annotations
@@ -11,89 +14,49 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
-from kcli.coordinator.runtime import Ready
+from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Token
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from kcli.model.request_values import ACKS_ALL
-from kcli.protocol.batches.batch import Record, encode_batch
-from kcli.protocol.batches.compression import Codec
-from kcli.storage.log.log import AppendOrigin
+from kcli.model.ids import NO_PRODUCER_ID, Offset
+from kcli.protocol.batches.batch import Record
+from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
+from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import Verification
-
-if TYPE_CHECKING:
-    from kcli.server.partitions.replicas import LeaderPartition
 
 _log = logging.getLogger("kcli.server.CoordinatorRuntime")
 
-RecordT = TypeVar("RecordT")
-ShardT = TypeVar("ShardT", bound="Shard[Any]")
+T = TypeVar("T")
+ShardRecordT = TypeVar("ShardRecordT")
+ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""Kafka's word for: gather until there is nothing else to do; here, until the end of this turn of the event loop."""
-RECORD_OVERHEAD_BYTES = 64
-"""More than a record adds to its key and value (varints and length, at most 21), so that an estimate errs high."""
+"""Kafka's value for gathering without a limit; here, until the end of this turn of the event loop."""
 
 
-class Shard(Protocol[RecordT]):
-    """What a runner needs of its state machine."""
+class Shard(Protocol[ShardRecordT, ShardSendT]):
+    """The state machine that a runner drives."""
 
     @property
     def next_deadline_ms(self) -> int | None: ...
-    def tick(self, now_ms: int) -> Sequence[Ready[RecordT]]: ...
-    def replay(self, record: RecordT, log_offset: int, producer_id: int, /) -> None: ...
+    def tick(self, now_ms: int) -> Ready[ShardRecordT, ShardSendT] | None:
+        """Handles the earliest passed deadline. Returns None if no deadline has passed."""
+        ...
+
+    def replay(self, record: ShardRecordT, log_offset: int, producer_id: int, /) -> None: ...
     def end_transaction(self, producer_id: int, *, committed: bool) -> None: ...
-    def start(self, now_ms: int) -> Ready[RecordT]: ...
-    def resign(self, now_ms: int) -> Ready[RecordT]: ...
+    def start(self, now_ms: int) -> Ready[ShardRecordT, ShardSendT]: ...
+    def resign(self, now_ms: int) -> Ready[ShardRecordT, ShardSendT]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerSettings:
-    linger_ms: int
-    commit_timeout_ms: int
-    """`offsets.commit.timeout.ms`: how long callers wait for the other replicas."""
-    max_batch_bytes: int
-    codec: Codec = Codec.NONE
-    base_sequence: int = 0
-    """Kafka leaves the sequence of a batch without a producer at 0 in `__consumer_offsets`, at -1 in other topics."""
+# A bound cannot name other type variables, so mypy cannot be told that a runner's shard has the runner's types.
+ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """The control batch that ends a producer's transaction, ready to be appended."""
-
-    batch: bytes
-    producer_id: int
-    committed: bool
-    transaction_version: int
-
-
-@dataclass(slots=True)
-class _Write(Generic[RecordT]):
-    """One `Ready` on its way to the log: its records, encoded, and from where they were appended; or a marker."""
-
-    ready: Ready[RecordT]
-    records: list[Record]
-    size_bytes: int
-    offsets: list[int]
-    marker: Marker | None = None
-    failure: ErrorCode = ErrorCode.NONE
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it must have a batch of its own."""
-        return self.marker is not None or self.ready.producer is not None
-
-
-def _nothing_to_send(send: object) -> None:
-    raise AssertionError(f"this shard has nobody to send {send} to")
-
-
-class ShardRunner(Generic[RecordT, ShardT]):
-    """`write_error` translates an error of the log into what callers hear; `send` takes the `sends` of a Ready."""
+class ShardRunner(Generic[RecordT, SendT, ShardT]):
+    """`write_error` translates an error of the log into that of an answer; `send` does the `sends` of a Ready."""
 
     def __init__(
         self,
@@ -104,20 +67,21 @@ class ShardRunner(Generic[RecordT, ShardT]):
         encode: Callable[[RecordT], tuple[bytes, bytes | None]],
         write_error: Callable[[ErrorCode], ErrorCode],
         now_ms: Callable[[], int],
-        send: Callable[[object], None] = _nothing_to_send,
+        send: Callable[[SendT], None],
     ) -> None:
         self._send = send
-        self.shard = shard
+        self._shard = shard
         self.partition = partition
         self._settings = settings
+        self._log = ShardLog(partition, settings, now_ms)
         self._encode = encode
         self._write_error = write_error
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
-        self._gathered: list[_Write[RecordT]] = []
+        self._gathered: list[Write[RecordT, SendT]] = []
         self._gathered_bytes = 0
         self._flush_handle: asyncio.Handle | None = None
-        self._in_flight: deque[tuple[int, list[_Write[RecordT]]]] = deque()
+        self._in_flight: deque[tuple[Offset, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -128,35 +92,50 @@ class ShardRunner(Generic[RecordT, ShardT]):
         """Whether another broker has the shard."""
         return self._stopped
 
-    # Work in
+    # --- ways to the shard
 
-    def call(self, step: Callable[[asyncio.Future[object]], Ready[RecordT]]) -> object | Awaitable[object]:
-        """Runs one step of the shard whose token is a future; gives the answer if it is there, else the future."""
-        token: asyncio.Future[object] = self._loop.create_future()
-        self.take(step(token))
-        self.wake_in_time()
+    def ask(self, question: Callable[[ShardT, int], T]) -> T:
+        """Returns the shard's answer to a question about its state. The second argument is the time."""
+        try:
+            return question(self._shard, self._now_ms())
+        finally:
+            self._wake_in_time()
+
+    def run(self, step: Callable[[ShardT, int], Ready[RecordT, SendT]]) -> None:
+        """Runs a step that no request waits for."""
+        self._accept(self.ask(step))
+
+    def call(
+        self,
+        step: Callable[[ShardT, Token[AnswerT], int], Ready[RecordT, SendT]],
+        *,
+        verification: Verification | None = None,
+    ) -> AnswerT | Awaitable[AnswerT]:
+        """Runs a step for a request. Returns its answer, or a future of it.
+
+        Records of a transaction are checked against its `verification`.
+        """
+        token: asyncio.Future[AnswerT] = self._loop.create_future()
+        self._accept(self.ask(lambda shard, now_ms: step(shard, token, now_ms)), verification)
         return token.result() if token.done() and token.exception() is None else token
 
-    def take(self, ready: Ready[RecordT]) -> None:
+    def _accept(self, ready: Ready[RecordT, SendT], verification: Verification | None = None) -> None:
+        """Does what a step asks for: at once if it writes nothing, else when its records are committed."""
         if not ready.records:
             self._deliver(ready)
             return
         now_ms = self._now_ms()
-        records = []
-        size_bytes = 0
-        for record in ready.records:
-            key, value = self._encode(record)
-            records.append(Record(-1, now_ms, key, value))
-            size_bytes += len(key) + RECORD_OVERHEAD_BYTES + (0 if value is None else len(value))
-        self._gather(_Write(ready, records, size_bytes, []))
+        records = [Record(-1, now_ms, *self._encode(record)) for record in ready.records]
+        size_bytes = sum(map(estimated_bytes, records))
+        self._gather(Write(ready, records, size_bytes, verification=verification))
 
-    def end_transaction(self, marker: Marker) -> asyncio.Future[object]:
-        """Appends a marker behind what was gathered; done when it is committed and the shard has heard of it."""
-        token: asyncio.Future[object] = self._loop.create_future()
-        self._gather(_Write(Ready(replies=((token, None),)), [], len(marker.batch), [], marker))
+    def end_transaction(self, marker: ControlMarker) -> asyncio.Future[None]:
+        """Appends a marker after the gathered writes. The future is done when the marker is committed and replayed."""
+        token: asyncio.Future[None] = self._loop.create_future()
+        self._gather(Write(Ready(replies=(Answer(token, None),)), [], len(marker.batch), marker=marker))
         return token
 
-    def _gather(self, write: _Write[RecordT]) -> None:
+    def _gather(self, write: Write[RecordT, SendT]) -> None:
         too_large = self._gathered_bytes + write.size_bytes > self._settings.max_batch_bytes
         if self._gathered and (write.is_alone or too_large):
             self._flush()
@@ -168,14 +147,14 @@ class ShardRunner(Generic[RecordT, ShardT]):
             self._schedule_flush()
 
     def when_written(self) -> asyncio.Future[None] | None:
-        """None when every write so far is committed, else a future for when they are."""
+        """Returns None if all writes are committed, else a future of that."""
         if not self._gathered and not self._in_flight:
             return None
         barrier: asyncio.Future[None] = self._loop.create_future()
         self._barriers.append(barrier)
         return barrier
 
-    # The log
+    # --- the log
 
     def _schedule_flush(self) -> None:
         linger_ms = self._settings.linger_ms
@@ -195,7 +174,7 @@ class ShardRunner(Generic[RecordT, ShardT]):
         if not writes:
             return
         try:
-            end_offset = self._append(writes)
+            end_offset = self._log.append(writes)
         except KafkaError as error:
             _log.warning("Writing to %s failed: %s", self.partition, error.message)
             self._finish(writes, error.code)
@@ -209,62 +188,16 @@ class ShardRunner(Generic[RecordT, ShardT]):
                 self._await_commits(), name=f"commits of {self.partition}"
             )
 
-    def _append(self, writes: list[_Write[RecordT]]) -> int:
-        """Appends as one batch, or as several where one would be too large; the offset after the last record."""
-        marker = writes[0].marker
-        if marker is not None:
-            result = self.partition.append_marker(
-                marker.batch, now_ms=self._now_ms(), transaction_version=marker.transaction_version
-            )
-            return result.last_offset + 1
-        limit = self._settings.max_batch_bytes
-        if sum(write.size_bytes for write in writes) <= limit:
-            return self._append_batch([(write, record) for write in writes for record in write.records])
-        chunk: list[tuple[_Write[RecordT], Record]] = []
-        chunk_bytes = 0
-        for write in writes:
-            for record in write.records:
-                size_bytes = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
-                if chunk and chunk_bytes + size_bytes > limit:
-                    self._append_batch(chunk)
-                    chunk, chunk_bytes = [], 0
-                chunk.append((write, record))
-                chunk_bytes += size_bytes
-        return self._append_batch(chunk)
-
-    def _append_batch(self, chunk: list[tuple[_Write[RecordT], Record]]) -> int:
-        producer = chunk[0][0].ready.producer
-        batch = encode_batch(
-            (record for _, record in chunk),
-            codec=self._settings.codec,
-            base_sequence=self._settings.base_sequence if producer is None else 0,
-            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
-            producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
-            transactional=producer is not None,
-        )
-        guard = None if producer is None else producer.guard
-        assert guard is None or isinstance(guard, Verification)
-        result = self.partition.append(
-            batch,
-            acks=ACKS_ALL,
-            origin=AppendOrigin.COORDINATOR,
-            now_ms=self._now_ms(),
-            verification=guard,
-        )
-        for offset, (write, _) in enumerate(chunk, result.base_offset):
-            write.offsets.append(offset)
-        return result.last_offset + 1
-
     async def _await_commits(self) -> None:
-        """Finishes what is in flight in the order of the log. A caller is told when it took too long; the records
-        stay in the log and may yet be committed, so they are replayed when they are."""
+        """Finishes what is in flight in the order of the log. After the time-out the callers get an error; the records
+        stay in the log, and are replayed if they are committed later."""
         while self._in_flight:
             end_offset, writes = self._in_flight[0]
             try:
                 await self.partition.wait_committed(end_offset, self._settings.commit_timeout_ms / 1000)
             except KafkaError as error:
                 if self._stopped or error.code is not ErrorCode.REQUEST_TIMED_OUT:
-                    break  # the leadership has ended: `stop` tells the callers
+                    break  # the leadership has ended: `stop` answers the callers
                 for write in writes:
                     self._fail(write, error.code)
                 continue
@@ -272,12 +205,11 @@ class ShardRunner(Generic[RecordT, ShardT]):
             self._finish(writes, ErrorCode.NONE)
         self._committer = None
 
-    def _finish(self, writes: list[_Write[RecordT]], code: ErrorCode) -> None:
+    def _finish(self, writes: list[Write[RecordT, SendT]], code: ErrorCode) -> None:
         for write in writes:
             if code is ErrorCode.NONE:
-                self._replay(write)
+                self._accept(self.ask(partial(_replay, write)))
                 if write.failure is ErrorCode.NONE:
-                    self._continue(write, code)
                     self._deliver(write.ready)
             else:
                 self._fail(write, code)
@@ -286,44 +218,28 @@ class ShardRunner(Generic[RecordT, ShardT]):
             for barrier in barriers:
                 if not barrier.done():
                     barrier.set_result(None)
-        self.wake_in_time()
 
-    def _replay(self, write: _Write[RecordT]) -> None:
-        if write.marker is not None:
-            self.shard.end_transaction(write.marker.producer_id, committed=write.marker.committed)
-            return
-        producer = write.ready.producer
-        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
-        for record, offset in zip(write.ready.records, write.offsets, strict=True):
-            self.shard.replay(record, offset, producer_id)
-
-    def _deliver(self, ready: Ready[RecordT]) -> None:
+    def _deliver(self, ready: Ready[RecordT, SendT]) -> None:
         _answer(ready)
-        for send in ready.sends:
-            self._send(send)
+        for work in ready.sends:
+            self._send(work)
 
-    def _fail(self, write: _Write[RecordT], code: ErrorCode) -> None:
+    def _fail(self, write: Write[RecordT, SendT], code: ErrorCode) -> None:
         if write.failure is not ErrorCode.NONE:
             return
         write.failure = code
-        self._continue(write, code)
+        self.run(lambda _, now_ms: write.ready.written(code, now_ms))
         self._answer_error(write.ready, self._write_error(code))
 
-    def _continue(self, write: _Write[RecordT], code: ErrorCode) -> None:
-        if write.ready.on_written is not None:
-            self.take(write.ready.on_written(code, self._now_ms()))
+    def _answer_error(self, ready: Ready[RecordT, SendT], code: ErrorCode) -> None:
+        for reply in ready.replies:
+            reply.refuse(error_for(code))
 
-    def _answer_error(self, ready: Ready[RecordT], code: ErrorCode) -> None:
-        for token, _ in ready.replies:
-            assert isinstance(token, asyncio.Future)
-            if not token.done():
-                token.set_exception(error_for(code))
+    # --- time
 
-    # Time
-
-    def wake_in_time(self) -> None:
-        """Sets the one timer to the shard's next deadline, if that is nearer than what the timer is set to."""
-        deadline_ms = self.shard.next_deadline_ms
+    def _wake_in_time(self) -> None:
+        """Sets the timer to the shard's next deadline, if it is earlier than the timer."""
+        deadline_ms = self._shard.next_deadline_ms
         if (
             deadline_ms is None
             or self._stopped
@@ -338,22 +254,25 @@ class ShardRunner(Generic[RecordT, ShardT]):
 
     def _tick(self) -> None:
         self._timer = None
-        for ready in self.shard.tick(self._now_ms()):
-            self.take(ready)
-        self.wake_in_time()
+        # The time is taken once, because a shard that works in slices puts the next slice off by a millisecond or so.
+        now_ms = self._now_ms()
+        # Each deadline is a step of its own, so that an error at one keeps the others.
+        while (ready := self.ask(lambda shard, _: shard.tick(now_ms))) is not None:
+            self._accept(ready)
 
-    # The end
+    # --- the end
 
     async def drain(self) -> None:
-        """Writes what was gathered; for a clean stop."""
+        """Writes the gathered records, for a clean stop."""
         self._flush()
         barrier = self.when_written()
         if barrier is not None:
             await asyncio.wait_for(barrier, self._settings.commit_timeout_ms / 1000)
 
-    def stop(self, last: Ready[RecordT]) -> None:
-        """The shard is another broker's. `last` answers those it had parked; those in the log are told to ask there."""
+    def stop(self) -> None:
+        """Stops, because another broker has the shard. Waiting requests are answered with NOT_COORDINATOR."""
         self._stopped = True
+        last = self._shard.resign(self._now_ms())
         for handle in (self._flush_handle, self._timer, self._committer):
             if handle is not None:
                 handle.cancel()
@@ -371,8 +290,18 @@ class ShardRunner(Generic[RecordT, ShardT]):
         self._barriers = []
 
 
-def _answer(ready: Ready[RecordT]) -> None:
-    for token, response in ready.replies:
-        assert isinstance(token, asyncio.Future)
-        if not token.done():  # its connection may be gone
-            token.set_result(response)
+def _answer(ready: Ready[RecordT, SendT]) -> None:
+    for reply in ready.replies:
+        reply.deliver()
+
+
+def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:
+    """Replays a committed write. Returns the shard's next step, unless it was done after a time-out."""
+    if write.marker is not None:
+        shard.end_transaction(write.marker.producer_id, committed=write.marker.committed)
+    else:
+        producer = write.ready.producer
+        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
+        for record, offset in zip(write.ready.records, write.offsets, strict=True):
+            shard.replay(record, offset, producer_id)
+    return write.ready.written(ErrorCode.NONE, now_ms) if write.failure is ErrorCode.NONE else Ready()

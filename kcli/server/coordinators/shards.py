@@ -1,8 +1,8 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that the broker leads.
 
 A shard is loaded when the broker becomes the leader of its partition and given up when it ceases to be; meanwhile
-callers hear COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR. Creating the topic is FindCoordinator's business. What
-differs between groups and transactions is in a `ShardKind`.
+callers get COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind` holds
+the differences between groups and transactions.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Generic
 
 from kcli.coordinator.hashing import partition_for
-from kcli.coordinator.runtime import Ready
+from kcli.coordinator.runtime import AnswerT, Ready, RecordT, SendT, Token
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import (
     CoordinatorLoadInProgressException,
@@ -27,20 +27,15 @@ from kcli.errors import (
 from kcli.metadata.image import MetadataImage
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.loader import load
-from kcli.server.coordinators.shard_runner import RunnerSettings, Shard, ShardRunner
-
-if TYPE_CHECKING:
-    from kcli.server.partitions.replicas import LeaderPartition
-
-RecordT = TypeVar("RecordT")
-ShardT = TypeVar("ShardT", bound=Shard[Any])
-
-Token = asyncio.Future[object]
+from kcli.server.coordinators.shard_log import RunnerSettings
+from kcli.server.coordinators.shard_runner import ShardRunner, ShardT
+from kcli.server.partitions.replicas import LeaderPartition
+from kcli.storage.log.producer_state import Verification
 
 
 @dataclass(frozen=True, slots=True)
-class ShardKind(Generic[RecordT, ShardT]):
-    """What one coordinator's shards are made of. `send` does the `sends` of a shard's Ready."""
+class ShardKind(Generic[RecordT, SendT, ShardT]):
+    """The parts of one coordinator's shards. `send` does the `sends` of a shard's Ready."""
 
     topic: str
     load_buffer_bytes: int
@@ -49,35 +44,35 @@ class ShardKind(Generic[RecordT, ShardT]):
     decode: Callable[[bytes, bytes | None], RecordT | None]
     settings: Callable[[LeaderPartition], RunnerSettings]
     logger: logging.Logger
-    send: Callable[[ShardRunner[RecordT, ShardT], object], None] | None = None
+    send: Callable[[ShardRunner[RecordT, SendT, ShardT], SendT], None]
 
 
-class CoordinatorShards(Generic[RecordT, ShardT]):
-    def __init__(self, kind: ShardKind[RecordT, ShardT], partition_count: int, clock: Clock) -> None:
+class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
+    def __init__(self, kind: ShardKind[RecordT, SendT, ShardT], partition_count: int, clock: Clock) -> None:
         self._kind = kind
         self._partition_count = partition_count
         self._clock = clock
-        self._runners: dict[int, ShardRunner[RecordT, ShardT]] = {}
+        self._runners: dict[int, ShardRunner[RecordT, SendT, ShardT]] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
         self._awaited: dict[int, asyncio.Event] = {}
         self._stopped = False
-        # Sessions must neither end early nor late when somebody sets the machine's clock, so the coordinators' time
-        # is the wall clock at the start plus what has passed since.
+        # The coordinators' time is the wall clock at the start plus what has passed since, because sessions must end
+        # neither early nor late when the machine's clock is set.
         self._epoch_ms = clock.now_ms() - int(clock.monotonic() * 1000)
 
     def now_ms(self) -> int:
         return self._epoch_ms + int(self._clock.monotonic() * 1000)
 
-    # Which shard
+    # --- which shard
 
     def partition_of(self, key: str) -> int:
         return partition_for(key, self._partition_count)
 
-    def runner(self, key: str) -> ShardRunner[RecordT, ShardT]:
-        """The shard that coordinates this group or id. Raises KafkaError when it is not here, or not yet."""
+    def runner(self, key: str) -> ShardRunner[RecordT, SendT, ShardT]:
+        """Returns the shard of a group or transactional id. KafkaError if it is elsewhere, or being loaded."""
         return self.runner_at(self.partition_of(key))
 
-    def runner_at(self, partition: int) -> ShardRunner[RecordT, ShardT]:
+    def runner_at(self, partition: int) -> ShardRunner[RecordT, SendT, ShardT]:
         found = self._runners.get(partition)
         if found is not None:
             return found
@@ -92,20 +87,20 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
         """Whether something that this broker coordinates cannot be served yet."""
         return bool(self._loading)
 
-    def runners(self) -> Iterator[ShardRunner[RecordT, ShardT]]:
-        """Every shard of this broker; raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+    def runners(self) -> Iterator[ShardRunner[RecordT, SendT, ShardT]]:
+        """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
         if self.is_loading:
             raise CoordinatorLoadInProgressException
         return self.loaded()
 
-    def loaded(self) -> Iterator[ShardRunner[RecordT, ShardT]]:
+    def loaded(self) -> Iterator[ShardRunner[RecordT, SendT, ShardT]]:
         return iter(tuple(self._runners.values()))
 
     def is_loaded(self, partition: int) -> bool:
         return partition in self._runners
 
     async def wait_until_loaded(self, partitions: Iterable[int], seconds: float) -> None:
-        """Not for ever: whoever asks the shards then hears how it is."""
+        """Waits at most this long; a shard that is not loaded then refuses its callers."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 for partition in partitions:
@@ -113,17 +108,19 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
                         await self._awaited.setdefault(partition, asyncio.Event()).wait()
 
     def call(
-        self, key: str, step: Callable[[ShardT, Token, int], Ready[RecordT]]
-    ) -> object | Awaitable[object]:
+        self,
+        key: str,
+        step: Callable[[ShardT, Token[AnswerT], int], Ready[RecordT, SendT]],
+        *,
+        verification: Verification | None = None,
+    ) -> AnswerT | Awaitable[AnswerT]:
         """Runs one step on the shard of a key: the answer, or a future of it. Raises KafkaError like `runner`."""
-        runner = self.runner(key)
-        now_ms = self.now_ms()
-        return runner.call(lambda token: step(runner.shard, token, now_ms))
+        return self.runner(key).call(step, verification=verification)
 
-    # Leadership
+    # --- leadership
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
-        """Told by the replicas for every partition: begins or ends (or, with a new epoch, both) the shard's life."""
+        """Begins or ends (or, with a new epoch, both) the life of a shard; the replicas call it for every partition."""
         if leader.topic != self._kind.topic or self._stopped:
             return
         self._give_up(leader.partition)
@@ -138,7 +135,7 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
             task.cancel()
         runner = self._runners.pop(partition, None)
         if runner is not None:
-            runner.stop(runner.shard.resign(self.now_ms()))
+            runner.stop()
 
     async def _load(self, leader: LeaderPartition) -> None:
         kind = self._kind
@@ -160,7 +157,7 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
                 buffer_bytes=kind.load_buffer_bytes,
             )
         except Exception as error:
-            # Nobody is served from half a log: its keys stay without a coordinator here until it leads anew.
+            # Half a log must not serve requests: its keys have no coordinator here until this broker leads again.
             ours = not isinstance(error, KafkaError | StorageError)
             kind.logger.error("Loading %s failed: %s", leader, error, exc_info=ours)
             self._loading.pop(leader.partition, None)
@@ -175,31 +172,29 @@ class CoordinatorShards(Generic[RecordT, ShardT]):
             encode=kind.encode,
             write_error=write_error,
             now_ms=self.now_ms,
-            send=lambda send: self._send(runner, send),
+            send=lambda work: kind.send(runner, work),
         )
-        runner.take(shard.start(now_ms))
-        runner.wake_in_time()
+        runner.run(lambda shard, now_ms: shard.start(now_ms))
         awaited = self._awaited.pop(leader.partition, None)
         if awaited is not None:
             awaited.set()
 
-    def _send(self, runner: ShardRunner[RecordT, ShardT], send: object) -> None:
-        assert self._kind.send is not None, f"shards of {self._kind.topic} have nobody to send {send} to"
-        self._kind.send(runner, send)
-
-    # Metadata
+    # --- metadata
 
     def load(self, image: MetadataImage) -> None:
-        """Told at start, before any leadership. Once the topic exists its number of partitions counts, whatever is
-        configured: every broker must find the same coordinator."""
+        """Loads the first image at the start, before the broker leads any partition.
+
+        The number of partitions of an existing topic takes precedence over the configuration, because every broker
+        must find the same coordinator.
+        """
         topic = image.topics.topic(self._kind.topic)
         if topic is not None:
             self._partition_count = len(topic.partitions)
 
-    # The end
+    # --- the end
 
     async def stop(self) -> None:
-        """Writes what is gathered, answers whoever waits, and refuses the rest."""
+        """Writes what is gathered, answers the requests that wait, and refuses later ones."""
         self._stopped = True
         for runner in tuple(self._runners.values()):
             try:

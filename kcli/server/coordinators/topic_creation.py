@@ -79,8 +79,9 @@ class TopicCreator:
             self._creating.difference_update(topic.name for topic in topics)
 
     def _creation(self, name: str) -> CreatableTopic:
-        """Internal topics have settings of their own. Others get this broker's if its file has any, else the
-        controller's.
+        """Returns the settings of a new topic.
+
+        Internal topics have their own settings. Others get this broker's if its file has any, else the controller's.
         """
         internal = INTERNAL.get(name)
         if internal is not None:

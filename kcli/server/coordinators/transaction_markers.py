@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.ids import Offset
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
-from kcli.server.coordinators.shard_runner import Marker
+from kcli.server.coordinators.shard_log import ControlMarker
 from kcli.server.partitions.replicas import LeaderPartition, Replicas
 
 COMMIT_TIMEOUT_SECONDS = 30
@@ -43,7 +44,7 @@ class MarkerWriter:
         self._now_ms = now_ms
 
     def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | Awaitable[ErrorCode]:
-        """The outcome, at once where nobody else has to have it."""
+        """Writes a marker. Returns the outcome, or a future of it if other replicas need the marker."""
         try:
             if topic == GROUP_TOPIC.name:
                 runner = self._groups.shards.runner_at(partition)
@@ -57,16 +58,16 @@ class MarkerWriter:
             return _code(error)
         if leader.log.high_watermark > result.last_offset:
             return ErrorCode.NONE
-        return _commit(leader, result.last_offset + 1)
+        return _commit(leader, result.next_offset)
 
-    def _marker(self, end: TransactionEnd) -> Marker:
+    def _marker(self, end: TransactionEnd) -> ControlMarker:
         batch = encode_marker_batch(
             EndTransactionMarker(committed=end.committed, coordinator_epoch=end.coordinator_epoch),
             producer_id=end.producer_id,
             producer_epoch=end.producer_epoch,
             timestamp_ms=self._now_ms(),
         )
-        return Marker(batch, end.producer_id, end.committed, end.transaction_version)
+        return ControlMarker(batch, end.producer_id, end.committed, end.transaction_version)
 
 
 async def _outcome(written: Awaitable[object]) -> ErrorCode:
@@ -77,7 +78,7 @@ async def _outcome(written: Awaitable[object]) -> ErrorCode:
     return ErrorCode.NONE
 
 
-async def _commit(leader: LeaderPartition, end_offset: int) -> ErrorCode:
+async def _commit(leader: LeaderPartition, end_offset: Offset) -> ErrorCode:
     try:
         await leader.wait_committed(end_offset, COMMIT_TIMEOUT_SECONDS)
     except KafkaError as error:

@@ -1,8 +1,8 @@
-"""May this batch begin a transaction in its partition? What the partition's leader asks the coordinator (KIP-890).
+"""Verifies with the coordinator that a batch may begin a transaction in its partition (KIP-890).
 
-The first protocol only verifies that the client has added the partition; the second (Produce from version 12,
-TxnOffsetCommit from 5) adds it on the way. A partition in which the producer's transaction is open already is not asked
-about. The answer is a `Verification` to append with, or the error the client is to see.
+The first protocol only verifies that the client has added the partition. The second one (Produce from version 12,
+TxnOffsetCommit from 5) also adds the partition. A partition in which the producer's transaction is open needs no
+verification. The result is a `Verification` for the append, or the error for the client.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from inspect import isawaitable
 from kcli.config.dynamic import DynamicConfig
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.ids import ProducerId
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.transactions import TransactionCoordinator
@@ -22,7 +23,7 @@ from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
 
 Verdict = Verification | KafkaError | None
-"""None: verification is switched off, and the batch is taken as it comes."""
+"""None if verification is switched off: the batch is appended without it."""
 Verdicts = Mapping[TopicPartition, Verdict]
 Codes = dict[TopicPartition, ErrorCode]
 Answer = Codes | Awaitable[Codes]
@@ -38,10 +39,10 @@ _NOT_NOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Whose transaction it is. `adds`: TV2; `knows_abortable`: the client understands TRANSACTION_ABORTABLE.
+    """The producer of a transaction. `adds`: it speaks TV2. `knows_abortable`: it understands TRANSACTION_ABORTABLE.
 
-    `knows_coordinators`: it understands that a coordinator is not ready, as whoever commits offsets does. A Produce of
-    the first protocol is told NOT_ENOUGH_REPLICAS instead, which every client retries.
+    `knows_coordinators`: it understands that a coordinator is not ready, as a client that commits offsets does. A
+    Produce of the first protocol gets NOT_ENOUGH_REPLICAS instead, which every client retries.
     """
 
     transactional_id: str
@@ -68,7 +69,7 @@ class TransactionVerifier:
     def verify(
         self, asker: Asker, batches: list[tuple[LeaderPartition, int]]
     ) -> Verdicts | Awaitable[Verdicts]:
-        """`batches`: each partition with the sequence its batch begins at."""
+        """Returns the verdict of each partition. `batches` are partitions with the first sequence of their batch."""
         if not asker.adds and not self._config.current.boolean("transaction.partition.verification.enable"):
             return {TopicPartition(leader.topic, leader.partition): None for leader, _ in batches}
         answer: Answer | None
@@ -82,7 +83,7 @@ class TransactionVerifier:
             if isinstance(answer, dict) and not (asker.adds and _is_concurrent(answer)):
                 return verdicts | _judged(asker, asked, answer)
         else:
-            answer = None  # asked when it is its turn
+            answer = None  # the coordinator is asked in turn
         work = self._in_turn(asker, batches, before, verdicts, asked, answer)
         mine = turns[asker.producer] = asyncio.get_running_loop().create_task(work)
         mine.add_done_callback(lambda done: _leave(turns, asker.producer, done))
@@ -97,8 +98,8 @@ class TransactionVerifier:
         asked: dict[TopicPartition, Verification],
         answer: Answer | None,
     ) -> Verdicts:
-        """One producer's batches are not to overtake each other while they wait: the next wakes up after this one's
-        caller, which awaited it first, has appended."""
+        """Keeps the batches of one producer in order. The next one wakes up after the caller of this one has appended,
+        because that caller awaited it first."""
         if before is not None:
             await asyncio.wait((before,))
         return await self._wait(asker, batches, verdicts, asked, answer)
@@ -106,13 +107,13 @@ class TransactionVerifier:
     def _guarded(
         self, asker: Asker, batches: list[tuple[LeaderPartition, int]]
     ) -> tuple[dict[TopicPartition, Verdict], dict[TopicPartition, Verification]]:
-        """What each batch is held to when it is appended, and those of it that the coordinator must confirm."""
+        """Returns the verification of each batch, and those that the coordinator must confirm."""
         now_ms = self._clock.now_ms()
         verdicts: dict[TopicPartition, Verdict] = {}
         asked: dict[TopicPartition, Verification] = {}
         for leader, base_sequence in batches:
             verification = leader.log.producers.verification(
-                asker.producer_id,
+                ProducerId(asker.producer_id),
                 asker.producer_epoch,
                 base_sequence,
                 from_zero=asker.adds,
@@ -137,9 +138,9 @@ class TransactionVerifier:
         asked: dict[TopicPartition, Verification],
         answer: Answer | None,
     ) -> Verdicts:
-        """TV2's client does not wait for the markers of its last transaction: the broker does, for a moment.
+        """Waits for the markers of the last transaction, because a client of TV2 does not wait for them.
 
-        Each try begins anew: a marker for which it waits makes the log forget what was asked about before it.
+        Each attempt creates its verifications again, because a new marker makes the log drop earlier ones.
         """
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
         left_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.max.ms")
@@ -175,7 +176,7 @@ def _judged(
 
 
 def _said(asker: Asker, code: ErrorCode) -> ErrorCode:
-    """What the client hears for an error of the coordinator."""
+    """Returns the client's error for an error of the coordinator."""
     if code is ErrorCode.TRANSACTION_ABORTABLE and not asker.knows_abortable:
         return ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.PRODUCER_FENCED:

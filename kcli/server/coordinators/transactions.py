@@ -1,7 +1,7 @@
 """The transaction coordinator of this broker: the shards of `__transaction_state`, and the markers they ask for.
 
-A shard decides; here its markers are written, again and again where a partition has no leader, until every one is in
-its log. Partitions of this broker are written to directly (`MarkerWriter`). `_write` is where a cluster sends
+A shard decides, and this module writes its markers. A marker for a partition without a leader is retried until it is in
+the log. Partitions of this broker are written to directly (`MarkerWriter`). `_write` is where a cluster sends
 WriteTxnMarkers to the other leaders instead.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from functools import partial
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import TRANSACTION_VERSION
@@ -22,28 +22,27 @@ from kcli.coordinator.transaction.records import (
     decode,
     encode,
 )
-from kcli.coordinator.transaction.shard import SendMarkers, TransactionShard
+from kcli.coordinator.transaction.shard import SendMarkers, TransactionReady, TransactionShard
 from kcli.coordinator.transaction.state import TV2
 from kcli.errors import ErrorCode, KafkaError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.messages.end_txn import EndTxnRequest
-from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.internal_topics import TRANSACTION_TOPIC
-from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
+from kcli.server.coordinators.shard_log import RunnerSettings
+from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
 from kcli.server.coordinators.transaction_markers import MarkerWriter, TransactionEnd
+from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.quorum.producer_ids import ProducerIds
 from kcli.server.requests.answers import then
 
-if TYPE_CHECKING:
-    from kcli.server.partitions.replicas import LeaderPartition
-
 _log = logging.getLogger("kcli.server.TransactionCoordinator")
 
-TransactionRunner = ShardRunner[TransactionRecord, TransactionShard]
+TransactionRunner = ShardRunner[TransactionRecord, SendMarkers, TransactionShard]
 
 MARKER_RETRY_SECONDS = 0.1
 """Kafka's request.retry backoff between brokers: leaders are elected in about that time."""
@@ -68,7 +67,7 @@ class TransactionCoordinator:
         self._markers = markers
         self._sending: set[asyncio.Task[None]] = set()
         settings = transaction_config(config)
-        kind: ShardKind[TransactionRecord, TransactionShard] = ShardKind(
+        kind: ShardKind[TransactionRecord, SendMarkers, TransactionShard] = ShardKind(
             topic=TRANSACTION_TOPIC.name,
             load_buffer_bytes=config.integer("transaction.state.log.load.buffer.size"),
             create=lambda: TransactionShard(settings, self._version),
@@ -78,7 +77,7 @@ class TransactionCoordinator:
             logger=_log,
             send=self._send,
         )
-        self.shards: CoordinatorShards[TransactionRecord, TransactionShard] = CoordinatorShards(
+        self.shards: CoordinatorShards[TransactionRecord, SendMarkers, TransactionShard] = CoordinatorShards(
             kind, config.integer("transaction.state.log.num.partitions"), clock
         )
         self.leadership_changed = self.shards.leadership_changed
@@ -96,11 +95,11 @@ class TransactionCoordinator:
         )
 
     def apply(self, _delta: MetadataDelta, image: MetadataImage) -> None:
-        """Told of every change, after the replicas."""
+        """Applies a change of metadata, after the replicas have."""
         self.load(image)
 
     async def stop_sending(self) -> None:
-        """Whoever coordinates next sends what is left of the markers."""
+        """Stops writing markers. The next coordinator writes the rest."""
         for task in tuple(self._sending):
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -108,33 +107,38 @@ class TransactionCoordinator:
     async def stop(self) -> None:
         await self.shards.stop()
 
-    # What clients ask
+    # --- requests of clients
 
-    def init_producer_id(self, request: InitProducerIdRequest) -> object:
-        """The response, or an awaitable of it."""
+    def init_producer_id(
+        self, request: InitProducerIdRequest
+    ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
         transactional_id = request.transactional_id
         assert transactional_id is not None
-        wants = self.shards.runner(transactional_id).shard.wants_producer_id_to_init(request)
-        return then(
-            self._producer_ids.next_id() if wants else None,
-            lambda fresh: self.shards.call(
+
+        def initialize(fresh: int | None) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+            return self.shards.call(
                 transactional_id,
                 lambda shard, token, now_ms: shard.init_producer_id(request, fresh, token, now_ms),
-            ),
-        )
+            )
 
-    def end(self, request: EndTxnRequest, client_version: int) -> object:
-        """The response, or an awaitable of it."""
+        wants = self.shards.runner(transactional_id).ask(
+            lambda shard, _: shard.wants_producer_id_to_init(request)
+        )
+        return then(self._producer_ids.next_id(), initialize) if wants else initialize(None)
+
+    def end(self, request: EndTxnRequest, client_version: int) -> EndTxnResponse | Awaitable[EndTxnResponse]:
         transactional_id = request.transactional_id
-        shard = self.shards.runner(transactional_id).shard
-        wants = shard.wants_producer_id_to_end(request, client_version)
-        return then(
-            self._producer_ids.next_id() if wants else None,
-            lambda fresh: self.shards.call(
+
+        def end(fresh: int | None) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+            return self.shards.call(
                 transactional_id,
                 lambda shard, token, now_ms: shard.end(request, client_version, fresh, token, now_ms),
-            ),
+            )
+
+        wants = self.shards.runner(transactional_id).ask(
+            lambda shard, _: shard.wants_producer_id_to_end(request, client_version)
         )
+        return then(self._producer_ids.next_id(), end) if wants else end(None)
 
     def add_partitions(
         self,
@@ -144,9 +148,9 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
         client_version: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """The same answer for every partition. An error of the coordinator itself is raised."""
+        """Adds partitions to a transaction. The answer is for all of them; an error of the coordinator is raised."""
         added = frozenset(partitions)
-        answer = self.shards.call(
+        return self.shards.call(
             transactional_id,
             lambda shard, token, now_ms: shard.add_partitions(
                 transactional_id,
@@ -158,8 +162,6 @@ class TransactionCoordinator:
                 now_ms=now_ms,
             ),
         )
-        assert isinstance(answer, ErrorCode | asyncio.Future)
-        return answer
 
     def verify_or_add(
         self,
@@ -170,21 +172,23 @@ class TransactionCoordinator:
         *,
         add: bool,
     ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
-        """KIP-890: what a partition's leader asks before a transaction's first batch. `add` is TV2's way."""
+        """Verifies a transaction for a partition's leader before its first batch (KIP-890). With `add` as TV2 does."""
         asked = tuple(partitions)
         try:
             if not add:
-                shard = self.shards.runner(transactional_id).shard
-                return shard.verify_partitions(transactional_id, producer_id, producer_epoch, asked)
+                return self.shards.runner(transactional_id).ask(
+                    lambda shard, _: shard.verify_partitions(
+                        transactional_id, producer_id, producer_epoch, asked
+                    )
+                )
             answer = self.add_partitions(transactional_id, producer_id, producer_epoch, asked, TV2)
         except KafkaError as error:
             return dict.fromkeys(asked, error.code)
         return dict.fromkeys(asked, answer) if isinstance(answer, ErrorCode) else _for_all(answer, asked)
 
-    # Markers
+    # --- markers
 
-    def _send(self, runner: TransactionRunner, send: object) -> None:
-        assert isinstance(send, SendMarkers)
+    def _send(self, runner: TransactionRunner, send: SendMarkers) -> None:
         task = asyncio.get_running_loop().create_task(
             self._finish(runner, send), name=f"markers of {send.transactional_id}"
         )
@@ -192,7 +196,7 @@ class TransactionCoordinator:
         task.add_done_callback(self._sending.discard)
 
     async def _finish(self, runner: TransactionRunner, send: SendMarkers) -> None:
-        """Returns when every partition has its marker, or when somebody else has to see to it."""
+        """Returns when every partition has its marker, or when another coordinator has taken over."""
         end = TransactionEnd(
             producer_id=send.producer_id,
             producer_epoch=send.producer_epoch,
@@ -210,18 +214,13 @@ class TransactionCoordinator:
                 return
             if overtaken:
                 _log.error(
-                    "The transaction of '%s' is not ours to end any more: %s answered %s",
+                    "The transaction of '%s' belongs to a newer coordinator or producer: %s answered %s",
                     send.transactional_id,
                     overtaken[0],
                     codes[overtaken[0]].name,
                 )
                 return
-            runner.take(
-                runner.shard.markers_written(
-                    send.transactional_id, send.producer_epoch, written, self.shards.now_ms()
-                )
-            )
-            runner.wake_in_time()
+            runner.run(partial(_markers_written, send, written))
             if not left:
                 return
             await asyncio.sleep(MARKER_RETRY_SECONDS)
@@ -229,18 +228,24 @@ class TransactionCoordinator:
     async def _write(
         self, end: TransactionEnd, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """One attempt at each. All are appended before any is waited for."""
+        """Tries each partition once. All markers are appended before the first wait."""
         metadata = self._metadata()
         outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic, partition in partitions:
             if metadata.partition(topic, partition) is None:
-                outcomes[TopicPartition(topic, partition)] = ErrorCode.NONE  # deleted: nobody will read it
+                outcomes[TopicPartition(topic, partition)] = ErrorCode.NONE  # deleted: it needs no marker
             else:
                 outcomes[TopicPartition(topic, partition)] = self._markers.write(end, topic, partition)
         return {
             key: outcome if isinstance(outcome, ErrorCode) else await outcome
             for key, outcome in outcomes.items()
         }
+
+
+def _markers_written(
+    send: SendMarkers, partitions: list[TopicPartition], shard: TransactionShard, now_ms: int
+) -> TransactionReady:
+    return shard.markers_written(send.transactional_id, send.producer_epoch, partitions, now_ms)
 
 
 async def _for_all(

@@ -1,1 +1,1 @@
-"""What `kcli storage format` writes."""
+"""The files that `kcli storage format` writes."""

@@ -1,7 +1,7 @@
-"""Formatting: giving empty log directories an identity and a cluster its first metadata (KIP-631, KIP-853).
+"""Formatting: empty log directories get an identity, and a cluster its first metadata (KIP-631, KIP-853).
 
-Every directory gets `meta.properties` and `bootstrap.checkpoint`; where voters are dynamic, the metadata directory also
-gets the snapshot 0-0 that names the first of them. `kcli storage format` and a first `kcli server-start` share this.
+Every directory gets `meta.properties` and `bootstrap.checkpoint`. With dynamic voters, the metadata directory also gets
+the snapshot 0-0 that names the first of them. `kcli storage format` and a first `kcli server-start` share this.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from kcli.controller.bootstrap import (
 from kcli.errors import StorageError
 from kcli.metadata.snapshot_file import SnapshotId
 from kcli.model.addresses import Address
+from kcli.model.ids import FIRST_LEADER_EPOCH, FIRST_OFFSET
 from kcli.model.java_order import copied_hash_order, hash_order
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.uuids import uuid_to_text
@@ -42,7 +43,7 @@ from kcli.storage.meta_properties import (
     write_meta_properties,
 )
 
-FIRST_SNAPSHOT = SnapshotId(end_offset=0, epoch=0)
+FIRST_SNAPSHOT = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
 
 
 class FormatError(Exception):
@@ -51,8 +52,10 @@ class FormatError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRequest:
-    """What is asked of `format`. `voters` are the first controllers of a dynamic quorum, this node's directory among
-    them; `dynamic_quorum` is also true where they are to be learnt later (`--no-initial-controllers`).
+    """The arguments of `format`.
+
+    `voters` are the first controllers of a dynamic quorum, with this node's directory. `dynamic_quorum` is also true if
+    the node learns the voters later (`--no-initial-controllers`).
     """
 
     cluster_id: str
@@ -66,7 +69,7 @@ class FormatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The seams that formatting touches."""
+    """The clock, disk and random numbers that formatting uses."""
 
     disk: Disk
     clock: Clock
@@ -76,10 +79,10 @@ class Machine:
 def format_directories(
     config: BrokerConfig, request: FormatRequest, machine: Machine, say: Callable[[str], None]
 ) -> None:
-    """Formats the directories that are not formatted yet; `say` hears the lines that Kafka's tool prints.
+    """Formats the directories that are not formatted yet. `say` gets the lines that Kafka's tool prints.
 
-    Raises FormatError or FeatureError where the request is refused, StorageError where a directory belongs to another
-    cluster or node, and OSError where it cannot be written.
+    Raises FormatError or FeatureError if the request is refused, StorageError if a directory belongs to another cluster
+    or node, and OSError if it cannot be written.
     """
     levels = effective_levels(
         request.features,
@@ -107,7 +110,7 @@ def format_directories(
 
 
 def standalone_voters(config: BrokerConfig, rng: Rng) -> VoterSet:
-    """This node as the only voter, under a new directory id."""
+    """This node as the only voter, with a new directory id."""
     listener = config.controller_listeners[0]
     advertised = next(
         (item for item in config.all_advertised_listeners if item.name == listener.name), listener
@@ -117,11 +120,11 @@ def standalone_voters(config: BrokerConfig, rng: Rng) -> VoterSet:
 
 
 def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str], None]) -> str:
-    """The cluster id of this node's directories; formats them first where all of them are new and empty.
+    """Returns the cluster id of this node's directories; formats them first if all of them are new and empty.
 
-    Only a node that is its whole cluster is formatted unasked: one that joins others must be told which cluster.
-    Raises StorageError where the directories disagree or are not formatted and must not be. One that is empty beside
-    others must not: it may be the place where a disk should be mounted.
+    Only a node that is its whole cluster is formatted here: a node that joins others needs their cluster id. Raises
+    StorageError if the directories disagree, or must be formatted by an administrator. An empty directory beside
+    formatted ones is an error, because it may be the mount point of a missing disk.
     """
     survey = survey_directories(config.all_dirs, machine.disk)
     if survey.formatted:
@@ -132,7 +135,7 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
                 "format the directory?)"
             )
         return survey.cluster_id or ""
-    # The error of the first directory that cannot be read says more than that nothing was found.
+    # This error is more precise than a report that no meta.properties was found.
     for path in sorted(survey.unreadable):
         raise StorageError(f"{path} cannot be read: {survey.unreadable[path]}")
     full = [path for path in survey.empty if _holds_something(path, machine.disk)]
@@ -153,8 +156,8 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """What the directories hold: an identity, nothing, or something that cannot be read."""
+class DirectorySurvey:
+    """The state of the directories: formatted with an identity, empty, or unreadable."""
 
     formatted: Mapping[str, MetaProperties]
     empty: Sequence[str]
@@ -165,7 +168,7 @@ class Survey:
         return next((found.cluster_id for found in self.formatted.values() if found.cluster_id), None)
 
     def check_identity(self, *, cluster_id: str | None, node_id: int) -> None:
-        """Raises StorageError where a directory is another cluster's, another node's, or a copy of another one."""
+        """Raises StorageError for a directory of another cluster or node, and for a copy of another directory."""
         expected = cluster_id
         seen: dict[object, str] = {}
         for path in sorted(self.formatted):
@@ -189,7 +192,7 @@ class Survey:
                 )
 
 
-def survey_directories(paths: Sequence[str], disk: Disk) -> Survey:
+def survey_directories(paths: Sequence[str], disk: Disk) -> DirectorySurvey:
     formatted: dict[str, MetaProperties] = {}
     empty: list[str] = []
     unreadable: dict[str, Exception] = {}
@@ -203,10 +206,10 @@ def survey_directories(paths: Sequence[str], disk: Disk) -> Survey:
             empty.append(path)
         else:
             formatted[path] = found
-    return Survey(formatted, empty, unreadable)
+    return DirectorySurvey(formatted, empty, unreadable)
 
 
-def _check_formatted(survey: Survey, request: FormatRequest) -> None:
+def _check_formatted(survey: DirectorySurvey, request: FormatRequest) -> None:
     if survey.formatted and not request.ignore_formatted:
         first = copied_hash_order(survey.formatted)[0]
         raise FormatError(
@@ -237,7 +240,8 @@ def _kind(path: str, config: BrokerConfig, request: FormatRequest) -> str:
 def _format_directory(
     path: str, config: BrokerConfig, request: FormatRequest, machine: Machine, levels: Mapping[str, int]
 ) -> None:
-    """meta.properties comes last: without it the directory counts as not formatted and the work is begun anew."""
+    """Writes meta.properties last: without it the directory counts as not formatted, and a later start formats it
+    again."""
     disk, now_ms = machine.disk, machine.clock.now_ms()
     make_durable_dir(disk, path)
     records = bootstrap_records(levels, request.scram)

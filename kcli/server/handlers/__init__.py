@@ -1,1 +1,1 @@
-"""One module per API: `handle(context, request)` returns the response, or an awaitable of it. No state of its own."""
+"""The handlers, one module per API: `handle(context, request)` returns the response or an awaitable of it. No state."""

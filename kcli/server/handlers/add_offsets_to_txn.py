@@ -1,9 +1,11 @@
-"""AddOffsetsToTxn (key 25, versions 0-4): a group's partition of `__consumer_offsets` becomes part of a transaction
-(KIP-98). TV2's clients do not send it: TxnOffsetCommit adds the partition on the way."""
+"""AddOffsetsToTxn (key 25, versions 0-4): adds a group's partition of `__consumer_offsets` to a transaction (KIP-98).
+
+Clients with TV2 do not send it, because TxnOffsetCommit adds the partition itself.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode
@@ -20,7 +22,9 @@ ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, READ_GROUP)
 _PRODUCER_FENCED_FROM = 2
 
 
-def handle(context: BrokerContext, request: AddOffsetsToTxnRequest) -> Any:
+def handle(
+    context: BrokerContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
     partition = TopicPartition(GROUP_TOPIC.name, context.ports.groups.partition_of(request.group_id))
     answer = context.ports.transactions.add_partitions(
         request.transactional_id, request.producer_id, request.producer_epoch, (partition,), TV0

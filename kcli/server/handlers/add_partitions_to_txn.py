@@ -1,15 +1,14 @@
-"""AddPartitionsToTxn (key 24, versions 0-5): partitions become part of a transaction. KIP-98, 890.
+"""AddPartitionsToTxn (key 24, versions 0-5): adds partitions to a transaction (KIP-98, KIP-890).
 
-To version 3 a client names the partitions of its transaction; one that does not exist spoils the request
-(UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED). From version 4 on partition leaders ask for several
-transactions at once, to add (TV2) or only to verify: TRANSACTION_ABORTABLE is a partition that was not added.
+Up to version 3 a client names the partitions of its transaction. A missing partition fails the request: it gets
+UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED. From version 4 on, partition leaders ask about several
+transactions at once, to add (TV2) or only to verify. TRANSACTION_ABORTABLE marks a partition that was not added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
 from inspect import isawaitable
-from typing import Any
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
@@ -35,7 +34,9 @@ _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2
 
 
-def handle(context: BrokerContext, request: AddPartitionsToTxnRequest) -> Any:
+def handle(
+    context: BrokerContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
     if context.api_version >= _BATCHED_FROM:
         return _of_brokers(context, request)
     topics = request.v3_and_below_topics
@@ -102,7 +103,7 @@ async def _of_broker(
 def _refused(
     context: BrokerContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
 ) -> dict[TopicPartition, ErrorCode]:
-    """Every partition with NONE; if one cannot be added, with its error, and the rest with OPERATION_NOT_ATTEMPTED."""
+    """All partitions with NONE. If one cannot be added, the others have OPERATION_NOT_ATTEMPTED."""
     codes = {key: _error_of(context, *key, is_client=is_client) for key in _partitions(topics)}
     if all(code is ErrorCode.NONE for code in codes.values()):
         return codes

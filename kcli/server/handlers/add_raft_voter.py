@@ -1,4 +1,4 @@
-"""AddRaftVoter (key 80, version 0): a controller joins the quorum (KIP-853). This quorum has one voter and keeps it."""
+"""AddRaftVoter (key 80, version 0): adds a controller to the quorum (KIP-853). This quorum always has one voter."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""AlterClientQuotas (key 49, versions 0-1): asks the controller (KIP-546), whose rules are in client_quotas.py.
+"""AlterClientQuotas (key 49, versions 0-1): asks the controller (KIP-546); the rules are in client_quotas.py.
 
-Whether a name is an address takes asking the resolver, which blocks: in a thread, before the controller decides.
+Host names are resolved in a thread before the controller decides, because the resolver blocks.
 """
 
 from __future__ import annotations

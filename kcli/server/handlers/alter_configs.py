@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33, versions 0-2): the old way, in which the configs given replace all of a resource's."""
+"""AlterConfigs (key 33, versions 0-2): the given configs replace all configs of a resource."""
 
 from __future__ import annotations
 

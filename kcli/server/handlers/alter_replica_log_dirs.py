@@ -1,8 +1,9 @@
 """AlterReplicaLogDirs (key 34, versions 1-2): moves replicas of this broker to other log directories (KIP-113).
 
-The answer comes when the moves have begun; DescribeLogDirs shows how far they are. Errors, per partition:
-LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (that directory or the replica's is offline), INVALID_TOPIC_EXCEPTION (a name too
-long for a copy), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (not here; the directory is remembered).
+The answer comes when the moves have begun. DescribeLogDirs shows their progress. Errors per partition:
+LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (the directory, or that of the replica, is offline), INVALID_TOPIC_EXCEPTION (the
+name is too long for a copy), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (not on this broker; the directory is
+remembered).
 """
 
 from __future__ import annotations

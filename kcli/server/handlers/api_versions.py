@@ -1,7 +1,7 @@
-"""ApiVersions (key 18, versions 0-4): which APIs, versions and features there are. KIP-35, KIP-511, KIP-584.
+"""ApiVersions (key 18, versions 0-4): lists the APIs, versions and features of this node (KIP-35, KIP-511, KIP-584).
 
 An unsupported version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions itself, so that
-the client can step down. Client software names (v3+) that are not well-formed are INVALID_REQUEST.
+the client can use an older version. Malformed client software names (v3+) are INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ACCESS = OPEN
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
-# Below version 4 a feature that may be absent (minimum 0) is not told: old clients refuse such a range (KIP-1022).
+# Features with minimum 0 are left out below version 4, because old clients refuse such a range (KIP-1022).
 _MIN_ZERO_FROM = 4
-# librdkafka before 2.0 takes a broker without Produce v0 for one without MessageSet support (KAFKA-18659).
+# librdkafka before 2.0 assumes that a broker without Produce v0 has no MessageSet support (KAFKA-18659).
 _PRODUCE_ADVERTISED_FROM = 0
 
 

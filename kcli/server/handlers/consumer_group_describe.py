@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe (key 69, versions 0-1): the state, epochs and members of consumer groups. KIP-848.
+"""ConsumerGroupDescribe (key 69, versions 0-1): the state, epochs and members of consumer groups (KIP-848).
 
-A group that is missing or of another type is GROUP_ID_NOT_FOUND. Version 1 adds each member's type.
+A missing group, or a group of another type, is GROUP_ID_NOT_FOUND. Version 1 adds each member's type.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def error_response(
 def _described(context: BrokerContext, group_id: str) -> DescribedGroup:
     try:
         require_group_id(group_id)
-        shard = context.ports.groups.runner(group_id).shard
+        runner = context.ports.groups.runner(group_id)
     except KafkaError as error:
         return _failed(group_id, error)
-    return shard.describe_consumer_group(group_id)
+    return runner.ask(lambda shard, _: shard.describe_consumer_group(group_id))
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:

@@ -1,15 +1,19 @@
-"""ConsumerGroupHeartbeat (key 68, versions 0-1): a member joins, stays in or leaves a consumer group. KIP-848, 1082
-(v1: the client makes its member id; subscription by regular expression).
+"""ConsumerGroupHeartbeat (key 68, versions 0-1): a member joins, stays in or leaves a consumer group (KIP-848).
 
-UNSUPPORTED_VERSION where group.coordinator.rebalance.protocols or the finalized group.version say that there are no
-such groups.
+In version 1 the client makes its member id (KIP-1082), and may subscribe by a regular expression. The answer is
+UNSUPPORTED_VERSION if group.coordinator.rebalance.protocols or the finalized group.version excludes such groups.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.coordinator.group.classic.join import Caller
 from kcli.errors import UnsupportedVersionException
-from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kcli.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kcli.server.coordinators.group_ids import client_host
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP, per_resource
@@ -17,7 +21,9 @@ from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP, per_resource
 ACCESS = per_resource(READ_GROUP, DESCRIBE_TOPIC)
 
 
-def handle(context: BrokerContext, request: ConsumerGroupHeartbeatRequest) -> object:
+def handle(
+    context: BrokerContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
     groups = context.ports.groups
     if not groups.serves_consumer_protocol:
         raise UnsupportedVersionException

@@ -1,4 +1,4 @@
-"""CreateAcls (key 30, versions 1-3): no authorizer runs here, so each of them is refused."""
+"""CreateAcls (key 30, versions 1-3): refuses every ACL, because no authorizer runs."""
 
 from __future__ import annotations
 

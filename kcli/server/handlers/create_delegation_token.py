@@ -1,4 +1,4 @@
-"""CreateDelegationToken (key 38, versions 1-3): not on PLAINTEXT listeners (KIP-48), and there are no others."""
+"""CreateDelegationToken (key 38, versions 1-3): refused, as on any PLAINTEXT listener (KIP-48)."""
 
 from __future__ import annotations
 

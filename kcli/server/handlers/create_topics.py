@@ -1,7 +1,7 @@
 """CreateTopics (key 19, versions 2-7): asks the controller; the rules are in controller/topics.py.
 
 KIP-464 (-1 = the controller's defaults, v4), KIP-525 (answers with the effective configuration, v5), KIP-516 (topic id,
-v7). A refusal of the whole request is told topic by topic, as the response has no other place for it.
+v7). If the whole request is refused, every topic has the error, because the response has no other field for it.
 """
 
 from __future__ import annotations

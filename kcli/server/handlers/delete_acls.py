@@ -1,4 +1,4 @@
-"""DeleteAcls (key 31, versions 1-3): no authorizer runs here, so each filter is refused."""
+"""DeleteAcls (key 31, versions 1-3): refuses every filter, because no authorizer runs."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""DeleteGroups (key 42, versions 0-2): empty groups and their offsets go. KIP-229.
+"""DeleteGroups (key 42, versions 0-2): deletes empty groups and their offsets (KIP-229).
 
-Groups of several shards are one write on each; the answer comes when all are committed, in the order asked.
+The groups of each shard are one write. The answer comes when all writes are committed, in the order of the request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kcli.coordinator.group.failure import fail_delete_groups
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -40,17 +39,23 @@ async def handle(context: BrokerContext, request: DeleteGroupsRequest) -> Delete
 def error_response(
     _context: BrokerContext, request: DeleteGroupsRequest, error: KafkaError
 ) -> DeleteGroupsResponse:
-    return fail_delete_groups(request, error.code)
+    return _failed(request, error.code)
+
+
+def _failed(request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=tuple(
+            DeletableGroupResult(group_id=group_id, error_code=code) for group_id in request.groups_names
+        )
+    )
 
 
 async def _delete(context: BrokerContext, part: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Deletes groups of one shard."""
     try:
-        answer = context.ports.groups.call(
+        answer: DeleteGroupsResponse | Awaitable[DeleteGroupsResponse] = context.ports.groups.call(
             part.groups_names[0], lambda shard, token, now_ms: shard.delete_groups(part, token, now_ms)
         )
-        response = await answer if isinstance(answer, Awaitable) else answer
+        return await answer if isinstance(answer, Awaitable) else answer
     except KafkaError as error:
-        return fail_delete_groups(part, error.code)
-    assert isinstance(response, DeleteGroupsResponse)
-    return response
+        return _failed(part, error.code)

@@ -10,6 +10,7 @@ from kcli.errors import (
     PolicyViolationException,
     StorageError,
 )
+from kcli.model.ids import Offset
 from kcli.model.topic_names import is_internal
 from kcli.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -59,7 +60,7 @@ def _delete(context: BrokerContext, topic: str, part: DeleteRecordsPartition) ->
         leader = context.ports.replicas.get(topic, part.partition_index)
         if leader.log.config.compact and not leader.log.config.delete:
             raise PolicyViolationException(f"Records of {topic} are compacted and never deleted")
-        low_watermark = leader.log.delete_records_before(part.offset)
+        low_watermark = leader.log.delete_records_before(Offset(part.offset))
     except KafkaError as error:
         return _failed(part.partition_index, error.code)
     except StorageError:

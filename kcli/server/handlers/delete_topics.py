@@ -1,6 +1,6 @@
 """DeleteTopics (key 20, versions 1-6): asks the controller; the rules are in controller/topics.py.
 
-Topics are named, and from version 6 on named or given by id (KIP-516).
+The request has topic names, from version 6 on names or ids (KIP-516).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29, versions 1-3): no authorizer runs here, so there are no ACLs to find."""
+"""DescribeAcls (key 29, versions 1-3): refuses the filter, because no authorizer runs."""
 
 from __future__ import annotations
 

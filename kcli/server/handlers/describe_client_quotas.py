@@ -1,6 +1,5 @@
-"""DescribeClientQuotas (key 48, versions 0-1): quotas that a filter finds (KIP-546); the rules are in
-controller/client_quotas.py.
-"""
+"""DescribeClientQuotas (key 48, versions 0-1): the quotas that match a filter (KIP-546); the rules are in
+controller/client_quotas.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""DescribeConfigs (key 32, versions 1-4): every key of a resource with its value and where that comes from.
+"""DescribeConfigs (key 32, versions 1-4): the keys of a resource, with their values and the source of each value.
 
-KIP-226 (synonyms, v1), KIP-569 (type and documentation, v3), KIP-1142 groups and subscriptions. Entries come in the
-order of Java's HashMap: tools print them as they come.
+KIP-226 (synonyms, v1), KIP-569 (type and documentation, v3), KIP-1142 (groups and subscriptions). Entries have the
+order of Java's HashMap, because tools print them in the order of the answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ ACCESS = per_resource(DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_C
 
 _Results = tuple[DescribeConfigsResourceResult, ...]
 _OfTopics = dict[tuple[frozenset[tuple[str, str]], frozenset[str] | None], _Results]
-"""What was answered for topics of this request, by what is set for them and what was asked: most are set alike."""
+"""The answers for topics of this request, by their configs and the wanted keys, because most topics have the same ones.
+"""
 
 
 def handle(context: NodeContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -75,7 +76,7 @@ def _describe(
         else:
             configs = _results(_entries(context, resource), wanted, request)
     except UnknownTopicOrPartitionException as error:
-        # Kafka leaves the text empty here, and tools print it.
+        # Empty, as in Kafka, because tools print it.
         return _failed(resource, error, "")
     except KafkaError as error:
         return _failed(resource, error, error.message)

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (key 41, versions 1-3): not on PLAINTEXT listeners (KIP-48), and there are no others."""
+"""DescribeDelegationToken (key 41, versions 1-3): refused, as on any PLAINTEXT listener (KIP-48)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """DescribeGroups (key 15, versions 0-6): the state and members of classic groups.
 
-A group that is missing or of another type is "Dead", and from version 6 on also GROUP_ID_NOT_FOUND (KIP-1043).
+A missing group, or a group of another type, is "Dead". From version 6 on it is also GROUP_ID_NOT_FOUND (KIP-1043).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def error_response(
 
 def _described(context: BrokerContext, group_id: str) -> DescribedGroup:
     try:
-        shard = context.ports.groups.runner(group_id).shard
+        runner = context.ports.groups.runner(group_id)
     except KafkaError as error:
         return _failed(group_id, error)
-    return shard.describe_group(group_id, context.api_version)
+    return runner.ask(lambda shard, _: shard.describe_group(group_id, context.api_version))
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35, versions 1-4): what lies in which log directory (KIP-113), and its room (KIP-827)."""
+"""DescribeLogDirs (key 35, versions 1-4): the replicas in each log directory (KIP-113) and its space (KIP-827)."""
 
 from __future__ import annotations
 

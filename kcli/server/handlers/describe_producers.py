@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61, version 0): what a leader knows of the producers that wrote to its partition (KIP-664)."""
+"""DescribeProducers (key 61, version 0): the producer state of a partition, from its leader (KIP-664)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum (key 55, versions 0-2): who leads the metadata log and how far each voter has it.
+"""DescribeQuorum (key 55, versions 0-2): the leader of the metadata log, and the progress of each voter.
 
 KIP-595; fetch and catch-up times (v1, KIP-836); directories and endpoints of the voters (v2, KIP-853).
 """
@@ -24,7 +24,7 @@ ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(context: NodeContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Exactly one partition can be asked for, and only one is known."""
+    """Describes the partition of the metadata log. A request for any other number of partitions is refused."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         raise InvalidRequestException(
             f"Exactly one partition of {CLUSTER_METADATA_TOPIC} can be described, "
@@ -53,7 +53,7 @@ def _response(
 
 
 def _quorum(context: NodeContext) -> ResponsePartitionData:
-    """The leader needs no fetch: it is caught up at any time."""
+    """The state of the quorum. The leader does not fetch, so it is caught up at any time."""
     quorum, now_ms = context.ports.quorum, context.ports.clock.now_ms()
     return ResponsePartitionData(
         partition_index=PARTITION,

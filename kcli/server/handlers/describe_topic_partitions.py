@@ -60,7 +60,7 @@ def error_response(
 
 
 def _names(context: BrokerContext, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """The names asked for (none: all), sorted, from the cursor on."""
+    """The wanted names, or all if there are none, sorted, from the cursor on."""
     all_topics = not request.topics
     wanted: Iterable[str] = (
         context.ports.metadata.topics.names if all_topics else {topic.name for topic in request.topics}

@@ -35,6 +35,7 @@ def _described(context: BrokerContext, transactional_id: str) -> TransactionStat
     if not transactional_id:
         return TransactionState(error_code=ErrorCode.INVALID_REQUEST)
     try:
-        return context.ports.transactions.shards.runner(transactional_id).shard.describe(transactional_id)
+        runner = context.ports.transactions.shards.runner(transactional_id)
     except KafkaError as error:
         return TransactionState(transactional_id=transactional_id, error_code=error.code)
+    return runner.ask(lambda shard, _: shard.describe(transactional_id))

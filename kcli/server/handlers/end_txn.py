@@ -1,10 +1,12 @@
-"""EndTxn (key 26, versions 0-5): commit or abort. KIP-98, 360; from version 5 on each end moves the producer's epoch
-and the answer says which one comes next (TV2, KIP-890)."""
+"""EndTxn (key 26, versions 0-5): commits or aborts a transaction (KIP-98, KIP-360).
+
+From version 5 on each end raises the producer's epoch, and the answer has the new one (TV2, KIP-890).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any
 
 from kcli.coordinator.transaction.state import TV0, TV2
 from kcli.errors import ErrorCode, KafkaError
@@ -20,7 +22,7 @@ _PRODUCER_FENCED_FROM = 2
 _TV2_FROM = 5
 
 
-def handle(context: BrokerContext, request: EndTxnRequest) -> Any:
+def handle(context: BrokerContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     version = context.api_version
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)

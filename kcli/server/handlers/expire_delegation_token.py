@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (key 40, versions 1-2): not on PLAINTEXT listeners (KIP-48), and there are no others."""
+"""ExpireDelegationToken (key 40, versions 1-2): refused, as on any PLAINTEXT listener (KIP-48)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Fetch (key 1, versions 4-18): whole batches from the logs, waiting up to max_wait_ms for min_bytes of them.
+"""Fetch (key 1, versions 4-18): returns whole batches of the logs, and waits up to max_wait_ms for min_bytes.
 
-Consumers read up to the high watermark, or with read_committed up to the last stable offset and with the list of
-aborted transactions (KIP-98); followers read to the log end. Sessions are KIP-227, divergence by epoch KIP-595, topic
-ids (v13) KIP-516, leader hints (v16) KIP-951. What the page cache holds is read on the event loop without waiting;
-what it does not hold is read in a thread.
+Consumers read up to the high watermark. With read_committed they read up to the last stable offset, and get the list of
+aborted transactions (KIP-98). Followers read to the log end. Fetch sessions are KIP-227, divergence by epoch KIP-595,
+topic ids (v13) KIP-516, leader hints (v16) KIP-951. Records in the page cache are read on the event loop without
+waiting, others in a thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from kcli.errors import (
     CorruptRecordError,
@@ -26,6 +26,7 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.model.request_values import READ_COMMITTED
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
@@ -39,8 +40,8 @@ from kcli.protocol.messages.fetch import (
 from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
 from kcli.replica.waiting import FetchWait
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.handlers.produce import leader_endpoints
-from kcli.server.partitions.fetch_sessions import FetchScope, Target
+from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
+from kcli.server.partitions.fetch_sessions import FetchScope, FetchTarget, replica_of
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
@@ -48,7 +49,7 @@ from kcli.storage.log.log import LogSlice
 
 ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _LEADER_HINT_FROM = 16
 _STORAGE_ERROR_FROM = 6
@@ -58,10 +59,10 @@ _LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 
 
 @dataclass(slots=True)
-class Read:
-    """What one partition has to give: a slice of its log, or an answer without records."""
+class PartitionRead:
+    """The result of reading one partition: a slice of its log, or an answer without records."""
 
-    target: Target
+    target: FetchTarget
     leader: LeaderPartition | None
     slice: LogSlice | None = None
     high_watermark: int = -1
@@ -70,9 +71,9 @@ class Read:
     answer: PartitionData | None = None
 
 
-def handle(context: BrokerContext, request: FetchRequest) -> Any:
+def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | asyncio.Future[FetchResponse]:
     broker = context.ports
-    replica_id = max(request.replica_id, request.replica_state.replica_id)
+    replica_id = replica_of(request)
     if context.throttle is not None:
         if replica_id >= 0:
             context.throttle.exempt()
@@ -85,25 +86,24 @@ def handle(context: BrokerContext, request: FetchRequest) -> Any:
     size = _size(reads)
     if request.max_wait_ms <= 0 or size >= request.min_bytes or _is_decided(reads) or not scope.targets:
         return _respond(context, scope, reads)
-    return _park(context, scope, reads, size)
+    return _WaitingFetch(context, scope, reads, size).answer
 
 
 def error_response(_context: BrokerContext, _request: FetchRequest, error: KafkaError) -> FetchResponse:
     return FetchResponse(error_code=error.code)
 
 
-# --- reading ------------------------------------------------------------------------------------------------------
+# Reading.
 
 
-def _read_all(context: BrokerContext, scope: FetchScope) -> list[Read]:
-    """Slices in the order of the request, within its limits; the first one with records has at least a batch."""
+def _read_all(context: BrokerContext, scope: FetchScope) -> list[PartitionRead]:
+    """Reads slices in the order of the request, within its limits. The first one with records has a whole batch."""
     request = scope.request
     left = min(request.max_bytes, context.ports.fetch_max_bytes)
-    replica_id = max(request.replica_id, request.replica_state.replica_id)
     reads = []
     at_least_one = True
     for target in scope.targets:
-        read = _read(context, request, target, replica_id, left, at_least_one)
+        read = _read(context, request, target, scope.replica_id, left, at_least_one)
         if read.slice is not None and read.slice.size_bytes:
             left -= read.slice.size_bytes
             at_least_one = False
@@ -114,11 +114,11 @@ def _read_all(context: BrokerContext, scope: FetchScope) -> list[Read]:
 def _read(
     context: BrokerContext,
     request: FetchRequest,
-    target: Target,
+    target: FetchTarget,
     replica_id: int,
     left: int,
     at_least_one: bool,
-) -> Read:
+) -> PartitionRead:
     wants = target.wants
     topic = target.topic
     try:
@@ -135,7 +135,7 @@ def _read(
         if replica_id >= 0 and replica_id not in leader.followers:
             raise _not_a_replica(leader, wants.current_leader_epoch)
         if wants.last_fetched_epoch >= 0 and (diverged := _divergence(leader, target)) is not None:
-            return Read(target, leader, answer=diverged)
+            return PartitionRead(target, leader, answer=diverged)
         last_stable_offset = log.last_stable_offset
         if replica_id >= 0:
             limit = log.log_end_offset
@@ -144,29 +144,29 @@ def _read(
         else:
             limit = log.high_watermark
         size_max = max(min(left, wants.partition_max_bytes), 0)
-        part = log.read(wants.fetch_offset, size_max, end_offset=limit, at_least_one=at_least_one)
+        offset = Offset(wants.fetch_offset)
+        part = log.read(offset, size_max, end_offset=limit, at_least_one=at_least_one)
         aborted = None
         if request.isolation_level == READ_COMMITTED and replica_id < 0:
-            aborted = _aborted(leader, wants.fetch_offset, part)
-        return Read(target, leader, part, log.high_watermark, last_stable_offset, aborted)
+            aborted = _aborted(leader, offset, part)
+        return PartitionRead(target, leader, part, log.high_watermark, last_stable_offset, aborted)
     except KafkaError as error:
-        return Read(target, None, answer=_failed(context, topic, wants.partition, error))
+        return PartitionRead(target, None, answer=_failed(context, topic, wants.partition, error))
     except CorruptRecordError as error:
-        # Not KAFKA_STORAGE_ERROR: on that a consumer only asks again, and nobody would hear of the damage.
-        logger.error("Fetch of %s-%d from offset %d: %s", topic, wants.partition, wants.fetch_offset, error)
-        return Read(
+        # Not KAFKA_STORAGE_ERROR: a consumer retries on that, and the damage would stay unseen.
+        _log.error("Fetch of %s-%d from offset %d: %s", topic, wants.partition, wants.fetch_offset, error)
+        return PartitionRead(
             target, None, answer=_failed(context, topic, wants.partition, CorruptRecordException(str(error)))
         )
     except StorageError as error:
-        return Read(
+        return PartitionRead(
             target, None, answer=_failed(context, topic, wants.partition, KafkaStorageException(str(error)))
         )
 
 
-def _report_follower(replica_id: int, reads: list[Read]) -> None:
-    """Counts what a follower has. Only its fetch's arrival counts: a parked fetch that looks again reports nothing new,
-    and would wake itself.
-    """
+def _report_follower(replica_id: int, reads: list[PartitionRead]) -> None:
+    """Counts the progress of a follower, once per fetch. A parked fetch that reads again has no news, and would wake
+    itself."""
     for read in reads:
         if read.leader is not None and read.slice is not None:
             wants = read.target.wants
@@ -181,10 +181,10 @@ def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
     return NotLeaderOrFollowerException(f"{leader} has no such replica")
 
 
-def _divergence(leader: LeaderPartition, target: Target) -> PartitionData | None:
-    """Where the reader's log parted from ours, if it did (KIP-595)."""
+def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData | None:
+    """An answer with the point at which the reader's log diverged from this one; None if it did not (KIP-595)."""
     wants, log = target.wants, leader.log
-    epoch, end_offset = log.end_offset_for_epoch(wants.last_fetched_epoch)
+    epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wants.last_fetched_epoch))
     if epoch < 0 or wants.fetch_offset < log.log_start_offset:
         raise OffsetOutOfRangeException
     if epoch >= wants.last_fetched_epoch and end_offset >= wants.fetch_offset:
@@ -198,10 +198,10 @@ def _divergence(leader: LeaderPartition, target: Target) -> PartitionData | None
     )
 
 
-def _aborted(leader: LeaderPartition, offset: int, part: LogSlice) -> tuple[AbortedTransaction, ...]:
-    """Transactions in the slice that a read_committed consumer has to drop."""
+def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions in the slice, whose records a read_committed consumer drops."""
     log = leader.log
-    # Where the slice ends costs a look at the index; most logs have no aborted transaction at all.
+    # Checked first, because the end of the slice costs a look at the index, and most logs have no aborted transaction.
     if not part.size_bytes or not log.has_aborted_transactions(offset):
         return ()
     upper = log.upper_bound_offset(offset, part.size_bytes)
@@ -229,81 +229,95 @@ def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -
     )
 
 
-def _size(reads: list[Read]) -> int:
+def _size(reads: list[PartitionRead]) -> int:
     return sum(read.slice.size_bytes for read in reads if read.slice is not None)
 
 
-def _is_decided(reads: list[Read]) -> bool:
-    """An error or a divergence is told at once."""
+def _is_decided(reads: list[PartitionRead]) -> bool:
+    """Whether a partition has an error or a divergence, which is answered at once."""
     return any(read.answer is not None for read in reads)
 
 
-# --- waiting ------------------------------------------------------------------------------------------------------
+# Waiting for records.
 
 
-def _park(
-    context: BrokerContext, scope: FetchScope, reads: list[Read], size: int
-) -> asyncio.Future[FetchResponse]:
-    """Waits for appends; then reads again and answers, whatever there is by then."""
-    request = scope.request
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[FetchResponse] = loop.create_future()
+class _WaitingFetch:
+    """A fetch that waits for min_bytes, for max_wait_ms at most. `answer` is the future of its response.
 
-    def measure() -> int:
-        fresh = _read_all(context, scope)
-        return request.min_bytes if _is_decided(fresh) else _size(fresh)
+    Every append to one of its partitions may end the wait. The fetch then reads again and answers with the records
+    found, enough or not.
+    """
 
-    def respond() -> None:
-        if answer.done():
+    __slots__ = ("_context", "_parked", "_scope", "_timer", "answer")
+
+    def __init__(
+        self, context: BrokerContext, scope: FetchScope, reads: list[PartitionRead], size_bytes: int
+    ) -> None:
+        """`reads` found `size_bytes`, which are too few."""
+        loop = asyncio.get_running_loop()
+        request = scope.request
+        self.answer: asyncio.Future[FetchResponse] = loop.create_future()
+        self._context = context
+        self._scope = scope
+        wait = FetchWait(request.min_bytes, size_bytes)
+        self._parked = ParkedFetch(wait, measure=self._measure, done=self._wait_is_over)
+        self._timer = loop.call_later(request.max_wait_ms / 1000, self._parked.finish)
+        self._parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
+        self.answer.add_done_callback(self._answered)
+
+    def _measure(self) -> int:
+        reads = _read_all(self._context, self._scope)
+        return self._scope.request.min_bytes if _is_decided(reads) else _size(reads)
+
+    def _wait_is_over(self) -> None:
+        self._timer.cancel()
+        # One turn later, because a produce request may be about to append to other partitions of this fetch.
+        asyncio.get_running_loop().call_soon(self._respond)
+
+    def _respond(self) -> None:
+        if self.answer.done():
             return
-        if context.throttle is not None:
-            context.throttle.resume()
+        throttle = self._context.throttle
+        if throttle is not None:
+            throttle.resume()
         try:
-            response = _respond(context, scope, _read_all(context, scope))
-        except Exception as error:  # the waiting future is the only one who can still be told
-            answer.set_exception(error)
+            response = _respond(self._context, self._scope, _read_all(self._context, self._scope))
+        except (
+            Exception
+        ) as error:  # only the future can report it: the caller of this method is the event loop
+            self.answer.set_exception(error)
             return
         finally:
-            if context.throttle is not None:
-                context.throttle.pause()
+            if throttle is not None:
+                throttle.pause()
         if isinstance(response, asyncio.Future):
-            response.add_done_callback(lambda done: _hand_over(done, answer))
+            response.add_done_callback(self._read_from_disk)
         else:
-            answer.set_result(response)
+            self.answer.set_result(response)
 
-    def done() -> None:
-        timer.cancel()
-        # Not in the middle of somebody's append: other partitions of that request may follow.
-        loop.call_soon(respond)
+    def _read_from_disk(self, response: asyncio.Future[FetchResponse]) -> None:
+        if self.answer.done():
+            return
+        error = response.exception()
+        if error is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(response.result())
 
-    parked = ParkedFetch(FetchWait(request.min_bytes, size), measure=measure, done=done)
-    timer = loop.call_later(request.max_wait_ms / 1000, parked.finish)
-    parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
-
-    def forget(settled: asyncio.Future[FetchResponse]) -> None:
-        if settled.cancelled():
-            timer.cancel()
-            parked.cancel()
-
-    answer.add_done_callback(forget)
-    return answer
+    def _answered(self, answer: asyncio.Future[FetchResponse]) -> None:
+        """Ends the wait if the answer was cancelled, because the client's connection is closed."""
+        if answer.cancelled():
+            self._timer.cancel()
+            self._parked.cancel()
 
 
-def _hand_over(done: asyncio.Future[FetchResponse], answer: asyncio.Future[FetchResponse]) -> None:
-    if answer.done():
-        return
-    error = done.exception()
-    if error is not None:
-        answer.set_exception(error)
-    else:
-        answer.set_result(done.result())
+# Answering.
 
 
-# --- answering ----------------------------------------------------------------------------------------------------
-
-
-def _respond(context: BrokerContext, scope: FetchScope, reads: list[Read]) -> Any:
-    """The response, or a future of it when the page cache does not hold all of the records."""
+def _respond(
+    context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
+) -> FetchResponse | asyncio.Future[FetchResponse]:
+    """Returns the response, or a future of it if the page cache does not hold all of the records."""
     results = []
     for read in reads:
         if read.answer is None:
@@ -315,20 +329,22 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[Read]) -> An
             else:
                 if records is None:
                     return asyncio.ensure_future(_respond_from_disk(context, scope, reads))
-                read.answer = _answer(scope.request, read, records)
+                read.answer = _answer(scope, read, records)
         assert read.answer is not None
         results.append((read.target, read.answer))
     return _finish(context, scope, results)
 
 
-async def _respond_from_disk(context: BrokerContext, scope: FetchScope, reads: list[Read]) -> FetchResponse:
+async def _respond_from_disk(
+    context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
+) -> FetchResponse:
     loop = asyncio.get_running_loop()
     results = []
     for read in reads:
         if read.answer is None:
             assert read.slice is not None
             try:
-                read.answer = _answer(scope.request, read, await loop.run_in_executor(None, read.slice.read))
+                read.answer = _answer(scope, read, await loop.run_in_executor(None, read.slice.read))
             except StorageError as error:
                 _offline(context, read, error)
         assert read.answer is not None
@@ -336,16 +352,16 @@ async def _respond_from_disk(context: BrokerContext, scope: FetchScope, reads: l
     return _finish(context, scope, results)
 
 
-def _offline(context: BrokerContext, read: Read, error: StorageError) -> None:
+def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> None:
     topic = read.target.topic if read.leader is None else read.leader.topic
     read.answer = _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
 
 
-def _answer(request: FetchRequest, read: Read, records: bytes | bytearray) -> PartitionData:
+def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray) -> PartitionData:
     assert read.leader is not None
     traffic = read.leader.traffic
     traffic.fetches += 1
-    if request.replica_id < 0 and request.replica_state.replica_id < 0:
+    if scope.replica_id < 0:
         traffic.bytes_out += len(records)
     else:
         traffic.replication_bytes_out += len(records)
@@ -359,12 +375,12 @@ def _answer(request: FetchRequest, read: Read, records: bytes | bytearray) -> Pa
     )
 
 
-def _records_size(results: list[tuple[Target, PartitionData]]) -> int:
+def _records_size(results: list[tuple[FetchTarget, PartitionData]]) -> int:
     return sum(len(read.records or b"") for _target, read in results)
 
 
 def _finish(
-    context: BrokerContext, scope: FetchScope, results: list[tuple[Target, PartitionData]]
+    context: BrokerContext, scope: FetchScope, results: list[tuple[FetchTarget, PartitionData]]
 ) -> FetchResponse:
     for target, part in results:
         if part.error_code is not ErrorCode.NONE:
@@ -385,7 +401,7 @@ def _finish(
     return scope.response(results, endpoints, context.ports.clock.now_ms())
 
 
-def _count_failure(context: BrokerContext, target: Target, code: ErrorCode) -> None:
+def _count_failure(context: BrokerContext, target: FetchTarget, code: ErrorCode) -> None:
     metrics = context.ports.metrics
     metrics.request_failed(context.api_key, code)
     found = context.ports.metadata.topics.topic_by_id(target.topic_id)

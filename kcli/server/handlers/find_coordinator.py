@@ -1,13 +1,14 @@
-"""FindCoordinator (key 10, versions 0-6): which broker coordinates a group or a transactional id. KIP-98, 699, 932.
+"""FindCoordinator (key 10, versions 0-6): the broker that coordinates a group or a transactional id.
 
-Before version 4 one key is asked, since then several, each with its own error. Where the internal topic is missing it
-is created first. No leader, or a leader without the client's listener, is COORDINATOR_NOT_AVAILABLE. Share keys are
-INVALID_REQUEST: this broker does not keep share state.
+KIP-98, KIP-699, KIP-932. The request has one key before version 4, several since, each with its own error. A missing
+internal topic is created first. If the partition has no leader, or the leader lacks the client's listener, the error is
+COORDINATOR_NOT_AVAILABLE. Share keys are INVALID_REQUEST, because this broker does not keep share state.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Iterable
+from typing import Protocol
 
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ErrorCode, KafkaError, error_for
@@ -18,7 +19,6 @@ from kcli.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic
-from kcli.server.coordinators.shards import CoordinatorShards
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.controller_requests import controller_context
 from kcli.server.requests.access import (
@@ -32,9 +32,17 @@ ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
-"""More than the partitions of a new topic take; whose log is longer has clients that wait for it by themselves."""
+"""Enough to load an empty partition. Clients retry by themselves while a longer log loads."""
 _NO_NODE = -1
 _NO_PORT = -1
+
+
+class _Shards(Protocol):
+    """The partitions of a coordinator, whatever the records of its shards."""
+
+    def partition_of(self, key: str) -> int: ...
+    def is_loaded(self, partition: int) -> bool: ...
+    async def wait_until_loaded(self, partitions: Iterable[int], seconds: float) -> None: ...
 
 
 _TOPICS: dict[int, InternalTopic] = {
@@ -43,7 +51,9 @@ _TOPICS: dict[int, InternalTopic] = {
 }
 
 
-def handle(context: BrokerContext, request: FindCoordinatorRequest) -> object:
+def handle(
+    context: BrokerContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)
@@ -73,7 +83,7 @@ async def _find_ready(
     topic: InternalTopic,
     partitions: tuple[int, ...],
 ) -> FindCoordinatorResponse:
-    """A client that is sent to a coordinator that does not serve yet comes back only after seconds."""
+    """Waits for the coordinator to load, because a client that finds it loading retries only after seconds."""
     await _shards(context, topic).wait_until_loaded(partitions, READY_SECONDS)
     return _find(context, request, topic)
 
@@ -81,8 +91,7 @@ async def _find_ready(
 def _beginning(
     context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
 ) -> tuple[int, ...]:
-    """The partitions asked for that this broker leads, but does not serve yet: their topic is new, or it has just
-    been started."""
+    """The wanted partitions that this broker leads but does not serve yet, because it is still loading them."""
     shards = _shards(context, topic)
     asked = {shards.partition_of(key) for key in _keys(context.api_version, request)}
     image = context.ports.metadata
@@ -95,7 +104,7 @@ def _beginning(
     )
 
 
-def _shards(context: BrokerContext, topic: InternalTopic) -> CoordinatorShards[Any, Any]:
+def _shards(context: BrokerContext, topic: InternalTopic) -> _Shards:
     return context.ports.groups.shards if topic is GROUP_TOPIC else context.ports.transactions.shards
 
 
@@ -111,7 +120,7 @@ def _locate(context: BrokerContext, topic: InternalTopic, key: str) -> Coordinat
     found = image.topics.topic(topic.name)
     if found is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    # The number of partitions is the topic's own: all brokers must agree, whatever is configured here.
+    # The number of partitions is that of the topic, because all brokers must agree, whatever their configuration.
     partition = found.partitions.get(partition_for(key, len(found.partitions)))
     broker = None if partition is None else image.brokers.get(partition.leader)
     endpoint = None if broker is None or broker.fenced else broker.endpoints.get(context.listener)
@@ -146,5 +155,5 @@ def _response(version: int, found: tuple[Coordinator, ...]) -> FindCoordinatorRe
 
 
 def _message(code: ErrorCode) -> str:
-    """What Kafka puts there, which for success is the name of the code."""
+    """The error message as in Kafka: for success the name of the code."""
     return code.name if code is ErrorCode.NONE else error_for(code).message

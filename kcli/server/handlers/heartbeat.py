@@ -1,6 +1,6 @@
-"""Heartbeat (key 12, versions 0-4): a member is alive, and learns of a rebalance. KIP-345.
+"""Heartbeat (key 12, versions 0-4): keeps a member's session alive and reports a rebalance (KIP-345).
 
-While the group is being loaded every heartbeat is fine: its session begins anew afterwards.
+Every heartbeat succeeds while the group loads, because its session begins again afterwards.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def handle(context: BrokerContext, request: HeartbeatRequest) -> HeartbeatRespon
         runner = groups.runner(request.group_id)
     except CoordinatorLoadInProgressException:
         return _FINE
-    code = runner.shard.heartbeat(
-        request.group_id, request.member_id, request.group_instance_id, request.generation_id, groups.now_ms()
+    code = runner.ask(
+        lambda shard, now_ms: shard.heartbeat(
+            request.group_id, request.member_id, request.group_instance_id, request.generation_id, now_ms
+        )
     )
-    runner.wake_in_time()
     return _FINE if code is ErrorCode.NONE else HeartbeatResponse(error_code=code)

@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs (key 44, versions 0-1): KIP-339. The broker judges its own keys, the controller the rest.
+"""IncrementalAlterConfigs (key 44, versions 0-1): KIP-339. The broker checks its own keys, the controller the others.
 
-Log levels (KIP-412) are the broker's alone: the controller does not hear of them.
+Log levels (KIP-412) are changed by the broker alone, without the controller.
 """
 
 from __future__ import annotations

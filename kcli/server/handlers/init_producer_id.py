@@ -1,13 +1,13 @@
-"""InitProducerId (key 22, versions 0-5): a producer id, and the epoch that fences whoever had it before. KIP-98, 360.
+"""InitProducerId (key 22, versions 0-5): a producer id, and the epoch that fences its earlier users (KIP-98, KIP-360).
 
-Without a transactional id: a fresh id, epoch 0. With one the transaction coordinator answers: an open transaction is
-aborted first, and CONCURRENT_TRANSACTIONS makes the client ask again.
+Without a transactional id: a fresh id, epoch 0. With one, the transaction coordinator answers. It aborts an open
+transaction first; meanwhile CONCURRENT_TRANSACTIONS makes the client retry.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -28,14 +28,13 @@ ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, TWO_PHASE_COMMIT, IDEMPOTENT_WRITE
 _PRODUCER_FENCED_FROM = 4
 
 
-def handle(context: BrokerContext, request: InitProducerIdRequest) -> Any:
+def handle(
+    context: BrokerContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return then(
-            context.ports.producer_ids.next_id(),
-            lambda fresh: InitProducerIdResponse(producer_id=fresh, producer_epoch=0),
-        )
+        return then(context.ports.producer_ids.next_id(), _first_epoch)
     if not request.transactional_id:
         return _failed(ErrorCode.INVALID_REQUEST)
 
@@ -50,6 +49,10 @@ def error_response(
     _context: BrokerContext, _request: InitProducerIdRequest, error: KafkaError
 ) -> InitProducerIdResponse:
     return _failed(error.code)
+
+
+def _first_epoch(producer_id: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
 def _failed(code: ErrorCode) -> InitProducerIdResponse:

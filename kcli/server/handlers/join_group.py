@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kcli.coordinator.group.classic.join import Caller
-from kcli.coordinator.group.failure import fail_join
+from collections.abc import Awaitable
+
+from kcli.coordinator.group.classic.join import Caller, fail_join
 from kcli.errors import KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kcli.server.coordinators.group_ids import client_host, require_group_id
@@ -13,7 +14,9 @@ from kcli.server.requests.access import READ_GROUP, per_resource
 ACCESS = per_resource(READ_GROUP)
 
 
-def handle(context: BrokerContext, request: JoinGroupRequest) -> object:
+def handle(
+    context: BrokerContext, request: JoinGroupRequest
+) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     require_group_id(request.group_id)
     caller = Caller(
         api_version=context.api_version,

@@ -1,8 +1,10 @@
-"""LeaveGroup (key 13, versions 0-5): members go, one (v0-2) or many (v3+, also by instance id). KIP-345, 800."""
+"""LeaveGroup (key 13, versions 0-5): removes one member (v0-2) or several (v3+, also by instance id). KIP-345, 800."""
 
 from __future__ import annotations
 
-from kcli.protocol.messages.leave_group import LeaveGroupRequest
+from collections.abc import Awaitable
+
+from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, per_resource
@@ -10,7 +12,9 @@ from kcli.server.requests.access import READ_GROUP, per_resource
 ACCESS = per_resource(READ_GROUP)
 
 
-def handle(context: BrokerContext, request: LeaveGroupRequest) -> object:
+def handle(
+    context: BrokerContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
     require_group_id(request.group_id)
     version = context.api_version
     return context.ports.groups.call(

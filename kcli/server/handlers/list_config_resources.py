@@ -1,6 +1,6 @@
-"""ListConfigResources (key 74, versions 0-1): what has, or could have, a configuration (KIP-1142).
+"""ListConfigResources (key 74, versions 0-1): the resources that have, or could have, a configuration (KIP-1142).
 
-Version 0 was ListClientMetricsResources and knows nothing else; no types means all of them.
+Version 0 was ListClientMetricsResources and lists no other type. A request without types means all types.
 """
 
 from __future__ import annotations

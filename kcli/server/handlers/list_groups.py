@@ -1,5 +1,7 @@
-"""ListGroups (key 16, versions 0-5): the groups this broker coordinates, by state (v4+, KIP-518) and type (v5+,
-KIP-848), both without regard to case."""
+"""ListGroups (key 16, versions 0-5): the groups that this broker coordinates.
+
+Filters by state (v4+, KIP-518) and type (v5+, KIP-848) ignore case.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ def handle(context: BrokerContext, request: ListGroupsRequest) -> ListGroupsResp
         groups=tuple(
             group
             for runner in context.ports.groups.runners()
-            for group in runner.shard.list_groups()
+            for group in runner.ask(lambda shard, _: shard.list_groups())
             if (not states or group.group_state.lower() in states)
             and (not types or group.group_type.lower() in types)
         )

@@ -1,8 +1,8 @@
-"""ListOffsets (key 2, versions 1-10): where a partition begins and ends, and which offset belongs to a time.
+"""ListOffsets (key 2, versions 1-10): the begin and end of a partition, and the offset that belongs to a time.
 
-Timestamps ≥ 0 ask for the first offset at or past them; -1 is the end a consumer may read to, -2 the start, -3 the
-record with the largest timestamp (KIP-734), -4 the local start (KIP-405) and -5 the end of tiered storage (KIP-1005),
-of which there is none. What is not found is offset -1 without an error.
+A timestamp ≥ 0 asks for the first offset at or after it. Special values: -1 is the end that a consumer may read to, -2
+the start, -3 the record with the largest timestamp (KIP-734), -4 the local start (KIP-405). -5 is the end of tiered
+storage (KIP-1005), which does not exist here. An offset that is not found is -1 without an error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An answer; all -1 where there is none."""
+    """An answer; all fields are -1 if there is no offset."""
 
     offset: int = _NOTHING
     timestamp: int = _NOTHING
@@ -154,7 +154,8 @@ def _find(
 
 
 def _epoch_start(leader: LeaderPartition) -> int:
-    """Where the present leader's term begins. Before it has committed that, its high watermark may be too low."""
+    """The first offset of the present leader epoch. Until the leader has committed it, its high watermark may be too
+    low."""
     for epoch, start_offset in reversed(leader.log.leader_epochs.entries):
         if epoch == leader.leader_epoch:
             return start_offset

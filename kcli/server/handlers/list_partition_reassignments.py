@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46, version 0): what the controller is moving (KIP-455)."""
+"""ListPartitionReassignments (key 46, version 0): the reassignments in progress (KIP-455)."""
 
 from __future__ import annotations
 

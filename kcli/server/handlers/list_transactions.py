@@ -1,7 +1,7 @@
-"""ListTransactions (key 66, versions 0-2): the transactional ids that this broker coordinates (KIP-664), those that run
-longer than so many milliseconds (v1, KIP-994), those whose whole name matches (v2, KIP-1152).
+"""ListTransactions (key 66, versions 0-2): the transactional ids that this broker coordinates (KIP-664).
 
-The pattern is RE2's, as Kafka's: it takes linear time whatever it is, and all of this runs on the broker's loop.
+Filters: a least duration (v1, KIP-994) and a pattern for the whole id (v2, KIP-1152). The pattern is RE2's, as in
+Kafka: it takes linear time for any pattern, and this runs on the broker's event loop.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ if TYPE_CHECKING:
 
 ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID)
 
-# The last is a state of Kafka's that is never stored: known, but no id is ever found in it.
+# The last state is never stored: Kafka accepts its name, but no id is ever in it.
 _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
 
 
 def handle(context: BrokerContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     shards = context.ports.transactions.shards
     pattern = _compiled(request.transactional_id_pattern)
-    now_ms = shards.now_ms()
     return ListTransactionsResponse(
         unknown_state_filters=tuple(name for name in request.state_filters if name not in _STATES),
         transaction_states=tuple(
             found
             for runner in shards.runners()
-            for found in runner.shard.list_transactions(request, pattern, now_ms)
+            for found in runner.ask(lambda shard, now_ms: shard.list_transactions(request, pattern, now_ms))
         ),
     )
 
@@ -40,7 +39,7 @@ def handle(context: BrokerContext, request: ListTransactionsRequest) -> ListTran
 def _compiled(pattern: str | None) -> Pattern | None:
     if not pattern:
         return None
-    import re2  # only who asks by pattern pays for it
+    import re2  # imported late, because few clients filter by pattern
 
     options = re2.Options()
     options.log_errors = False

@@ -1,9 +1,10 @@
-"""Metadata (key 3, versions 0-13): brokers, topics, partitions, and creating topics that are asked for by name.
+"""Metadata (key 3, versions 0-13): brokers, topics and partitions. Creates missing topics of the request, if allowed.
 
-KIP-4 (null = all topics, v1), cluster id (v2), KIP-204 (allow creation, v4), KIP-112 (offline replicas, v5), KIP-430
-(authorized operations, v8; the cluster's only to v10), KIP-516 (topic ids, v10; asked by id from v12 on).
+Null means all topics (v1, KIP-4). Cluster id (v2), KIP-204 (allow creation, v4), KIP-112 (offline replicas, v5).
+Authorized operations are KIP-430 (v8; those of the cluster up to v10). Topic ids are KIP-516 (v10; requests by id from
+v12 on).
 
-A topic that is created on the way is answered as unknown all the same: the client asks again and finds it.
+The answer reports a topic as unknown while it is being created. The client asks again and finds it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED, T
 
 ACCESS = per_resource(DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CLUSTER)
 
-# The first version that can say "create no topic", ask by topic id, or hear of a listener that a leader lacks.
+# The first versions that can forbid creation, ask by topic id, or report a leader without the listener.
 ALLOW_CREATION_SINCE = 4
 LISTENER_NOT_FOUND_SINCE = 6
 CLUSTER_OPERATIONS_SINCE, CLUSTER_OPERATIONS_UNTIL = 8, 10
@@ -149,7 +150,7 @@ def _partition(context: BrokerContext, number: int, partition: PartitionImage) -
     view = view_partition(image, partition, context.listener, no_listener=no_listener)
     error, replicas, isr = view.error_code, partition.replicas, partition.isr
     if context.api_version == 0:
-        # The first clients took a replica they cannot reach for an error of the partition.
+        # The first clients read a replica that they cannot reach as an error of the partition.
         replicas = tuple(replica for replica in replicas if replica not in view.offline_replicas)
         isr = tuple(replica for replica in isr if replica not in view.offline_replicas)
         if error is ErrorCode.NONE and (replicas, isr) != (partition.replicas, partition.isr):

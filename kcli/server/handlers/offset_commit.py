@@ -1,15 +1,15 @@
-"""OffsetCommit (key 8, versions 2-9): a group remembers how far it got. KIP-211, 320, 345, 848.
+"""OffsetCommit (key 8, versions 2-9): stores the offsets of a group (KIP-211, KIP-320, KIP-345, KIP-848).
 
-The group id may be empty: consumers that only keep offsets did that once. Partitions that do not exist are refused one
-by one with UNKNOWN_TOPIC_OR_PARTITION, the rest go to the group; an error of the group is that of every partition.
+The group id may be empty, for old consumers that only store offsets. Missing partitions get UNKNOWN_TOPIC_OR_PARTITION,
+the others go to the group. An error of the group is the error of every partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from kcli.coordinator.group.failure import fail_offset_commit
+from kcli.coordinator.group.offsets.requests import fail_offset_commit
 from kcli.errors import KafkaError
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -23,11 +23,13 @@ from kcli.server.requests.access import READ_GROUP, READ_TOPIC, per_resource
 
 ACCESS = per_resource(READ_GROUP, READ_TOPIC)
 
-Commit = Callable[[OffsetCommitRequest], object]
-"""Has the group do it: the response, or an awaitable of it."""
+Commit = Callable[[OffsetCommitRequest], OffsetCommitResponse | Awaitable[OffsetCommitResponse]]
+"""Sends the offsets to the group."""
 
 
-def handle(context: BrokerContext, request: OffsetCommitRequest) -> object:
+def handle(
+    context: BrokerContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     version = context.api_version
     return commit_existing(
         context,
@@ -38,8 +40,10 @@ def handle(context: BrokerContext, request: OffsetCommitRequest) -> object:
     )
 
 
-def commit_existing(context: BrokerContext, request: OffsetCommitRequest, commit: Commit) -> object:
-    """Commits what exists and refuses the rest."""
+def commit_existing(
+    context: BrokerContext, request: OffsetCommitRequest, commit: Commit
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    """Commits the offsets of existing partitions and refuses the others."""
     known = existing(context.ports.metadata.topics, request.topics)
     if known is request.topics:
         return commit(request)
@@ -55,12 +59,12 @@ def error_response(
 async def _merged(
     request: OffsetCommitRequest, known: OffsetCommitRequest, commit: Commit
 ) -> OffsetCommitResponse:
-    """The group's answer with the refused partitions put in, in the order of the request."""
+    """Merges the refused partitions into the group's answer, in the order of the request."""
     accepted = OffsetCommitResponse()
     if known.topics:
         try:
             answer = commit(known)
-            accepted = answer if isinstance(answer, OffsetCommitResponse) else await answer  # type: ignore[misc]
+            accepted = answer if isinstance(answer, OffsetCommitResponse) else await answer
         except KafkaError as error:
             accepted = fail_offset_commit(known, error.code)
     return OffsetCommitResponse(

@@ -1,10 +1,11 @@
-"""OffsetDelete (key 47, version 0): a group forgets offsets of topics it no longer subscribes. KIP-496.
+"""OffsetDelete (key 47, version 0): deletes offsets of topics to which a group does not subscribe any more (KIP-496).
 
-Partitions that do not exist are refused one by one with UNKNOWN_TOPIC_OR_PARTITION, unless the group refuses all.
+Missing partitions get UNKNOWN_TOPIC_OR_PARTITION, unless the group refuses the whole request.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.errors import ErrorCode
@@ -22,10 +23,12 @@ from kcli.server.requests.answers import then
 ACCESS = per_resource(DELETE_GROUP, READ_TOPIC)
 
 
-def handle(context: BrokerContext, request: OffsetDeleteRequest) -> object:
+def handle(
+    context: BrokerContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     require_group_id(request.group_id)
     known = existing(context.ports.metadata.topics, request.topics)
-    answer = context.ports.groups.call(
+    answer: OffsetDeleteResponse | Awaitable[OffsetDeleteResponse] = context.ports.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.delete_offsets(replace(request, topics=known), token, now_ms),
     )
@@ -33,7 +36,7 @@ def handle(context: BrokerContext, request: OffsetDeleteRequest) -> object:
 
 
 def _merged(request: OffsetDeleteRequest, response: OffsetDeleteResponse) -> OffsetDeleteResponse:
-    """The group's answer with the refused partitions put in, in the order of the request."""
+    """Merges the refused partitions into the group's answer, in the order of the request."""
     if response.error_code is not ErrorCode.NONE:
         return response
     return OffsetDeleteResponse(

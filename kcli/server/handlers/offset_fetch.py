@@ -1,13 +1,14 @@
-"""OffsetFetch (key 9, versions 1-9): how far groups got; one group before version 8, several since (KIP-709).
+"""OffsetFetch (key 9, versions 1-9): the offsets of one group, or of several from version 8 on (KIP-709).
 
 Null topics (v2+) ask for every partition with an offset. A missing offset is -1 without an error. With require_stable
 (v7+, KIP-447) partitions in an open transaction are UNSTABLE_OFFSET_COMMIT, and the answer waits for the writes before
-it. An error of a group stands in the group (v8+), at the top (v2-7) or in each of its partitions (v1).
+it. An error of a group is in the group (v8+), at the top (v2-7) or in each partition (v1).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.offset_fetch import (
@@ -29,7 +30,9 @@ _TOP_LEVEL_ERROR_FROM = 2
 _NO_OFFSET = -1
 
 
-def handle(context: BrokerContext, request: OffsetFetchRequest) -> object:
+def handle(
+    context: BrokerContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     groups = _groups(context.api_version, request)
     if request.require_stable:
         barriers = _barriers(context, groups)
@@ -49,7 +52,7 @@ def error_response(
 
 
 def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
-    """Every version as version 8 says it."""
+    """The request of any version in the form of version 8."""
     if version >= _BATCHED_FROM:
         return request.groups
     topics = None
@@ -69,7 +72,7 @@ def _barriers(
         try:
             barrier = context.ports.groups.runner(group.group_id).when_written()
         except KafkaError:
-            continue  # the answer will say so
+            continue  # the answer reports it
         if barrier is not None:
             barriers.append(barrier)
     return barriers
@@ -81,7 +84,7 @@ async def _answer_after(
     request: OffsetFetchRequest,
     groups: tuple[OffsetFetchRequestGroup, ...],
 ) -> OffsetFetchResponse:
-    await asyncio.gather(*barriers, return_exceptions=True)  # the answer says what went wrong
+    await asyncio.gather(*barriers, return_exceptions=True)  # the answer has the error
     return _answer(context, request, groups)
 
 
@@ -99,15 +102,17 @@ def _fetch(
     if group.topics is not None:
         topics = tuple((topic.name, topic.partition_indexes) for topic in group.topics)
     try:
-        shard = context.ports.groups.runner(group.group_id).shard
+        runner = context.ports.groups.runner(group.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
-    return shard.fetch_offsets(
-        group.group_id,
-        topics,
-        member_id=group.member_id,
-        member_epoch=group.member_epoch,
-        require_stable=require_stable,
+    return runner.ask(
+        lambda shard, _: shard.fetch_offsets(
+            group.group_id,
+            topics,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            require_stable=require_stable,
+        )
     )
 
 

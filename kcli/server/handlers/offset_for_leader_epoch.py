@@ -1,8 +1,9 @@
-"""OffsetForLeaderEpoch (key 23, versions 2-4): where a leader epoch ends, to find divergence (KIP-320)."""
+"""OffsetForLeaderEpoch (key 23, versions 2-4): the end offset of a leader epoch, to find divergence (KIP-320)."""
 
 from __future__ import annotations
 
 from kcli.errors import ErrorCode, KafkaError, KafkaStorageException, StorageError
+from kcli.model.ids import LeaderEpoch
 from kcli.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -46,7 +47,7 @@ def _answer(context: BrokerContext, topic: str, part: OffsetForLeaderPartition) 
     try:
         leader = context.ports.replicas.get(topic, part.partition)
         leader.check_epoch(part.current_leader_epoch)
-        epoch, end_offset = leader.log.end_offset_for_epoch(part.leader_epoch)
+        epoch, end_offset = leader.log.end_offset_for_epoch(LeaderEpoch(part.leader_epoch))
     except KafkaError as error:
         return _failed(part.partition, error.code)
     except StorageError:

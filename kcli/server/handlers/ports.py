@@ -1,6 +1,6 @@
-"""What handlers may reach of the node: narrow ports, and never the node itself.
+"""The ports of handlers: the parts of the node that they may use, never the node itself.
 
-A handler that both kinds of listeners serve takes a `NodeContext`; one of a broker's listener alone a `BrokerContext`.
+A handler of both kinds of listeners takes a `NodeContext`, a handler of broker listeners alone a `BrokerContext`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcli.server.coordinators.transaction_markers import MarkerWriter
 from kcli.server.coordinators.transaction_verification import TransactionVerifier
 from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.metrics.metrics import Metrics
-from kcli.server.partitions.fetch_sessions import Sessions
+from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
 from kcli.server.quorum.channel import ControllerChannel
@@ -43,7 +43,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """What every node has, whatever its roles."""
+    """The parts of every node, whatever its roles."""
 
     config: BrokerConfig
     dynamic_config: DynamicConfig
@@ -54,7 +54,7 @@ class NodePorts:
     quorum: QuorumView
     metrics: Metrics
     served_on: Callable[[str], tuple[ApiKey, ...]]
-    """The APIs that are answered on a listener."""
+    """The APIs that are served on a listener."""
 
     @property
     def node_id(self) -> int:
@@ -74,12 +74,12 @@ class NodePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPorts(NodePorts):
-    """What a broker has besides."""
+    """The further parts of a node with the broker role."""
 
     logs: LogStore
     replicas: Replicas
     moves: LogDirMoves
-    fetch_sessions: Sessions
+    fetch_sessions: FetchSessions
     fetch_max_bytes: int
     groups: GroupCoordinator
     transactions: TransactionCoordinator

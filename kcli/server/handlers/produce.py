@@ -1,19 +1,18 @@
-"""Produce (key 0, versions 3-13): append each partition's batch to the log of its leader.
+"""Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
-acks=1 is answered after the append, acks=all once the in-sync replicas have it, acks=0 not at all (an error then closes
-the connection). Partitions succeed and fail each on its own: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE,
-NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951) and so on. KIP-98 idempotence is the log's; record errors are KIP-467;
-topic ids from version 13 are KIP-516.
+The answer comes after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 there is
+no answer, and an error closes the connection. Each partition succeeds or fails by itself: INVALID_RECORD,
+CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951) and so on. The log checks
+idempotence (KIP-98). Record errors are KIP-467, topic ids (v13) KIP-516.
 """
 
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Awaitable, Iterator
 from dataclasses import replace
-from inspect import isawaitable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from kcli.errors import (
     ErrorCode,
@@ -28,11 +27,21 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
 )
-from kcli.metadata.image import MetadataImage
+from kcli.model.ids import Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch import HEADER_SIZE
+from kcli.protocol.batches.batch import (
+    CODEC_MASK,
+    CURRENT_MAGIC,
+    FLAGS_POSITION,
+    HEADER_SIZE,
+    MAGIC_POSITION,
+    TRANSACTIONAL,
+    ProducerFields,
+    read_producer,
+)
+from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -48,6 +57,7 @@ from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
 from kcli.replica.waiting import ProduceWait
 from kcli.server.coordinators.transaction_verification import Asker, Verdicts
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
 from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
@@ -58,15 +68,8 @@ ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10
+_ZSTD = int(Codec.ZSTD)  # a plain number compares faster
 _ADMIN_CLIENT = "__admin_client"
-_MAGIC = 16
-_MAGIC_V2 = 2
-_ATTRIBUTES_LOW_BYTE = 22
-_CODEC_MASK = 0x07
-_ZSTD = 4
-_TRANSACTIONAL = 0x10
-_PRODUCER = struct.Struct(">qhi")  # producer id, epoch, base sequence
-_PRODUCER_AT = 43
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
@@ -75,20 +78,20 @@ NO_VERDICTS: Verdicts = {}
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
-class Batch(NamedTuple):
-    """What a transactional batch says of its producer."""
+class TransactionalBatch(NamedTuple):
+    """A transactional batch of the request. `leader` is None if this broker does not lead its partition."""
 
     leader: LeaderPartition | None
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
+    producer: ProducerFields
 
 
-Pending = list[tuple[LeaderPartition, int]]
-"""Partitions whose records are written but not committed, with the high watermark they wait for."""
+Pending = list[tuple[LeaderPartition, Offset]]
+"""Partitions whose records are written but not committed, each with the high watermark to wait for."""
 
 
-def handle(context: BrokerContext, request: ProduceRequest) -> Any:
+def handle(
+    context: BrokerContext, request: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.acks not in (ACKS_ALL, 0, 1):
         return error_response(context, request, InvalidRequiredAcksException())
     transactional = list(_transactional_batches(context, request))
@@ -97,14 +100,14 @@ def handle(context: BrokerContext, request: ProduceRequest) -> Any:
     if request.transactional_id is None:
         return error_response(context, request, TransactionalIdAuthorizationException())
     verdicts = _verify(context, request, transactional)
-    if isawaitable(verdicts):
+    if isinstance(verdicts, Awaitable):
         kept = _kept(request)
-        return then(verdicts, lambda found: _produce(context, kept, found))
+        return then(verdicts, partial(_produce, context, kept))
     return _produce(context, request, verdicts)
 
 
 def _kept(request: ProduceRequest) -> ProduceRequest:
-    """The request with records of its own: the connection reads the next frame into the buffer they lie in."""
+    """Copies the records of the request, because the connection reads the next frame into their buffer."""
     return replace(
         request,
         topic_data=tuple(
@@ -120,7 +123,10 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
     )
 
 
-def _produce(context: BrokerContext, request: ProduceRequest, verdicts: Verdicts) -> Any:
+def _produce(
+    context: BrokerContext, request: ProduceRequest, verdicts: Verdicts
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    """Appends to every partition. Returns None if acks=0, and an awaitable if records wait for their commit."""
     pending: Pending = []
     now_ms = context.ports.clock.now_ms()
     topics = tuple(
@@ -189,14 +195,15 @@ def _append(
             raise InvalidTopicException
         if records is None or len(records) < HEADER_SIZE:
             raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
-        if records[_MAGIC] != _MAGIC_V2:
+        if records[MAGIC_POSITION] != CURRENT_MAGIC:
             raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
-        attributes = records[_ATTRIBUTES_LOW_BYTE]
-        if attributes & _CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
+        flags = records[FLAGS_POSITION]
+        if flags & CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
             raise UnsupportedCompressionTypeException
         verification = None
-        if attributes & _TRANSACTIONAL:
-            # A partition that came to this broker while the coordinator was asked about the others is not in there.
+        if flags & TRANSACTIONAL:
+            # A partition has no verdict if this broker became its leader while the coordinator was asked about the
+            # others.
             verdict = verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
@@ -214,7 +221,7 @@ def _append(
         metrics.traffic.produce_failed(topic, error.code, len(part.records or b""))
         return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
     if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
-        pending.append((leader, result.last_offset + 1))
+        pending.append((leader, result.next_offset))
     return PartitionProduceResponse(
         index=part.index,
         base_offset=result.base_offset,
@@ -223,20 +230,17 @@ def _append(
     )
 
 
-def _transactional_batches(context: BrokerContext, request: ProduceRequest) -> Iterator[Batch]:
-    """Those whose partition this broker leads; the others are refused in any case."""
+def _transactional_batches(context: BrokerContext, request: ProduceRequest) -> Iterator[TransactionalBatch]:
     for topic in request.topic_data:
         for part in topic.partition_data:
             records = part.records
             if (
                 records
                 and len(records) >= HEADER_SIZE
-                and records[_MAGIC] == _MAGIC_V2
-                and records[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL
+                and records[MAGIC_POSITION] == CURRENT_MAGIC
+                and records[FLAGS_POSITION] & TRANSACTIONAL
             ):
-                producer_id, epoch, base_sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
-                leader = _leader_of(context, topic, part.index)
-                yield Batch(leader, producer_id, epoch, base_sequence)
+                yield TransactionalBatch(_leader_of(context, topic, part.index), read_producer(records))
 
 
 def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> LeaderPartition | None:
@@ -250,12 +254,12 @@ def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> L
 
 
 def _verify(
-    context: BrokerContext, request: ProduceRequest, batches: list[Batch]
+    context: BrokerContext, request: ProduceRequest, batches: list[TransactionalBatch]
 ) -> Verdicts | Awaitable[Verdicts]:
-    """Whether each partition belongs to the transaction. Raises KafkaError when the request mixes producers."""
+    """Asks whether each partition belongs to the transaction. Raises KafkaError if the request mixes producers."""
     assert request.transactional_id is not None
-    first = batches[0]
-    if any(batch.producer_id != first.producer_id for batch in batches):
+    first = batches[0].producer
+    if any(batch.producer.producer_id != first.producer_id for batch in batches):
         raise InvalidPidMappingException("A transactional request holds batches of more than one producer id")
     version = context.api_version
     asker = Asker(
@@ -265,12 +269,12 @@ def _verify(
         adds=version >= _TV2_FROM,
         knows_abortable=version >= _ABORTABLE_FROM,
     )
-    led = [(batch.leader, batch.base_sequence) for batch in batches if batch.leader is not None]
+    led = [(batch.leader, batch.producer.base_sequence) for batch in batches if batch.leader is not None]
     return context.ports.verifier.verify(asker, led)
 
 
 def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:
-    """Kafka sends a message only where it explains single records; clients know a text for every code."""
+    """A failed partition. As in Kafka, it has a message only for errors of single records."""
     record_errors = getattr(error, "record_errors", ())
     return PartitionProduceResponse(
         index=index,
@@ -295,7 +299,7 @@ def _leader_hint(context: BrokerContext, topic: str, index: int, error: KafkaErr
 
 
 def _with_endpoints(context: BrokerContext, response: ProduceResponse) -> ProduceResponse:
-    """Adds where the leaders named in the response are reached (KIP-951)."""
+    """Adds the endpoints of the leaders that the response names (KIP-951)."""
     leaders = {
         part.current_leader.leader_id
         for topic in response.responses
@@ -307,25 +311,15 @@ def _with_endpoints(context: BrokerContext, response: ProduceResponse) -> Produc
     endpoints = leader_endpoints(context.ports.metadata, leaders, context.listener)
     return ProduceResponse(
         responses=response.responses,
-        node_endpoints=tuple(NodeEndpoint(node_id=n, host=h, port=p, rack=r) for n, h, p, r in endpoints),
+        node_endpoints=tuple(
+            NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
+            for node, host, port, rack in endpoints
+        ),
     )
 
 
-def leader_endpoints(
-    metadata: MetadataImage, leaders: set[int], listener: str
-) -> list[tuple[int, str, int, str | None]]:
-    """(node, host, port, rack) of the live brokers among `leaders` that have the listener."""
-    found = []
-    for node in sorted(leaders):
-        broker = metadata.brokers.get(node)
-        endpoint = None if broker is None else broker.endpoints.get(listener)
-        if broker is not None and endpoint is not None:
-            found.append((node, endpoint.host, endpoint.port, broker.rack))
-    return found
-
-
 def _close_on_error(response: ProduceResponse) -> None:
-    """A producer with acks=0 hears of trouble only by losing its connection."""
+    """Closes the connection on an error, because a producer with acks=0 gets no answer."""
     for topic in response.responses:
         for part in topic.partition_responses:
             if part.error_code is not ErrorCode.NONE:
@@ -338,7 +332,7 @@ def _close_on_error(response: ProduceResponse) -> None:
 def _wait(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
 ) -> asyncio.Future[ProduceResponse]:
-    """Answers when every partition has committed, or with what has become of each when time is over."""
+    """Answers when every partition has committed, or with the state of each partition at the timeout."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
 
@@ -386,7 +380,7 @@ def _name(context: BrokerContext, topic: TopicProduceResponse) -> str:
     return "" if found is None else found.name
 
 
-def _outcome(leader: LeaderPartition, offset: int) -> ErrorCode:
+def _outcome(leader: LeaderPartition, offset: Offset) -> ErrorCode:
     if not leader.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return leader.state.produce_outcome(offset, leader.log.high_watermark)

@@ -1,12 +1,12 @@
-"""RemoveRaftVoter (key 81, version 0): a controller leaves the quorum (KIP-853).
+"""RemoveRaftVoter (key 81, version 0): removes a controller from the quorum (KIP-853).
 
-A quorum of one has nobody to take over: the only voter stays, every other id is not a voter.
+In a quorum of one, the only voter cannot be removed, and every other id is not a voter.
 """
 
 from __future__ import annotations
 
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError, VoterNotFoundException
-from kcli.model.ids import ZERO_ID
+from kcli.model.ids import ZERO_ID, BrokerId
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kcli.raft.voters import ReplicaKey
@@ -21,7 +21,7 @@ def handle(context: NodeContext, request: RemoveRaftVoterRequest) -> RemoveRaftV
     if request.cluster_id not in (None, ports.metadata.cluster_id):
         return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
     voters = ports.quorum.voters
-    key = ReplicaKey(request.voter_id, request.voter_directory_id or ZERO_ID)
+    key = ReplicaKey(BrokerId(request.voter_id), request.voter_directory_id or ZERO_ID)
     if all(voter.key != key for voter in voters.voters):
         shown = ", ".join(_shown(voter.key) for voter in voters.voters)
         raise VoterNotFoundException(f"Cannot remove voter {_shown(key)} from the set of voters [{shown}]")

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (key 39, versions 1-2): not on PLAINTEXT listeners (KIP-48), and there are no others."""
+"""RenewDelegationToken (key 39, versions 1-2): refused, as on any PLAINTEXT listener (KIP-48)."""
 
 from __future__ import annotations
 

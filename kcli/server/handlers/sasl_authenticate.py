@@ -1,4 +1,4 @@
-"""SaslAuthenticate (key 36, versions 0-2): there is nothing to authenticate for on a listener without SASL."""
+"""SaslAuthenticate (key 36, versions 0-2): refused on a listener without SASL."""
 
 from __future__ import annotations
 

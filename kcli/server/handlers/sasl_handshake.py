@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17, versions 0-1): on a listener without SASL the client hears that it asked the wrong port."""
+"""SaslHandshake (key 17, versions 0-1): refused on a listener without SASL, because the client uses the wrong port."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which APIs are served, and by which module; ApiVersions advertises these and no other.
+"""The served APIs and their modules. ApiVersions advertises these and no others.
 
-A handler module is imported when its API is first called, so that a start does not pay for APIs that no client uses.
+A handler module is imported when its API is first called, so that a start does not pay for unused APIs.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ SERVED: dict[ApiKey, str] = {
 }
 """API -> the module that answers it."""
 
-# A controller's Fetch replicates the metadata log to other voters; a quorum of one has none.
+# A controller's Fetch replicates the metadata log to other voters, and a quorum of one has no others.
 _NOT_ON_CONTROLLER = frozenset({ApiKey.FETCH})
 
 

@@ -1,13 +1,15 @@
-"""SyncGroup (key 14, versions 0-5): the leader hands in the assignment, everybody gets theirs. KIP-345, 559.
+"""SyncGroup (key 14, versions 0-5): takes the leader's assignment and gives each member its part (KIP-345, KIP-559).
 
-From version 5 on the protocol type and name must be given, so that a member of another generation's protocol is found
-out.
+From version 5 on the request has the protocol type and name, so that a member with another generation's protocol gets
+an error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.errors import InconsistentGroupProtocolException
-from kcli.protocol.messages.sync_group import SyncGroupRequest
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, per_resource
@@ -17,7 +19,9 @@ ACCESS = per_resource(READ_GROUP)
 _PROTOCOL_REQUIRED_FROM = 5
 
 
-def handle(context: BrokerContext, request: SyncGroupRequest) -> object:
+def handle(
+    context: BrokerContext, request: SyncGroupRequest
+) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     require_group_id(request.group_id)
     if context.api_version >= _PROTOCOL_REQUIRED_FROM and (
         request.protocol_type is None or request.protocol_name is None

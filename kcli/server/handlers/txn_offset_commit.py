@@ -1,12 +1,13 @@
-"""TxnOffsetCommit (key 28, versions 0-5): a group's offsets, committed with the transaction they are part of. KIP-98,
-447 (who may), 890 (the transaction must contain the group's partition; from version 5 on that is added here).
+"""TxnOffsetCommit (key 28, versions 0-5): stores offsets of a group as part of a transaction (KIP-98).
 
-The offsets are written into `__consumer_offsets` in the producer's name and count once its commit marker is there.
+The group checks the member (KIP-447). The transaction must contain the group's partition, and from version 5 on the
+partition is added here (KIP-890). The producer writes the offsets into `__consumer_offsets`, and they count when its
+commit marker is written.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
 
 from kcli.coordinator.runtime import Producer
 from kcli.errors import ErrorCode, KafkaError
@@ -35,10 +36,12 @@ _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
 _TV2_FROM = 5
 _FIRST_SEQUENCE = 0
-"""Kafka writes every batch of transactional offsets with it: a coordinator's batches are not checked for sequence."""
+"""The base sequence of Kafka's batches of transactional offsets: sequences of coordinators are not checked."""
 
 
-def handle(context: BrokerContext, request: TxnOffsetCommitRequest) -> Any:
+def handle(
+    context: BrokerContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     require_group_id(request.group_id)
     runner = context.ports.groups.runner(request.group_id)
     verdicts = context.ports.verifier.verify(
@@ -55,17 +58,20 @@ def handle(context: BrokerContext, request: TxnOffsetCommitRequest) -> Any:
     return then(verdicts, lambda found: then(_commit(context, request, found), _lowered))
 
 
-def _commit(context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: Verdicts) -> object:
+def _commit(
+    context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: Verdicts
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):
         raise verdict
-    producer = Producer(request.producer_id, request.producer_epoch, verdict)
+    producer = Producer(request.producer_id, request.producer_epoch)
     return commit_existing(
         context,
         _as_commit(request),
         lambda known: context.ports.groups.call(
             known.group_id,
             lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
+            verification=verdict,
         ),
     )
 
@@ -73,7 +79,7 @@ def _commit(context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: V
 def error_response(
     context: BrokerContext, request: TxnOffsetCommitRequest, error: KafkaError
 ) -> TxnOffsetCommitResponse:
-    """There is no error but the partitions'."""
+    """The response with the error in every partition, because it has no other field for it."""
     code = error.code
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,5 +1,8 @@
-"""WriteTxnMarkers (key 27, version 1): a transaction coordinator, or an operator who ends a hanging transaction, has
-markers written (KIP-98, 664). Every partition is answered for itself, once its marker is committed."""
+"""WriteTxnMarkers (key 27, version 1): writes the markers that end transactions (KIP-98, KIP-664).
+
+Transaction coordinators send it, and operators who end a hanging transaction. Each partition is answered when its
+marker is committed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ ACCESS = whole_request(ALTER_CLUSTER, CLUSTER_ACTION)
 
 
 async def handle(context: BrokerContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    # All are appended before any is waited for.
+    # All markers are appended before the wait for any of them.
     begun = [(marker, _write(context, marker)) for marker in request.markers]
     return WriteTxnMarkersResponse(markers=tuple([await _result(*each) for each in begun]))
 
@@ -42,7 +45,7 @@ def error_response(
 def _write(
     context: BrokerContext, marker: WritableTxnMarker
 ) -> dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]:
-    # Version 1 does not say by which protocol the transaction was run, so the older, laxer rules hold.
+    # Version 1 does not name the protocol of the transaction, so the less strict rules of the older one hold.
     end = TransactionEnd(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,

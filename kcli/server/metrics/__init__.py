@@ -1,1 +1,1 @@
-"""What operators watch: counts on the hot path, beans under Kafka's names, and the endpoint that shows them."""
+"""Metrics: the counts of the hot path, and the meters and rates that are made of them."""

@@ -1,8 +1,8 @@
-"""Meters, histograms and rates, as Kafka's two metric libraries define them; pure: time comes in as an argument.
+"""Meters, histograms and rates, as Kafka's two metric libraries define them. Pure: time is an argument.
 
-The hot path only counts and appends to lists. A tick, or somebody who reads, folds those into what is here. The
-figures are Yammer's (kafka.server:type=BrokerTopicMetrics and its like): averages weighted exponentially over 1, 5 and
-15 minutes, and quantiles in which an observation of a minute ago counts less than half of a fresh one.
+The hot path only counts and appends to lists. A tick, or a reader, folds the lists into these figures. They are
+Yammer's (kafka.server:type=BrokerTopicMetrics and others): averages over 1, 5 and 15 minutes with exponential weights,
+and quantiles in which an observation of a minute ago counts less than half of a fresh one.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from itertools import accumulate
 TICK_SECONDS = 5.0
 _MINUTES = (1, 5, 15)
 _ALPHAS = tuple(1 - math.exp(-TICK_SECONDS / 60 / minutes) for minutes in _MINUTES)
-# After ten times the longest period of silence a rate is nothing; so many ticks need not be made one by one.
+# The longest silence that is replayed tick by tick. After ten times the longest period a rate is zero.
 _TICKS_MAX = 10 * 15 * 12
 
-# Yammer's own: an observation loses weight by 1.5 % a second.
+# Yammer's decay: an observation loses weight by 1.5 % a second.
 DECAY_PER_SECOND = 0.015
-# e^0.015t overflows a double after 13 hours; long before, all weights are scaled down together.
+# The weights are scaled down together in time, because e^0.015t overflows a double after 13 hours.
 _RESCALE_SECONDS = 3600.0
-# So many of one fold's observations are looked at, evenly spread; each then stands for several.
+# The observations that one fold looks at, evenly spread. Each of them stands for several.
 SAMPLES_PER_FOLD = 256
-# Buckets in an octave: quantiles are within 1.6 %.
+# Buckets per octave, for quantiles within 1.6 %.
 _BUCKETS_PER_OCTAVE = 32
 
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
@@ -34,20 +34,20 @@ Attributes = dict[str, "str | int | float"]
 
 
 class Meter:
-    """A count that only grows, and how fast it does."""
+    """A count that only grows, and its rate."""
 
     __slots__ = ("_began", "_rates", "_ticked", "_ticked_at", "count")
 
     def __init__(self, now: float, *, began: float | None = None) -> None:
-        """`began`: since when what is counted could have come, if that is earlier."""
+        """`began`: the begin of the counting, if it was earlier than now."""
         self.count: float = 0
         self._began = now if began is None else began
         self._ticked: float = 0
         self._ticked_at = now
-        self._rates: list[float] | None = None  # a second; None before the first tick
+        self._rates: list[float] | None = None  # per second; None before the first tick
 
     def tick(self, now: float) -> None:
-        """Takes note of the time in seconds; does something every TICK_SECONDS."""
+        """Sets the time in seconds. Updates the rates every TICK_SECONDS."""
         ticks = int((now - self._ticked_at) / TICK_SECONDS)
         if ticks < 1:
             return
@@ -63,7 +63,7 @@ class Meter:
             ]
 
     def attributes(self, event_type: str, now: float) -> Attributes:
-        """As a Yammer meter bean has them; rates are a second."""
+        """The attributes of a Yammer meter bean. Rates are per second."""
         one, five, fifteen = self._rates or (0.0, 0.0, 0.0)
         elapsed = now - self._began
         return {
@@ -78,7 +78,7 @@ class Meter:
 
 
 class Histogram:
-    """Observations by size. Count, minimum, maximum and mean are of all there were; quantiles favour the recent."""
+    """Observations by size. Count, minimum, maximum and mean cover all of them; quantiles favour the recent ones."""
 
     __slots__ = ("_landmark", "_max", "_min", "_squares", "_sum", "_weights", "count")
 
@@ -92,20 +92,18 @@ class Histogram:
         self._weights: dict[int, float] = {}  # bucket -> weight, as of the landmark
 
     def fold(self, values: Sequence[float], now: float, *, scale: float = 1.0) -> None:
-        """Takes in what was observed (nothing negative) since the last fold, each times `scale`."""
+        """Adds the observations (none negative) since the last fold, each times `scale`."""
         if not values:
             return
         samples = [value * scale for value in values[:: -(-len(values) // SAMPLES_PER_FOLD)]]
-        self._take_in(
-            samples, len(values), sum(values) * scale, min(values) * scale, max(values) * scale, now
-        )
+        self._add(samples, len(values), sum(values) * scale, min(values) * scale, max(values) * scale, now)
 
     def fold_zeros(self, count: int, now: float) -> None:
-        """Takes in so many zeros."""
+        """Adds `count` observations of zero."""
         if count:
-            self._take_in([0.0], count, 0.0, 0.0, 0.0, now)
+            self._add([0.0], count, 0.0, 0.0, 0.0, now)
 
-    def _take_in(
+    def _add(
         self, samples: list[float], count: int, total: float, least: float, most: float, now: float
     ) -> None:
         stands_for = count / len(samples)
@@ -123,7 +121,7 @@ class Histogram:
     def _weight(self, now: float) -> float:
         if now - self._landmark > _RESCALE_SECONDS:
             scale = math.exp(-DECAY_PER_SECOND * (now - self._landmark))
-            # What has become too light to be seen in any quantile is dropped with it.
+            # Buckets too light to affect any quantile are dropped as well.
             self._weights = {
                 bucket: scaled
                 for bucket, weight in self._weights.items()
@@ -133,7 +131,7 @@ class Histogram:
         return math.exp(DECAY_PER_SECOND * (now - self._landmark))
 
     def quantiles(self) -> list[float]:
-        """The values at QUANTILES; zeros when nothing was observed."""
+        """The values at QUANTILES; zeros without observations."""
         if not self._weights:
             return [0.0] * len(QUANTILES)
         buckets = sorted(self._weights)
@@ -145,7 +143,7 @@ class Histogram:
         return found
 
     def attributes(self) -> Attributes:
-        """As a Yammer histogram bean has them."""
+        """The attributes of a Yammer histogram bean."""
         mean = self._sum / self.count if self.count else 0.0
         variance = self._squares / self.count - mean * mean if self.count > 1 else 0.0
         half, three_quarters, p95, p98, p99, p999 = self.quantiles()
@@ -164,7 +162,7 @@ class Histogram:
         }
 
 
-# Below every bucket of a positive double.
+# Smaller than every bucket of a positive double.
 _ZERO_BUCKET = -(2**20)
 
 
@@ -183,14 +181,16 @@ def _middle(bucket: int) -> float:
 
 
 class WindowedRate:
-    """Kafka's own rate: what came in the last `samples` windows, a second. (metrics.num.samples, …window.ms)"""
+    """Kafka's own rate: the growth in the last `samples` windows, per second (metrics.num.samples, …window.ms)."""
 
     __slots__ = ("_samples", "_window", "_windows")
 
     def __init__(self, samples: int, window_seconds: float, now: float) -> None:
         self._samples = samples
         self._window = window_seconds
-        self._windows: deque[tuple[float, float]] = deque([(now, 0.0)])  # when each began, and the count then
+        self._windows: deque[tuple[float, float]] = deque(
+            [(now, 0.0)]
+        )  # the begin of each window, and the count at that time
 
     def tick(self, count: float, now: float) -> None:
         """`count` is the total since the start."""
@@ -201,6 +201,6 @@ class WindowedRate:
 
     def a_second(self, count: float, now: float) -> float:
         began, before = self._windows[0]
-        # A rate of the first moments would be wild: as Kafka, at least all windows but one count as over.
+        # The first rates would be wild, so all windows except one count as complete, as in Kafka.
         elapsed = max(now - began, (self._samples - 1) * self._window)
         return (count - before) / elapsed if elapsed > 0 else 0.0

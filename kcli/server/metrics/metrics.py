@@ -1,7 +1,7 @@
-"""The metrics of a broker: what is counted, and the beans that are made of it when somebody looks.
+"""The metrics of a broker: counts, and the rates that are made of them when beans are read.
 
-Counting topics' traffic costs a few additions for each batch and is always on. Times of requests are taken only while
-there is an endpoint to show them; `tick` must then run every second.
+The counts of topics' traffic cost a few additions per batch and are always on. Times of requests are taken only if an
+endpoint shows them; `tick` must then run every second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcli.server.metrics.requests import RequestMetrics
 from kcli.server.metrics.traffic import NAMES, Traffic, TrafficTable
 
 if TYPE_CHECKING:
-    from kcli.server.network.listener import Listener
+    from kcli.server.network.listener import Acceptor
 
 TICK_MS = 1_000
 
@@ -27,12 +27,13 @@ Meters = dict[str, Meter]
 
 class Metrics:
     def __init__(self, clock: Clock, *, samples: int = 2, window_seconds: float = 30.0) -> None:
-        """Kafka's own rates are over so many samples of so long (metrics.num.samples, metrics.sample.window.ms)."""
+        """`samples` and `window_seconds` are those of Kafka's own rates (metrics.num.samples,
+        metrics.sample.window.ms)."""
         self.clock = clock
         self.traffic = TrafficTable()
         self.requests = RequestMetrics(clock)
         self.started_ms = clock.now_ms()
-        self.loop_idle = Meter(clock.monotonic())  # its count: seconds without work
+        self.loop_idle = Meter(clock.monotonic())  # counts seconds without work
         self._began = clock.monotonic()
         self._samples = samples
         self._window_seconds = window_seconds
@@ -42,17 +43,17 @@ class Metrics:
         self._ticked_at = self._began
         self._cpu_seconds: float | None = None
 
-    # --- what the rest of the server says
+    # Counts.
 
     def request_failed(self, key: ApiKey, code: ErrorCode) -> None:
-        """A request, or one partition of it, is answered with an error."""
+        """Counts a request, or one partition of it, that is answered with an error."""
         if code is not ErrorCode.NONE:
             self.requests.failed(key, code)
 
-    # --- time
+    # Time.
 
-    def tick(self, listeners: dict[str, Listener]) -> None:
-        """Folds what was counted into the rates. On the event loop's thread, whose work it measures."""
+    def tick(self, listeners: dict[str, Acceptor]) -> None:
+        """Folds the counts into the rates. Runs on the thread of the event loop, because it measures its work."""
         now = self.clock.monotonic()
         cpu_seconds = thread_cpu_seconds()
         if self._cpu_seconds is not None:
@@ -62,28 +63,28 @@ class Metrics:
         self.loop_idle.tick(now)
         self.refresh(listeners)
 
-    def refresh(self, listeners: dict[str, Listener]) -> None:
-        """Brings every meter up to date; before each reading too, so that counts are never behind."""
+    def refresh(self, listeners: dict[str, Acceptor]) -> None:
+        """Updates every meter. Runs before each reading too, so that counts are never behind."""
         now = self.clock.monotonic()
         self.requests.fold()
-        self._take_over(self._total, self.traffic.total(), now)
+        self._copy_counts(self._total, self.traffic.total(), now)
         for gone in self._of_topics.keys() - self.traffic.topics.keys():
             del self._of_topics[gone]
         for topic, traffic in self.traffic.topics.items():
-            self._take_over(self._of_topics.setdefault(topic, {}), traffic, now)
+            self._copy_counts(self._of_topics.setdefault(topic, {}), traffic, now)
         for name, listener in listeners.items():
             for what, count in (("creation", listener.opened_count), ("close", listener.closed_count)):
                 self._rate(name, what).tick(count, now)
 
-    # --- what beans are made of
+    # Sources of beans.
 
     def meters(self) -> Iterator[tuple[str | None, Meters]]:
         """The meters of all topics together (None), then of each topic, by the names of Traffic's fields."""
         yield None, self._total
         yield from list(self._of_topics.items())
 
-    def connection_rate(self, listener: Listener, what: str) -> float:
-        """Connections `creation`s or `close`s, a second."""
+    def connection_rate(self, listener: Acceptor, what: str) -> float:
+        """The `creation`s or `close`s of connections, per second."""
         count = listener.opened_count if what == "creation" else listener.closed_count
         return self._rate(listener.settings.name, what).a_second(count, self.clock.monotonic())
 
@@ -93,13 +94,13 @@ class Metrics:
             self._connections[key] = WindowedRate(self._samples, self._window_seconds, self._began)
         return self._connections[key]
 
-    def _take_over(self, meters: Meters, traffic: Traffic, now: float) -> None:
+    def _copy_counts(self, meters: Meters, traffic: Traffic, now: float) -> None:
         for name in NAMES:
             count = getattr(traffic, name)
             meter = meters.get(name)
             if meter is None:
                 if not count:
-                    continue  # most counts of most topics stay 0
+                    continue  # most counts of most topics stay at 0
                 meter = meters[name] = Meter(now, began=self._began)
             meter.count = count
             meter.tick(now)

@@ -1,10 +1,9 @@
-"""How many requests there are, how long each takes, and which were the slowest.
+"""The number of requests, their times, and the slowest ones.
 
-`measured` stands before a dispatch and takes the time. What it does for each request is two looks at the clock and two
-appends; `fold`, once a second and before every reading, makes counts and histograms of the lists.
-
-A request's time is local while the event loop works on it, remote while it waits (for commits, for records, for other
-members of a group), as in Kafka. There is no queue between network and handlers here, and so no time in one.
+`measured` wraps a dispatch and takes the time. Each request costs two looks at the clock and two appends. `fold`, once
+a second and before every reading, makes counts and histograms of the lists. As in Kafka, a request's time is local
+while the event loop works on it, and remote while it waits for commits, for records or for other members of a group. No
+queue lies between network and handlers here, so there is no time in a queue.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from kcli.server.metrics.meters import Histogram, Meter
 from kcli.server.network.connection import Answer, Connection, Serve, Waiting
 
 _HEAD = Struct(">hh")
-# As many as fit on a screen.
+# The number of slow requests that fit on a screen.
 SLOWEST_MAX = 20
-# What takes no longer is nothing to look for, however little else there is.
+# Faster requests are never listed as slow.
 SLOW_MIN_SECONDS = 0.001
-# A request that was slow longer ago says little of what is wrong now.
+# Older slow requests do not explain present problems.
 SLOWEST_MAX_AGE_SECONDS = 300.0
 
-# These wait because they were asked to: for records, for members, for the end of an interval. Only their work counts.
+# These requests wait on purpose, for records, members, or the end of an interval. Only their work counts.
 _WAITS_BY_DESIGN = frozenset(
     {ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH}
 )
 
 
 class VersionTimes:
-    """One API's requests in one version. The lists hold what was answered since the last fold, in seconds and bytes."""
+    """The requests of one API in one version. The lists hold the seconds and bytes of answers since the last fold."""
 
     __slots__ = ("api", "count", "handled", "meter", "sizes", "version", "waited")
 
@@ -45,7 +44,7 @@ class VersionTimes:
         self.api = api
         self.version = version
         self.handled: list[float] = []
-        self.waited: list[tuple[float, float]] = []  # local, total
+        self.waited: list[tuple[float, float]] = []  # seconds: local, total
         self.sizes: list[int] = []
         self.count = 0
         self.meter = Meter(now, began=began)
@@ -62,7 +61,7 @@ class VersionTimes:
 
 
 class ApiTimes:
-    """One API's requests, in all versions: histograms in milliseconds and bytes, and the errors that were answered."""
+    """The requests of one API in all versions: histograms in milliseconds and bytes, and the errors in answers."""
 
     __slots__ = (
         "error_meters",
@@ -99,7 +98,7 @@ class ApiTimes:
 
 @dataclass(frozen=True, slots=True)
 class SlowRequest:
-    """A request that took long. `time_ms` is the wall clock at its end."""
+    """A slow request. `time_ms` is the wall clock at its end."""
 
     api: str
     version: int
@@ -112,11 +111,13 @@ class SlowRequest:
 
 
 class SlowestRequests:
-    """The slowest ones of the last minutes. `threshold` is what a request must exceed to be among them, in seconds."""
+    """The slowest requests of the last minutes. A request must exceed `threshold` seconds to be added."""
 
     def __init__(self) -> None:
         self.threshold = SLOW_MIN_SECONDS
-        self._heap: list[tuple[float, int, float, SlowRequest]] = []  # took, order of arrival, when, what
+        self._heap: list[
+            tuple[float, int, float, SlowRequest]
+        ] = []  # seconds taken, order of arrival, end, request
         self._arrivals = 0
 
     def note(self, request: SlowRequest, now: float) -> None:
@@ -139,7 +140,7 @@ class SlowestRequests:
         self.threshold = self._heap[0][0] if len(self._heap) == SLOWEST_MAX else SLOW_MIN_SECONDS
 
     def __iter__(self) -> Iterator[SlowRequest]:
-        """The slowest first."""
+        """The slow requests, slowest first."""
         return (entry[3] for entry in sorted(self._heap, reverse=True))
 
 
@@ -151,7 +152,7 @@ class RequestMetrics:
         self.slowest = SlowestRequests()
         self.apis: dict[int, ApiTimes] = {}
         self.by_head: dict[bytes, VersionTimes] = {}
-        """By a frame's first four bytes, which are the API key and the version."""
+        """Counts by the first four bytes of a frame, which are the API key and the version."""
         self._began = clock.monotonic()
 
     def of(self, key: int) -> ApiTimes:
@@ -161,11 +162,12 @@ class RequestMetrics:
         return found
 
     def of_version(self, head: bytes) -> VersionTimes:
-        """Where the requests that begin with `head` are noted down."""
+        """The counts of the requests that begin with `head`."""
         key, version = _HEAD.unpack(head)
         spec = API[ApiKey(key)]
         is_known = spec.min_version <= version <= spec.max_version
-        # ApiVersions is answered in version 0 whatever was asked (KIP-511): no client makes up versions here.
+        # An unknown version of ApiVersions is answered in version 0 (KIP-511) and counts as 0. So clients cannot fill
+        # memory with invented versions.
         version = version if is_known else 0
         versions = self.of(key).versions
         found = versions.get(version)
@@ -178,7 +180,7 @@ class RequestMetrics:
         return found
 
     def failed(self, key: ApiKey, code: ErrorCode) -> None:
-        """A request, or a partition of one, was answered with an error."""
+        """Counts a request, or a partition of one, that was answered with an error."""
         errors = self.of(key).errors
         errors[code] = errors.get(code, 0) + 1
 
@@ -197,7 +199,7 @@ class RequestMetrics:
 
 
 def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
-    """Serves as `serve` does, and takes the time. A closure, since every attribute it did not look up is a gain."""
+    """Wraps `serve` and takes the time. It is a closure, because a look-up of each attribute would cost time."""
     now: Callable[[], float] = metrics.clock.monotonic
     by_head, slowest = metrics.by_head, metrics.slowest
 
@@ -253,7 +255,7 @@ class _Caller:
 
 
 def _caller(connection: Connection, frame: memoryview) -> _Caller:
-    """Read while the frame is still there."""
+    """Reads the client id while the frame is in memory."""
     key, version, _, client_id, _ = read_request_header(frame)
     return _Caller(key, version, client_id or "", connection.listener, connection.peer_host)
 

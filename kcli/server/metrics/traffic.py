@@ -1,4 +1,4 @@
-"""What goes in and out of topics, in plain integers: the hot path adds to them, everybody else only reads."""
+"""The traffic of topics, in plain integers: the hot path adds to them, all other code only reads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 
 from kcli.errors import ErrorCode
 
-# Refusals that are the client's affair or pass by themselves. Kafka's "failed" meters leave them out: what those
-# count is what a broker should not have failed at.
+# Errors that the client causes, or that pass by themselves. Kafka's "failed" meters leave them out, because they count
+# only failures of the broker.
 _EXPECTED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -28,7 +28,7 @@ _EXPECTED = frozenset(
 
 @dataclass(slots=True)
 class Traffic:
-    """Of one topic on this broker since it started. Requests are counted once for each partition, as Kafka does."""
+    """The traffic of one topic on this broker since its start. A request counts once per partition, as in Kafka."""
 
     messages_in: int = 0
     bytes_in: int = 0
@@ -50,22 +50,22 @@ NAMES = tuple(field.name for field in fields(Traffic))
 
 
 class TrafficTable:
-    """The traffic of every topic. Only topics that exist get an entry: a client may name what it likes."""
+    """The traffic of every topic. Only existing topics get an entry, because clients may invent names."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Traffic] = {}
-        # Of topics that are gone, and of requests for topics that never were: it still counts in the total.
+        # The traffic of deleted topics and of requests for unknown ones, which counts in the total.
         self._elsewhere = Traffic()
 
     def of(self, topic: str) -> Traffic:
-        """The counts of a topic that exists."""
+        """Returns the counts of an existing topic."""
         found = self.topics.get(topic)
         if found is None:
             found = self.topics[topic] = Traffic()
         return found
 
     def forget(self, topic: str) -> None:
-        """The topic is deleted."""
+        """Moves the counts of a deleted topic to the total of such topics."""
         gone = self.topics.pop(topic, None)
         if gone is not None:
             self._elsewhere.add(gone)
@@ -78,7 +78,7 @@ class TrafficTable:
         return total
 
     def produce_failed(self, topic: str, code: ErrorCode, size_bytes: int) -> None:
-        """A partition's records, so many bytes, were refused."""
+        """Counts a refused batch of `size_bytes` bytes."""
         traffic = self.topics.get(topic, self._elsewhere)
         if code is ErrorCode.CORRUPT_MESSAGE:
             traffic.corrupt_batches += 1

@@ -1,1 +1,1 @@
-"""Sockets: listeners, connections, limits on them."""
+"""Sockets: listeners, connections, and their limits."""

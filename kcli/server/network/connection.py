@@ -1,17 +1,17 @@
-"""One client's socket: bytes to frames, frames to answers, answers back in the order of their requests.
+"""The socket of one client: bytes to frames, frames to answers, answers back in the order of their requests.
 
-Reading. When no frame has begun, all connections of an event loop read into one shared scratch buffer: the buffer is
-asked for and reported full within one loop callback, so nobody else can use it in between. Whole frames in it are
-served where they lie. A frame that does not fit gets a buffer of exactly its size and the rest is read straight into
-that. A served frame belongs to the connection again as soon as the handler has returned: nobody may keep a slice.
+Reading. While no frame has begun, all connections of an event loop read into one shared scratch buffer. The event loop
+asks for the buffer and reports it full within one callback, so no other connection uses it in between. Whole frames in
+it are served in place. A frame that does not fit gets a buffer of exactly its size, and the rest is read straight into
+that. A frame may not be used after its handler has returned, because the connection uses its memory again.
 
-Login. A connection begins with a session, or with a phase (phase.py) that owns the frames until it yields one. The
-phase stands where the dispatch stands later, so a request of a live session does not pay for it.
+Login. A connection begins with a session, or with a phase (phase.py) that receives the frames until it yields a
+session. The phase takes the place of the dispatch, so a request of a live session does not pay for it.
 
-Order. A request that cannot be answered at once holds back the requests after it, as a broker's muted channel does,
-with one exception: Produce requests follow each other without waiting, so that a pipeline of acks=all appends is not
-one round trip each; their appends happen in order and so do their answers. Held-back frames are bounded because
-reading is paused while there are any, and so it is while the client does not read what it was sent.
+Order. A request that cannot be answered at once delays the requests after it, as a muted channel does in Kafka. Produce
+requests are the exception: they follow each other without waiting, so that a pipeline of acks=all appends does not cost
+a round trip each. Their appends and their answers keep the order. While requests are delayed, and while the client does
+not read its answers, the connection does not read; this bounds the memory of both.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.phase import Phase, Step
 
 Answer = Buffer | list[Buffer] | None
-"""A whole response frame, as one buffer or several; None where the protocol has no answer (acks=0)."""
+"""A whole response frame, as one buffer or several; None if the client expects no answer (acks=0)."""
 
 
 class Waiting:
-    """An answer that is not there yet: `finish` turns the settled future into the answer."""
+    """An answer that comes later: `finish` turns the completed future into the answer."""
 
     __slots__ = ("finish", "future")
 
@@ -47,10 +47,10 @@ class Waiting:
 
 
 Serve = Callable[["Connection", memoryview], "Answer | Waiting"]
-"""Serves one frame (without size prefix). Raises ProtocolError to have the connection closed."""
+"""Serves one frame (without size prefix). Raises ProtocolError to close the connection."""
 
 Authenticate = Callable[["Connection"], "Session | Phase"]
-"""Begins a new connection: with a session at once, or with the phase that will yield one. An error closes it."""
+"""Begins a new connection with a session, or with the phase that will yield one. An error closes it."""
 
 
 def anonymous(_connection: Connection) -> Session:
@@ -59,7 +59,7 @@ def anonymous(_connection: Connection) -> Session:
 
 
 class Gate(Protocol):
-    """Decides whether a new connection may be served, and hears when one is gone."""
+    """Decides whether a new connection is served, and is notified when one is closed."""
 
     def opened(self, connection: Connection) -> None: ...
 
@@ -70,7 +70,7 @@ _SIZE = Struct(">i")
 _SIZE_BYTES = 4
 _PRODUCE_KEY = b"\x00\x00"
 
-# Above this much unsent output a connection is not read from: one large fetch response and a little more.
+# Bytes of unsent output above which a connection is not read: one large fetch response and a little more.
 WRITE_HIGH_WATER_BYTES = 1024 * 1024
 # Produce requests in flight on one connection. Java's producer has 5, librdkafka up to 1,000,000 (its default).
 OVERLAPPING_PRODUCES_MAX = 64
@@ -98,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer_port = 0
         self.last_active = now()
         self.transport: asyncio.Transport | None = None
-        self._serve = serve  # what takes the next frame: the phase, then `_serve_requests`
+        self._serve = serve  # the function for the next frame: that of the phase, then `_serve_requests`
         self._serve_requests = serve
         self._authenticate = authenticate
         self._phase: Phase | None = None
@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_size_max_bytes = self._request_size_max_bytes = request_size_max_bytes
         self._now = now
         self._carry = b""  # the first bytes of a size prefix that came in two reads
-        self._frame: memoryview | None = None  # a frame of which some bytes are still to come
+        self._frame: memoryview | None = None  # an incomplete frame
         self._frame_buffer: memoryview | None = None
         self._filled = 0
         self._pending: deque[Waiting | bytes | list[Buffer]] = deque()
@@ -119,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unmute: asyncio.TimerHandle | None = None
         self._closed = False
 
-    # --- asyncio's side -----------------------------------------------------------------------------------------
+    # Asyncio's side.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -144,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
             self._unmute.cancel()
         self._held_back.clear()
         for entry in self._pending:
-            # A parked answer has nobody left to go to. A task is work in progress and runs to its end.
+            # A parked answer is not needed any more. A task is work in progress and runs to its end.
             if isinstance(entry, Waiting) and not isinstance(entry.future, asyncio.Task):
                 entry.future.cancel()
         self._pending.clear()
@@ -181,15 +181,15 @@ class Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._serve_held_back()
 
-    # --- the listener's side ------------------------------------------------------------------------------------
+    # The listener's side.
 
     def admit(self) -> None:
-        """Begins to serve; until then what is sent waits."""
+        """Begins to serve. Requests that came before were delayed."""
         self._admitted = True
         self._serve_held_back()
 
     def enter(self, phase: Phase) -> None:
-        """Gives the next frames to `phase`, until it yields a session. The session of now stays until then."""
+        """Gives the next frames to `phase`, until it yields a session. The old session stays until then."""
         self._phase = phase
         self._serve = Connection._serve_in_phase
         self._frame_size_max_bytes = min(phase.frame_size_max_bytes, self._request_size_max_bytes)
@@ -197,12 +197,12 @@ class Connection(asyncio.BufferedProtocol):
     def hold(self) -> None:
         """Leaves the client's bytes in the kernel until `admit`.
 
-        A turn of the loop later, since uvloop begins to read after `connection_made` whatever that has asked for.
+        Takes effect one turn of the loop later, because uvloop always begins to read after `connection_made`.
         """
         asyncio.get_running_loop().call_soon(self._pause_unless_admitted)
 
     def mute(self, seconds: float) -> None:
-        """Takes up no request for so long: a quota is used up (KIP-219). What is answered is still sent."""
+        """Serves no new request for `seconds`, because a quota is used up (KIP-219). Answers are still sent."""
         loop = asyncio.get_running_loop()
         if self._closed or (self._unmute is not None and self._unmute.when() >= loop.time() + seconds):
             return
@@ -213,35 +213,36 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """True while a request is being answered or has not been taken up yet.
+        """Whether a request is being answered, or waits to be served.
 
-        Not while it is muted: whether that client is still there cannot be seen, and its time may be days.
+        False while the connection is muted. Nothing shows whether that client is still connected, and the mute may last
+        for days.
         """
         return bool(self._pending or not self._admitted or (self._held_back and self._unmute is None))
 
     @property
     def held_back_count(self) -> int:
-        """Requests that wait for the ones before them."""
+        """The number of requests that wait for the ones before them."""
         return len(self._held_back)
 
     @property
     def unanswered_count(self) -> int:
-        """Answers that are not there yet, or wait for the ones before them."""
+        """The number of answers that are not ready, or wait for the ones before them."""
         return len(self._pending)
 
     def close(self) -> None:
-        """Closes after what was written has been sent."""
+        """Closes after the written bytes have been sent."""
         self._closed = True
         if self.transport is not None:
             self.transport.close()
 
     def abort(self) -> None:
-        """Closes at once."""
+        """Closes now; unsent bytes are lost."""
         self._closed = True
         if self.transport is not None:
             self.transport.abort()
 
-    # --- frames -------------------------------------------------------------------------------------------------
+    # Frames.
 
     def _split(self, end: int) -> None:
         """Serves the whole frames in scratch[:end] and keeps the rest for the next read."""
@@ -271,7 +272,8 @@ class Connection(asyncio.BufferedProtocol):
         self._frame[: self._filled] = head
 
     def _receive(self, frame: memoryview, buffer: memoryview | None) -> None:
-        """Serves a frame or holds it back. `buffer` is the recyclable buffer it lies in, None for the scratch."""
+        """Serves a frame or delays it. `buffer` is the recyclable buffer that holds the frame, None for the scratch
+        buffer."""
         if self._closed:
             return
         if self._held_back or self._must_wait(frame):
@@ -307,10 +309,10 @@ class Connection(asyncio.BufferedProtocol):
         self._unmute = None
         self._serve_held_back()
 
-    # --- the phase before requests ------------------------------------------------------------------------------
+    # The phase before requests.
 
     def _open(self, session: Session) -> None:
-        """Serves requests from now on. Only a session that expires costs a look at the clock for each of them."""
+        """Serves requests from now on. Only a session that expires costs a look at the clock for each request."""
         self.session = session
         self._phase = None
         self._serve = self._serve_requests if session.expires_at is None else Connection._serve_until_expiry
@@ -334,7 +336,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _followed(self, future: asyncio.Future[object]) -> Answer:
         if future.cancelled():
-            raise ProtocolError("the login was given up because the broker is stopping")
+            raise ProtocolError("the login was cancelled because the broker is stopping")
         error = future.exception()
         if error is not None:
             raise self._login_failed(error) from error
@@ -344,7 +346,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _follow(self, step: Step) -> Answer:
         if step.closes:
-            # Nothing comes before it: in a phase each frame waits for the answer to the last one.
+            # It is written at once, because a phase has no earlier answers outstanding.
             if step.answer is not None:
                 self._write(step.answer)
             self.close()
@@ -359,7 +361,7 @@ class Connection(asyncio.BufferedProtocol):
         _log.error("Unexpected error in the login of %s:%d", self.peer_host, self.peer_port, exc_info=error)
         return ProtocolError("the login failed")
 
-    # --- answers ------------------------------------------------------------------------------------------------
+    # Answers.
 
     def _answer(self, frame: memoryview) -> None:
         try:
@@ -369,20 +371,20 @@ class Connection(asyncio.BufferedProtocol):
             return
         if isinstance(answer, Waiting):
             if not self._pending:
-                # Frames of a login never overlap, also not those that begin with these two bytes.
+                # Frames of a login never overlap, not even those that begin with these two bytes.
                 self._pending_is_produce = frame[:2] == _PRODUCE_KEY and self._phase is None
             self._pending.append(answer)
-            answer.future.add_done_callback(self._settled)
+            answer.future.add_done_callback(self._send_ready)
         elif answer is not None:
             if self._pending:
                 self._pending.append(cast("bytes | list[Buffer]", answer))
             else:
                 self._write(answer)
 
-    def _settled(self, future: asyncio.Future[object]) -> None:
-        """Sends every answer that is ready and has no unready one before it."""
+    def _send_ready(self, future: asyncio.Future[object]) -> None:
+        """Sends every answer that is ready and has no unfinished one before it."""
         if not future.cancelled():
-            # Taken note of, since nobody may be left to be told: its client goes, or has gone.
+            # Marks the exception as retrieved, because the client may be gone and no code would read it.
             future.exception()
         if self._closed:
             return
@@ -414,7 +416,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             transport.write(answer)
 
-    # --- refusals and flow --------------------------------------------------------------------------------------
+    # Refusals and flow.
 
     def _refuse_size(self, size: int, prefix: bytes) -> None:
         limit = "socket.request.max.bytes" if self._phase is None else "sasl.server.max.receive.size"
@@ -453,7 +455,7 @@ async def _step_of(step: Awaitable[Step]) -> object:
 
 
 def _speaks(prefix: bytes) -> str:
-    """The protocol that the client seems to speak, from the first bytes that it sent."""
+    """The protocol that the client seems to speak, judged by the first bytes that it sent."""
     if speaks_tls(prefix):
         return "; the client speaks TLS, this listener is PLAINTEXT"
     if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):

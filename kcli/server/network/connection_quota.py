@@ -1,4 +1,4 @@
-"""connection_creation_rate (KIP-612): how fast an address may connect."""
+"""connection_creation_rate (KIP-612): limits how fast an address may connect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger("kcli.server.ConnectionQuotas")
 
 
 class ConnectionQuota:
-    """The limits of addresses, and how fast each that has one connects."""
+    """The limits of addresses, and the connection rate of each address that has one."""
 
     def __init__(self, windows: Windows, clock: Clock) -> None:
         self._windows = windows
@@ -27,23 +27,24 @@ class ConnectionQuota:
         self._resolving: dict[asyncio.Task[None], None] = {}
 
     def set(self, name: str | None, limit: float | None) -> None:
-        """`name` is an address, or that of a host, which counts for the address it has now; None is the default."""
+        """`name` is an address, or a host name, which stands for its present address; None is the default."""
         if name is None:
             self._default = limit
             return
-        import ipaddress  # few have a quota, and every start would pay for it
+        import ipaddress  # imported late, because few brokers have a quota
 
         try:
             self._set_address(str(ipaddress.ip_address(name)), limit)
         except ValueError:
             self._hosts[name] = limit
-            # Asking for it may take long.
+            # The look-up of the name may take long.
             task = asyncio.get_running_loop().create_task(self._resolve(name), name="resolve-quota")
             self._resolving[task] = None
             task.add_done_callback(self._resolving.pop)
 
     def throttle_seconds(self, host: str) -> float:
-        """Counts a connection; above 0 it is too many, is not counted, and has to be closed after so long."""
+        """Counts a connection. Above 0: the connection exceeds the limit, is not counted, and must be closed after so
+        many seconds."""
         limit = self._limits.get(host, self._default)
         if limit is None:
             return 0.0
@@ -73,7 +74,9 @@ class ConnectionQuota:
         try:
             address = await asyncio.to_thread(socket.gethostbyname, name)
         except OSError as error:
-            _log.warning("The connection quota of %s has no effect, it has no address: %s", name, error)
+            _log.warning(
+                "The connection quota of %s has no effect, because the host has no address: %s", name, error
+            )
             return
         self._set_address(self._addresses.pop(name, address), None)
         self._set_address(address, self._hosts[name])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-# One read takes what a socket buffer usually holds; larger would only cool the cache.
+# One read empties a usual socket buffer. A larger buffer would only displace more of the CPU cache.
 SCRATCH_SIZE_BYTES = 64 * 1024
-# Frames of this size and less are recycled; bigger ones are rare and go back to the operating system.
+# Frames up to this size are recycled. Larger ones are rare, and their memory returns to the operating system.
 POOLED_FRAME_SIZE_MAX_BYTES = 4 * 1024 * 1024
 POOL_SIZE_MAX_BYTES = 16 * 1024 * 1024
 
@@ -12,7 +12,7 @@ POOL_SIZE_MAX_BYTES = 16 * 1024 * 1024
 class FrameBuffers:
     """The scratch buffer and the recycled frame buffers of one event loop.
 
-    A fresh megabyte costs 256 page faults; a recycled one costs nothing and is warm in the cache.
+    A fresh megabyte costs 256 page faults. A recycled one costs none, and is in the cache already.
     """
 
     __slots__ = ("_free", "_free_bytes", "scratch")

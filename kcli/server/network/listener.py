@@ -1,4 +1,4 @@
-"""Listeners: named ports that accept connections, within the limits on how many there may be."""
+"""Listeners: named ports that accept connections, within limits on their number."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, L
 
 _log = logging.getLogger("kcli.server.SocketServer")
 
-# Connections that wait for a place, as they would in the kernel's accept queue; as long as its usual backlog.
+# Connections that wait for a place, as in the kernel's accept queue. The number is the usual backlog of a kernel.
 HELD_CONNECTIONS_MAX = 1024
-# How long a client may take to read its last answer while the broker stops.
+# The time that a client has to read its last answer while the broker stops.
 CLOSING_SECONDS = 1.0
-# The creation rate is averaged over quota.window.size.seconds × quota.window.num, which are this where not set.
+# The creation rate is averaged over quota.window.size.seconds × quota.window.num. This is the default of both.
 CREATION_RATE_WINDOW_SECONDS = 11.0
 
 
 class SocketServer:
-    """All listeners of a process, what they share, and the count of their connections."""
+    """All listeners of a process, their shared limits, and the count of their connections."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class SocketServer:
         rate_window_seconds: float = CREATION_RATE_WINDOW_SECONDS,
         throttle_seconds: Callable[[str], float] = lambda _host: 0.0,
     ) -> None:
-        """`throttle_seconds` counts a connection of an address; above 0 it is to be closed after so long (KIP-612)."""
-        # Dicts for sets: they are walked, and a run of a simulation must be repeatable.
+        """`throttle_seconds` counts a connection of an address. Above 0: close it after so many seconds (KIP-612)."""
+        # Dicts in place of sets, because a simulation must iterate in the same order in every run.
         self.connections: dict[Connection, None] = {}
-        self.listeners: dict[str, Listener] = {}
+        self.listeners: dict[str, Acceptor] = {}
         self._network = network
         self.limits = limits
         self._idle_max_seconds = idle_max_seconds
@@ -54,21 +54,21 @@ class SocketServer:
         self._buffers = FrameBuffers()
         self._by_ip: Counter[str] = Counter()
         self._admitting = True
-        self._empty: asyncio.Event | None = None  # set when the last connection is gone; made by `close`
+        self._empty: asyncio.Event | None = None  # made by `close`, set when the last connection is closed
 
     async def listen(
         self, settings: ListenerSettings, serve: Serve, authenticate: Authenticate = anonymous
-    ) -> Listener:
+    ) -> Acceptor:
         """Opens a port. Raises OSError if the port is not available.
 
-        `authenticate` begins each connection; `serve` gets its requests once it has a session.
+        `authenticate` begins each connection. `serve` gets its requests when it has a session.
         """
-        listener = Listener(settings, self, serve, authenticate)
+        listener = Acceptor(settings, self, serve, authenticate)
         await listener.open(self._network)
         self.listeners[settings.name] = listener
         return listener
 
-    def connection(self, listener: Listener, serve: Serve, authenticate: Authenticate) -> Connection:
+    def connection(self, listener: Acceptor, serve: Serve, authenticate: Authenticate) -> Connection:
         return Connection(
             listener=listener.settings.name,
             serve=serve,
@@ -80,7 +80,7 @@ class SocketServer:
         )
 
     def count(self, connection: Connection) -> bool:
-        """Counts a new connection; False when its address has too many already."""
+        """Counts a new connection. Returns False if its address has too many connections."""
         host = connection.peer_host
         if self._by_ip[host] >= self.limits.of_ip(host):
             _log.info(
@@ -102,10 +102,10 @@ class SocketServer:
             if not self.connections and self._empty is not None:
                 self._empty.set()
 
-    def has_place(self, listener: Listener) -> bool:
+    def has_place(self, listener: Acceptor) -> bool:
         """Whether one more connection may be served within max.connections.
 
-        The inter-broker listener is protected: a client's connection is closed to make room (KIP-402).
+        The inter-broker listener is protected: for its connections a client's connection is closed (KIP-402).
         """
         if not self._admitting:
             return False
@@ -114,7 +114,7 @@ class SocketServer:
             return True
         return listener.settings.name == self._protected_listener and self._make_room(listener)
 
-    def _make_room(self, protected: Listener) -> bool:
+    def _make_room(self, protected: Acceptor) -> bool:
         others = [
             connection
             for each in self.listeners.values()
@@ -139,7 +139,7 @@ class SocketServer:
             listener.admit_held()
 
     def close_idle(self) -> int:
-        """Closes the connections that were silent for connections.max.idle.ms; returns how many."""
+        """Closes connections without traffic for connections.max.idle.ms. Returns their number."""
         if self._idle_max_seconds is None:
             return 0
         oldest = self._now() - self._idle_max_seconds
@@ -153,7 +153,7 @@ class SocketServer:
             listener.close()
 
     async def close(self) -> None:
-        """Sends what has been answered, to those who take it, and closes every connection."""
+        """Sends the answers that are ready, then closes every connection."""
         self.stop_accepting()
         for connection in list(self.connections):
             connection.close()
@@ -165,8 +165,8 @@ class SocketServer:
             connection.abort()
 
 
-class Listener:
-    """One open port. It is the gate of its connections: it admits, holds or refuses them."""
+class Acceptor:
+    """One open port. It is the gate of its connections: it admits, delays or refuses them."""
 
     def __init__(
         self, settings: ListenerSettings, sockets: SocketServer, serve: Serve, authenticate: Authenticate
@@ -174,7 +174,7 @@ class Listener:
         self.settings = settings
         self.port = settings.port
         self.served: dict[Connection, None] = {}
-        self.opened_count = 0  # connections that were ever served
+        self.opened_count = 0  # connections served since the start
         self.closed_count = 0
         self._sockets = sockets
         self._serve = serve
@@ -209,7 +209,7 @@ class Listener:
             return
         seconds = self._sockets.throttle_seconds(connection.peer_host)
         if seconds > 0:
-            # Refused at once it would be back at once.
+            # Delay the close: a client that is refused immediately reconnects immediately.
             connection.hold()
             asyncio.get_running_loop().call_later(seconds, connection.close)
             return
@@ -252,7 +252,7 @@ class Listener:
         )
 
     def _seconds_until_rate_allows(self) -> float:
-        """max.connection.creation.rate (KIP-612): how long the next connection has to be held."""
+        """The time until max.connection.creation.rate allows the next connection (KIP-612)."""
         rate = self.settings.creation_rate_max
         if rate == UNLIMITED:
             return 0.0
@@ -274,7 +274,7 @@ class Listener:
         self.admit_held()
 
     def _set_buffer_sizes(self, connection: Connection) -> None:
-        """socket.send.buffer.bytes and socket.receive.buffer.bytes; -1 leaves the system's own tuning."""
+        """Applies socket.send.buffer.bytes and socket.receive.buffer.bytes. -1 leaves the system's own tuning."""
         assert connection.transport is not None
         opened = connection.transport.get_extra_info("socket")
         if opened is None:

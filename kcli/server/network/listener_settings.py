@@ -1,4 +1,4 @@
-"""What the configuration says of listeners and their connections."""
+"""The configuration of listeners and their connections."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kcli.runtime.network import BACKLOG
 _log = logging.getLogger("kcli.server.SocketServer")
 
 UNLIMITED = 2**31 - 1
-# Kafka's own value for "as the operating system does it".
+# Kafka's value for "as the operating system does it".
 SYSTEM_BUFFER = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """One listener as configured. The limits are `listener.name.<name>.…` over the broker's own."""
+    """The settings of one listener. `listener.name.<name>.…` takes precedence over the key of the broker."""
 
     name: str
     host: str | None
@@ -34,7 +34,7 @@ class ListenerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits over all listeners: max.connections, max.connections.per.ip and its overrides by address."""
+    """The limits over all listeners: max.connections, max.connections.per.ip and its overrides by address."""
 
     connections_max: int = UNLIMITED
     per_ip_max: int = UNLIMITED
@@ -53,7 +53,7 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
 
 
 def _per_ip_overrides(text: str) -> dict[str, int]:
-    """`host:n,…`; a host name counts for the address that it has now."""
+    """Reads `host:n,…`. A host name stands for its present address."""
     overrides = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, _, limit = item.rpartition(":")
@@ -84,15 +84,15 @@ def listener_settings(config: BrokerConfig, listener: Listener) -> ListenerSetti
 
 
 def _if_set(config: BrokerConfig, name: str, otherwise: int) -> int:
-    """Kafka's defaults for sockets cost throughput, so they hold only where somebody asked for them.
+    """A key of sockets, or the system's default if the key is not set: Kafka's defaults cost throughput.
 
-    Buffers of 100 KiB stop the kernel's own tuning: up to half of the throughput, measured on the loopback. An accept
-    queue of 50 lets a burst of clients wait a second for their next attempt.
+    Buffers of 100 KiB stop the kernel's own tuning, which costs up to half of the throughput on the loopback. With an
+    accept queue of 50, a burst of clients waits a second for its next attempt.
     """
     return config.integer(name) if config.is_set(name) else otherwise
 
 
 def idle_max_seconds(config: BrokerConfig) -> float | None:
-    """How long a connection may rest; None: for ever."""
+    """The longest idle time of a connection; None: no limit."""
     milliseconds = config.integer("connections.max.idle.ms")
     return None if milliseconds < 0 else milliseconds / 1000

@@ -1,9 +1,11 @@
 """The phase of a connection before its requests are served: the login.
 
-A phase owns the connection's frames, and with SASL it answers three APIs: ApiVersions, SaslHandshake and
-SaslAuthenticate. It ends with a session, or the connection is closed. A frame that the client sends before it has the
-answer to the last one waits; so nothing is served before the login is complete. A live session may log in again
-(KIP-368): the connection then enters a new phase and keeps its old session until the phase yields another one.
+A phase receives the frames of the connection. With SASL it answers three APIs: ApiVersions, SaslHandshake and
+SaslAuthenticate. It ends with a session, or the connection is closed. A frame that the client sends before the answer
+to its last one waits, so no request is served before the login is complete.
+
+A live session may log in again (KIP-368). The connection then enters a new phase, and keeps its old session until the
+phase yields another one.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from kcli.security.principal import Session
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a phase makes of one frame.
+    """The result of one frame in a phase.
 
     `answer` is a whole response frame, None if the client gets none. `session` ends the phase. `closes` closes the
     connection after the answer.
@@ -36,7 +38,7 @@ class Phase(Protocol):
         """The largest frame that a client may send before it is known. A larger one closes the connection."""
 
     def receive(self, frame: bytes) -> Step | Awaitable[Step]:
-        """Takes one frame, without its size prefix. Frames come one at a time: no frame comes while a step is awaited.
+        """Handles one frame, without its size prefix. Frames come one at a time, also while a step is awaited.
 
         Raises ProtocolError to close the connection without an answer. Any other exception closes it too.
         """

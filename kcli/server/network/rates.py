@@ -1,8 +1,8 @@
-"""How much of a quota has been used: Kafka's two measures of it, without clocks. Times are seconds of any one clock.
+"""Kafka's two measures of the use of a quota, without clocks. Times are seconds of any one clock.
 
-`SampledRate` averages over a row of windows that moves on with time, as Kafka's Rate over a SampledStat: bytes, time
-and connections. `TokenBucket` fills at the rate of its quota up to a burst, and may be overdrawn once: partitions that
-are created and deleted (KIP-599).
+`SampledRate` is the average over a row of windows that moves with time, as Kafka's Rate over a SampledStat. It measures
+bytes, time and connections. `TokenBucket` fills at the rate of its quota up to a burst, and may be overdrawn once. It
+measures partitions created and deleted (KIP-599).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-# Client ids and addresses are others' to choose: above so many meters, those that remember nothing are dropped.
+# Clients choose their ids and addresses. Above this number of meters, idle meters are dropped.
 METERS_MAX = 10_000
-# A rate over less than this would be one over nothing.
+# Shorter windows give meaningless rates.
 _ELAPSED_MIN_SECONDS = 0.001
 
 
@@ -29,7 +29,7 @@ class Windows:
 
     @property
     def full_seconds(self) -> float:
-        """What of them has always passed: all but the newest one."""
+        """The part of the windows that has always passed: all except the newest one."""
         return (self.count - 1) * self.size_seconds
 
 
@@ -41,7 +41,7 @@ class _Sample:
 
 
 class SampledRate:
-    """The sum of what was recorded in the last windows, by their length."""
+    """The sum of the values in the last windows, divided by their length."""
 
     __slots__ = ("_samples", "_windows")
 
@@ -50,7 +50,7 @@ class SampledRate:
         self._samples: deque[_Sample] = deque()
 
     def record(self, value: float, now: float) -> None:
-        """`value` may be negative, to take back what was recorded."""
+        """Adds `value`; a negative value takes an earlier one back."""
         samples = self._samples
         if not samples or now - samples[-1].began >= self._windows.size_seconds:
             self._forget(now)
@@ -63,17 +63,17 @@ class SampledRate:
         return sum(sample.total for sample in self._samples) / self._elapsed(now)
 
     def seconds_over(self, limit: float, now: float) -> float:
-        """For how long nothing may come until the rate is back at `limit`; 0 when it is not above."""
+        """The time without new values until the rate is back at `limit`; 0 if it is not above the limit."""
         rate = self.per_second(now)
         return 0.0 if rate <= limit else (rate - limit) / limit * self._elapsed(now)
 
     def is_idle(self, now: float) -> bool:
-        """Whether nothing is remembered, so that a new one would do."""
+        """Whether the windows are empty, so that a new meter would give the same rates."""
         self._forget(now)
         return not self._samples
 
     def _elapsed(self, now: float) -> float:
-        """The time since the oldest sample, and windows that had no time to pass yet are taken for passed.
+        """The time since the oldest sample; empty windows at the start count as passed.
 
         Otherwise the first bytes of a client would count as an enormous rate.
         """
@@ -91,7 +91,7 @@ class SampledRate:
 
 
 class TokenBucket:
-    """Starts full. The limit is given at each question, since a quota may change."""
+    """A bucket that starts full. Each call names the limit, because a quota may change."""
 
     __slots__ = ("_tokens", "_updated", "_windows")
 
@@ -101,7 +101,7 @@ class TokenBucket:
         self._updated = 0.0
 
     def take(self, tokens: float, limit: float, now: float) -> None:
-        """May leave less than none."""
+        """Takes tokens, even if fewer are there: the bucket is then overdrawn."""
         self._tokens = self.tokens(limit, now) - tokens
         self._updated = now
 
@@ -112,11 +112,11 @@ class TokenBucket:
         return min(burst, self._tokens + limit * (now - self._updated))
 
     def seconds_over(self, limit: float, now: float) -> float:
-        """Until there are none missing; 0 when there are not."""
+        """The time until the bucket is not overdrawn any more; 0 if it is not overdrawn."""
         return max(0.0, -self.tokens(limit, now) / limit)
 
     def is_idle(self, now: float) -> bool:
-        """Whether a new one would do: whatever the limit, a bucket that was not overdrawn is full after its windows."""
+        """Whether a new bucket would be equal: a bucket that was not overdrawn is full after its windows."""
         return self._tokens is None or (
             self._tokens >= 0 and now - self._updated >= self._windows.total_seconds
         )

@@ -1,1 +1,1 @@
-"""The partitions that this broker keeps."""
+"""The partitions of this broker."""

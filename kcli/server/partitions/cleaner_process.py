@@ -1,4 +1,4 @@
-"""The broker's end of a cleaner process: plans go in, events come out, and both may be cut short."""
+"""The broker's end of a cleaner process: it sends plans and receives events, and may end both early."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORKER = "kcli.storage.cleaner.worker"
 
 
 class CleanerProcess:
-    """Started with the first pass; `stop`, from any thread, ends it and whatever it does."""
+    """Starts its process with the first pass. `stop` ends it at any time, from any thread."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -33,7 +33,7 @@ class CleanerProcess:
         self._stopped_because = ""
 
     def run_pass(self, plan: CleaningPlan, limits: CleanerLimits) -> Generator[CleaningEvent, None, None]:
-        """As `CleaningPass.run`, and raises what that would; CleaningStopped after `stop`."""
+        """Like `CleaningPass.run`, with the same errors; also raises CleaningStopped after `stop`."""
         process = self._running()
         assert process.stdin is not None and process.stdout is not None
         is_done = False
@@ -53,15 +53,15 @@ class CleanerProcess:
                     case _:
                         raise self._ended(process)
         except (BrokenPipeError, ValueError):
-            # A ValueError where `stop` has closed the pipe between two events.
+            # A ValueError means that `stop` has closed the pipe between two events.
             raise self._ended(process) from None
         finally:
             if not is_done:
-                self._end()  # it works on for a pass that was given up
+                self._end()  # its pass was cancelled, but it still works on it
 
     @property
     def pid(self) -> int | None:
-        """None while there is no process."""
+        """The id of the process, if one runs."""
         process = self._process
         return None if process is None else process.pid
 
@@ -81,7 +81,7 @@ class CleanerProcess:
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                     )
-                except OSError as error:  # no disk of a log is to blame
+                except OSError as error:  # not the fault of a log directory
                     raise StorageError(f"the cleaner's process cannot be started: {error}") from error
             return self._process
 
@@ -90,7 +90,7 @@ class CleanerProcess:
         if self._stopped_because:
             return CleaningStopped(self._stopped_because)
         return CorruptRecordError(
-            f"the cleaner's process has ended with code {code}: too little memory, or a defect of ours"
+            f"the cleaner's process has ended with code {code}: out of memory, or a bug in kcli"
         )
 
     def _end(self) -> None:

@@ -1,7 +1,8 @@
-"""Tells the controller in which log directory each replica lies (KIP-858).
+"""Reports to the controller which log directory holds each replica (KIP-858).
 
-With one directory the controller knows. With several the broker chooses when it creates a log, and says so afterwards:
-until then the metadata names no directory, and a directory that breaks would not cost its partitions their leader.
+With one directory the controller knows it. With several, the broker chooses one when it creates a log, and reports it
+afterwards. Until then the metadata names no directory, and the failure of a directory would not move the leadership of
+its partitions.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger(__name__)
 
-# As many as one of Kafka's requests carries, so that it stays well below a batch of the metadata log.
+# As many as in one request of Kafka, so that the records stay well below one batch of the metadata log.
 MAX_ASSIGNMENTS_PER_REQUEST = 2_250
 RETRY_INTERVAL_S = 1.0
 
 
 class DirectoryAssignments:
-    """`load` once the broker is registered, then `apply` after the replicas have taken up each delta."""
+    """`load` when the broker is registered, then `apply` after the replicas have applied each delta."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class DirectoryAssignments:
         self._broker_epoch = broker_epoch
         # (topic id, partition) -> directory, in the order of their creation.
         self._pending: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
-        # Where replicas will be in a moment: (topic id, partition) -> directory.
+        # Directories to which replicas are about to move: (topic id, partition) -> directory.
         self._promised: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
         self._sender: asyncio.Task[None] | None = None
 
@@ -70,7 +71,7 @@ class DirectoryAssignments:
         self._send_soon()
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
-        """A log that was made after its delta had been applied: one of many."""
+        """Reports a log that was created after its delta had been applied, as part of a large change."""
         topic = self._loader.image.topics.topic(leader.topic)
         partition = None if topic is None else topic.partitions.get(leader.partition)
         if led and topic is not None and partition is not None:
@@ -78,9 +79,10 @@ class DirectoryAssignments:
             self._send_soon()
 
     async def promise(self, topic_id: uuid.UUID, number: int, directory: uuid.UUID) -> None:
-        """A replica moves there next. Told before it does: should a crash come between, the copy is known to be whole.
+        """Reports the directory to which a replica is about to move.
 
-        Raises KafkaError when the controller refuses, and when it cannot be asked.
+        The report comes before the move: after a crash in between, the copy is known to be complete. Raises KafkaError
+        if the controller refuses, or cannot be asked.
         """
         key = (topic_id, number)
         self._promised[key] = directory
@@ -90,8 +92,8 @@ class DirectoryAssignments:
             if answer.error_code is not ErrorCode.NONE:
                 raise error_for(answer.error_code)
 
-    def settle(self, topic: str, topic_id: uuid.UUID, number: int, partition: PartitionImage) -> None:
-        """The move is over, one way or the other: the controller shall know where the replica is now."""
+    def move_ended(self, topic: str, topic_id: uuid.UUID, number: int, partition: PartitionImage) -> None:
+        """Ends a move, complete or not: reports the present directory of the replica."""
         self._promised.pop((topic_id, number), None)
         self._consider(topic, topic_id, number, partition)
         self._send_soon()
@@ -114,7 +116,7 @@ class DirectoryAssignments:
             self._pending[key] = log.directory.id
 
     def _send_soon(self) -> None:
-        # Before the broker is registered there is nobody to speak for; `load` comes after.
+        # Nothing is sent before the registration; `load` comes after it.
         if self._pending and self._broker_epoch() >= 0 and (self._sender is None or self._sender.done()):
             self._sender = asyncio.get_running_loop().create_task(self._send(), name="assign-directories")
 
@@ -124,10 +126,10 @@ class DirectoryAssignments:
             try:
                 await self._channel.send(ASSIGN_REPLICAS_TO_DIRS, self._request(chosen))
             except KafkaError as error:
-                _log.warning("Log directories could not be told to the controller: %s", error.message)
+                _log.warning("Log directories could not be reported to the controller: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
-            # What was refused (a topic deleted meanwhile) is not asked for again.
+            # A refused entry is not sent again: its topic was deleted, for example.
             for key, directory in chosen.items():
                 if self._pending.get(key) == directory:
                     del self._pending[key]

@@ -1,9 +1,9 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers which partitions a consumer reads and what it was told.
+"""Incremental fetch sessions (KIP-227): the broker remembers which partitions a consumer reads, and what it has sent.
 
-A full fetch (epoch 0) lists every partition and may get a session; the incremental fetches after it (epoch 1, 2, …)
-list only what changed, and are answered only with partitions that have something new: records, an error, another
-high watermark or log start. Partitions that returned records move to the end of the order, so that a few busy ones
-cannot starve the rest. Epoch -1 is a full fetch that closes the session or wants none.
+A full fetch (epoch 0) lists every partition and may get a session. The incremental fetches after it (epoch 1, 2, …)
+list only changes. Their answers hold only partitions with something new: records, an error, another high watermark or
+log start. Partitions that returned records move to the end of the order, so that a few busy ones cannot starve the
+rest. Epoch -1 is a full fetch that closes the session or wants none.
 """
 
 from __future__ import annotations
@@ -30,22 +30,27 @@ FINAL_EPOCH = -1
 NO_SESSION = 0
 _EPOCH_MAX = 2**31 - 1
 _SESSION_ID_MAX = 2**31 - 1
-# A session may be evicted for another one only after this long (Kafka's min.incremental.fetch.session.eviction.ms).
+# The age from which a session may be evicted for another one (Kafka's min.incremental.fetch.session.eviction.ms).
 EVICTION_MIN_AGE_MS = 120_000
 _NOT_DIVERGING = EpochEndOffset()
 
 Key = tuple[uuid.UUID | str | None, int]
-"""A partition as the request names it: by topic id (v13+) or by topic name."""
+"""A partition by topic id (v13+) or by topic name, as in the request."""
+
+
+def replica_of(request: FetchRequest) -> int:
+    """The id of the follower that fetches; -1 for a consumer. Version 15 moved the id into `replica_state`."""
+    return max(request.replica_id, request.replica_state.replica_id)
 
 
 @dataclass(slots=True)
-class Target:
+class FetchTarget:
     """One partition to read. Exactly one of `topic_id` (v13+) and `topic` comes from the request."""
 
     topic_id: uuid.UUID | None
     topic: str
     wants: FetchPartition
-    # What the client of a session was last told; -1 makes the partition be sent again.
+    # The values that the client of a session has. -1: the partition must be sent again.
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
 
@@ -54,11 +59,11 @@ class Target:
         return (self.topic_id or self.topic, self.wants.partition)
 
 
-Results = list[tuple[Target, PartitionData]]
+Results = list[tuple[FetchTarget, PartitionData]]
 
 
 @dataclass(slots=True)
-class Session:
+class FetchSession:
     """The partitions of one client, in the order in which they are read."""
 
     id: int
@@ -67,22 +72,22 @@ class Session:
     created_ms: int
     last_used_ms: int
     epoch: int = 1
-    targets: dict[Key, Target] = field(default_factory=dict)
+    targets: dict[Key, FetchTarget] = field(default_factory=dict)
 
 
-class Sessions:
-    """All sessions of the broker, the one unused for longest first; at most `slots`."""
+class FetchSessions:
+    """All sessions of the broker, the longest unused first; at most `slots`."""
 
     def __init__(self, slots: int, rng: Rng) -> None:
         self.slots = slots
         self._rng = rng
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def open(self, request: FetchRequest, version: int, now_ms: int) -> FetchScope:
-        """What this request reads, and how its answer is to be written."""
+        """Returns the partitions that a request reads and the rules for its answer."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             targets = list({target.key: target for target in _targets(request)}.values())
@@ -105,14 +110,14 @@ class Sessions:
         return FetchScope(self, list(session.targets.values()), request, version, session=session)
 
     def create(self, scope: FetchScope, now_ms: int) -> int:
-        """A session for a full fetch that has been answered; NO_SESSION when there is no room."""
-        is_follower = max(scope.request.replica_id, scope.request.replica_state.replica_id) >= 0
+        """Creates a session for a full fetch that has been answered. Returns NO_SESSION if there is no room."""
+        is_follower = scope.replica_id >= 0
         if not self._has_room(len(scope.targets), is_follower, now_ms):
             return NO_SESSION
         session_id = 1 + self._rng.randrange(_SESSION_ID_MAX)
         while session_id in self._sessions:
             session_id = 1 + self._rng.randrange(_SESSION_ID_MAX)
-        session = Session(
+        session = FetchSession(
             id=session_id,
             uses_topic_ids=scope.version >= TOPIC_ID_FROM,
             is_follower=is_follower,
@@ -150,23 +155,33 @@ class Sessions:
 
 
 class FetchScope:
-    """One fetch: the partitions to read, and how to answer with what was read."""
+    """One fetch: the partitions to read, and the rules for its answer."""
 
-    __slots__ = ("_session", "_sessions", "_wants_session", "error_code", "request", "targets", "version")
+    __slots__ = (
+        "_session",
+        "_sessions",
+        "_wants_session",
+        "error_code",
+        "replica_id",
+        "request",
+        "targets",
+        "version",
+    )
 
     def __init__(
         self,
-        sessions: Sessions,
-        targets: list[Target],
+        sessions: FetchSessions,
+        targets: list[FetchTarget],
         request: FetchRequest,
         version: int,
         *,
-        session: Session | None,
+        session: FetchSession | None,
         wants_session: bool = False,
         error_code: ErrorCode = ErrorCode.NONE,
     ) -> None:
         self.targets = targets
         self.request = request
+        self.replica_id = replica_of(request)
         self.version = version
         self.error_code = error_code
         self._sessions = sessions
@@ -190,22 +205,24 @@ class FetchScope:
         return FetchResponse(session_id=session_id, responses=_by_topic(results), node_endpoints=endpoints)
 
     def without_records(self) -> FetchResponse:
-        """To a client that has to wait: nothing, not even of a full fetch, and nothing counts as told (KIP-219)."""
+        """The answer to a throttled client: no partitions, and the session stays as it was (KIP-219)."""
         session_id = NO_SESSION if self._session is None else self._session.id
         return FetchResponse(session_id=session_id, error_code=self.error_code)
 
 
-def _refused(sessions: Sessions, request: FetchRequest, version: int, error_code: ErrorCode) -> FetchScope:
+def _refused(
+    sessions: FetchSessions, request: FetchRequest, version: int, error_code: ErrorCode
+) -> FetchScope:
     return FetchScope(sessions, [], request, version, session=None, error_code=error_code)
 
 
-def _targets(request: FetchRequest) -> Iterable[Target]:
+def _targets(request: FetchRequest) -> Iterable[FetchTarget]:
     for topic in request.topics:
         for partition in topic.partitions:
-            yield Target(topic.topic_id, topic.topic, partition)
+            yield FetchTarget(topic.topic_id, topic.topic, partition)
 
 
-def _update(session: Session, request: FetchRequest) -> None:
+def _update(session: FetchSession, request: FetchRequest) -> None:
     for target in _targets(request):
         known = session.targets.get(target.key)
         if known is None:
@@ -217,8 +234,8 @@ def _update(session: Session, request: FetchRequest) -> None:
             session.targets.pop((topic.topic_id or topic.topic, partition), None)
 
 
-def _is_news(session: Session, target: Target, read: PartitionData) -> bool:
-    """Whether an incremental answer has to mention this partition."""
+def _is_news(session: FetchSession, target: FetchTarget, read: PartitionData) -> bool:
+    """Whether an incremental answer has to contain this partition."""
     has_records = bool(read.records)
     news = (
         has_records
@@ -234,21 +251,21 @@ def _is_news(session: Session, target: Target, read: PartitionData) -> bool:
     return news
 
 
-def _remember(target: Target, read: PartitionData) -> None:
+def _remember(target: FetchTarget, read: PartitionData) -> None:
     if read.error_code is ErrorCode.NONE:
         target.told_high_watermark = read.high_watermark
         target.told_log_start_offset = read.log_start_offset
     else:
-        # What was wrong once is said again, until it is right.
+        # After an error the partition is sent again, until it has none.
         target.told_high_watermark = -1
 
 
 def _by_topic(results: Results) -> tuple[FetchableTopicResponse, ...]:
-    """Partitions that follow each other and belong to one topic are written under one heading."""
+    """Groups neighbouring partitions of one topic under one entry."""
     if len(results) == 1:
         target, read = results[0]
         return (FetchableTopicResponse(topic_id=target.topic_id, topic=target.topic, partitions=(read,)),)
-    topics: list[tuple[Target, list[PartitionData]]] = []
+    topics: list[tuple[FetchTarget, list[PartitionData]]] = []
     for target, read in results:
         if topics and topics[-1][0].topic_id == target.topic_id and topics[-1][0].topic == target.topic:
             topics[-1][1].append(read)

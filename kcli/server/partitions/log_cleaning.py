@@ -1,8 +1,8 @@
-"""Compaction by the clock: rounds of passes every `log.cleaner.backoff.ms`, in threads that wait for processes.
+"""Compaction by the clock: one round of passes every `log.cleaner.backoff.ms`, in threads that wait for processes.
 
-A pass itself runs in a process (`cleaner_process`), so that the event loop shares neither time nor Python's lock with
-it; a thread waits for its events and exchanges the segments under the log's lock. Settings that change count from the
-next round on; where they are those of a pass (memory, rate), what is under way is given up for it, as in Kafka.
+A pass runs in a process (`cleaner_process`), so that it shares neither time nor Python's lock with the event loop. A
+thread waits for its events and replaces the segments under the log's lock. Changed settings apply from the next round
+on. A change of memory or rate ends the running passes, as in Kafka.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger("kcli.server.LogCleaner")
 
-# A back-off of 0 is allowed; the loop must breathe all the same.
+# The least pause, because log.cleaner.backoff.ms may be 0 and a loop without pauses would block the event loop.
 MIN_BACKOFF_MS = 10
-# Kafka's offset map counts its bytes in an int.
+# Kafka's offset map has at most as many bytes as an int can count.
 MAX_DEDUPE_BUFFER_BYTES = (1 << 31) - 1
 
 
 class LogCleaning:
-    """Started with the broker unless `log.cleaner.enable` is false; `stop` gives up what is under way."""
+    """The log cleaner of a broker, unless `log.cleaner.enable` is false. `stop` cancels running passes."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LogCleaning:
         *,
         executor: Executor | None = None,
     ) -> None:
-        """`config` is asked for the present configuration. `executor`: threads of its own unless in a simulation."""
+        """`config` returns the present configuration. `executor` None: threads of its own."""
         self._logs = logs
         self._clock = clock
         self._config = config
@@ -51,7 +51,7 @@ class LogCleaning:
         self._processes: set[CleanerProcess] = set()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.last_run_ms = 0  # when the last round began; 0: there was none
+        self.last_run_ms = 0  # start of the last round; 0: none yet
         self.last_result: CleaningResult | None = None
         self.uncleanable = self._cleaner.uncleanable
 
@@ -64,7 +64,7 @@ class LogCleaning:
             )
 
     def reconfigure(self) -> None:
-        """The broker's configuration has changed."""
+        """Applies a change of the broker's configuration."""
         if limits_of(self._config()) != self._cleaner.limits:
             for process in list(self._processes):
                 process.stop("the cleaner's settings have changed")
@@ -86,7 +86,7 @@ class LogCleaning:
             try:
                 await self.clean_once()
             except Exception:
-                _log.exception("A round of the log cleaner failed; the next one comes at its time")
+                _log.exception("A round of the log cleaner failed; the next one starts after the back-off")
 
     async def _is_stopped_after(self, wait_ms: int) -> bool:
         try:
@@ -96,7 +96,7 @@ class LogCleaning:
             return False
 
     async def clean_once(self) -> None:
-        """One round: passes until no log needs one."""
+        """Runs one round: passes until no log needs one."""
         self.last_run_ms = self._clock.now_ms()
         threads = max(self._config().integer("log.cleaner.threads"), 1)
         self._delete_old_segments()
@@ -111,7 +111,7 @@ class LogCleaning:
         return self._threads
 
     def _delete_old_segments(self) -> None:
-        """Retention of topics that are both compacted and deleted is the cleaner's, as often as it comes by."""
+        """Applies retention to logs that are both compacted and deleted. Kafka's cleaner does that too."""
         now_ms = self._clock.now_ms()
         for log in list(self._logs.logs.values()):
             if log.config.compact and log.config.delete and log.directory.error is None:
@@ -124,7 +124,7 @@ class LogCleaning:
         """In a thread."""
         process = CleanerProcess()
         self._processes.add(process)
-        # A simulated disk is in this process and nowhere else.
+        # A simulated disk exists in this process only.
         run_pass = process.run_pass if isinstance(self._logs.disk, SystemDisk) else None
         try:
             while not self._stopping.is_set():
@@ -139,7 +139,7 @@ class LogCleaning:
 
 
 def limits_of(config: BrokerConfig) -> CleanerLimits:
-    """What one thread may use: memory and rate are set for all of them together."""
+    """The limits of one thread: memory and rate are configured for all threads together."""
     threads = max(config.integer("log.cleaner.threads"), 1)
     return CleanerLimits(
         dedupe_buffer_bytes=min(

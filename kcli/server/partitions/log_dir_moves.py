@@ -1,9 +1,10 @@
-"""Partitions that move between this broker's log directories while they are served (KIP-113, KIP-858).
+"""Moves of partitions between this broker's log directories while they are served (KIP-113, KIP-858).
 
-One task per move: it copies slice by slice, each in a thread, at most `replica.alter.log.dirs.io.max.bytes.per.second`
-for all moves together. When the copy has everything, the controller is told the new directory, what came meanwhile is
-copied and flushed, and on the event loop, where nobody appends meanwhile, the copy takes the log's place. Copies that
-a stop or a crash left are taken up again at the next start.
+Each move is one task. It copies slice by slice, each in a thread, at most
+`replica.alter.log.dirs.io.max.bytes.per.second` for all moves together. When the copy is complete, the new directory is
+reported to the controller, and the records that came meanwhile are copied and flushed. Then the copy replaces the log
+on the event loop, where no append can come in between. Copies that a stop or a crash left behind continue at the next
+start.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ RATE_KEY = "replica.alter.log.dirs.io.max.bytes.per.second"
 THREADS_KEY = "num.replica.alter.log.dirs.threads"
 # Large enough that the thread switch costs nothing, small enough that a flush in the same threads does not wait.
 SLICE_BYTES = 1 << 20
-# A throttled move looks up this often, so that a changed rate counts soon.
+# The longest pause of a throttled move, so that a changed rate soon takes effect.
 THROTTLE_INTERVAL_S = 1.0
 RETRY_INTERVAL_S = 1.0
-# The rate is a long whose largest value, the default, means no limit.
+# No limit: the largest long, which is the default.
 UNLIMITED = (1 << 63) - 1
 
 
-class Throttle:
-    """Bytes over time, for all moves together: what was copied must be waited for before the next slice."""
+class MoveThrottle:
+    """The rate of all moves together: a move waits for the copied bytes before it copies the next slice."""
 
     def __init__(self, clock: Clock, bytes_per_second: Callable[[], int]) -> None:
         self._clock = clock
@@ -55,17 +56,17 @@ class Throttle:
         self._since = clock.monotonic()
 
     def copied(self, size_bytes: int) -> None:
-        self._settle()
+        self._pay_off()
         self._owed_bytes += size_bytes
 
     def wait_seconds(self) -> float:
-        """How long until the next slice may be copied, or may be asked about again; 0: now."""
-        self._settle()
+        """The time to wait before the next slice, or before the next call; 0: none."""
+        self._pay_off()
         if self._owed_bytes <= 0:
             return 0.0
         return min(self._owed_bytes / max(self._bytes_per_second(), 1), THROTTLE_INTERVAL_S)
 
-    def _settle(self) -> None:
+    def _pay_off(self) -> None:
         now = self._clock.monotonic()
         rate = self._bytes_per_second()
         if rate >= UNLIMITED:
@@ -75,7 +76,7 @@ class Throttle:
 
 
 class LogDirMoves:
-    """`recover` before the replicas are taken up, `load` after the registration, `stop` before the logs close."""
+    """`recover` before the replicas load, `load` after the registration, `stop` before the logs close."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class LogDirMoves:
         executor: Executor,
         image: Callable[[], MetadataImage],
     ) -> None:
-        """`executor` does what may block: reading, copying, flushing."""
+        """`executor` runs work that blocks: reading, copying, flushing."""
         self._replicas = replicas
         self._logs: LogStore = replicas.logs
         self._assignments = assignments
@@ -94,7 +95,7 @@ class LogDirMoves:
         self._clock = clock
         self._executor = executor
         self._image = image
-        self._throttle = Throttle(clock, self._bytes_per_second)
+        self._throttle = MoveThrottle(clock, self._bytes_per_second)
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._working: set[asyncio.Future[None]] = set()
         threads = dynamic_config.current[THREADS_KEY]
@@ -105,10 +106,10 @@ class LogDirMoves:
     def _bytes_per_second(self) -> int:
         return int(self._config.layers.merged().get(RATE_KEY, UNLIMITED))
 
-    # --- life
+    # Life.
 
     def recover(self, image: MetadataImage) -> None:
-        """After a crash between the two renames of a swap the copy alone is there, and the metadata says so."""
+        """Completes a swap that a crash stopped between its two renames, and cuts or abandons other copies."""
         for topic, number in self._logs.futures:
             partition = image.partition(topic, number)
             copy = self._logs.futures.logs[TopicPartition(topic, number)]
@@ -121,17 +122,17 @@ class LogDirMoves:
                 try:
                     self._logs.futures.promote(topic, number)
                 except StorageError as error:
-                    _log.error("%s cannot take the place of its log: %s", copy.path, error)
+                    _log.error("%s cannot replace its log: %s", copy.path, error)
 
     def _truncate(self, copy: PartitionLog, current: PartitionLog) -> None:
-        """A log may have lost its tail in a crash that its copy kept; other records will come there."""
+        """Cuts the copy to its log: a crash may have cut the log, and other records will follow."""
         try:
             copy.truncate_to(current.log_end_offset)
         except StorageError as error:
             _log.error("%s: %s", copy.path, error)
 
     def load(self) -> None:
-        """Goes on with the copies that the last stop or crash left."""
+        """Continues the copies that the last stop or crash left."""
         for topic, number in self._logs.futures:
             if self._logs.get(topic, number) is not None:
                 self._start(topic, number)
@@ -149,10 +150,10 @@ class LogDirMoves:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*self._working, return_exceptions=True)
 
-    # --- what is asked
+    # Requests.
 
     async def alter(self, topic: str, number: int, path: str) -> None:
-        """Moves the partition to the directory at `path`; a move elsewhere under way ends. Raises KafkaError."""
+        """Moves the partition to the directory at `path`; ends a move to another one. Raises KafkaError."""
         directory = self._logs.futures.check_target(topic, number, path)
         log = self._logs.get(topic, number)
         if log is None:
@@ -168,7 +169,7 @@ class LogDirMoves:
             self._start(topic, number)
 
     def _refuse(self, topic: str, number: int, path: str) -> NoReturn:
-        """There is no log here. The choice is remembered, for a replica that is about to be made (KIP-113)."""
+        """Remembers the directory for a replica that this broker is about to create (KIP-113)."""
         partition = self._image().partition(topic, number)
         if partition is not None and self._replicas.node_id in partition.replicas:
             raise KafkaStorageException(f"The log of {topic}-{number} is in a directory that is offline")
@@ -186,13 +187,13 @@ class LogDirMoves:
         self._logs.futures.abandon(topic, number)
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """What moves from it has nothing to copy any more; what moves to it stays where it is."""
+        """Abandons the copies from and to a failed directory. A partition whose copy fails stays where it is."""
         for topic, number in self._logs.futures:
             log, copy = self._logs.get(topic, number), self._logs.futures.logs[TopicPartition(topic, number)]
             if copy.directory is directory or (log is not None and log.directory is directory):
                 self._logs.futures.abandon(topic, number)
 
-    # --- a move
+    # A move.
 
     def _start(self, topic: str, number: int) -> None:
         key = TopicPartition(topic, number)
@@ -214,7 +215,7 @@ class LogDirMoves:
         finally:
             found = self._partition(topic, number)
             if found is not None:
-                self._assignments.settle(topic, found[0].topic_id, number, found[1])
+                self._assignments.move_ended(topic, found[0].topic_id, number, found[1])
 
     def _is_wanted(self, topic: str, number: int) -> bool:
         return self._logs.get(topic, number) is not None and self._logs.futures.get(topic, number) is not None
@@ -225,7 +226,7 @@ class LogDirMoves:
         return None if image is None or partition is None else (image, partition)
 
     async def _advance(self, topic: str, number: int) -> bool:
-        """A slice copied, or, with everything copied, the swap; True when the move is over."""
+        """Copies a slice, or, with everything copied, swaps the logs. True: the move is complete."""
         wait = self._throttle.wait_seconds()
         if wait:
             await asyncio.sleep(wait)
@@ -241,7 +242,7 @@ class LogDirMoves:
             await asyncio.sleep(RETRY_INTERVAL_S)
             return False
         if not (self._is_wanted(topic, number) and self._logs.futures.is_complete(copy, current)):
-            return False  # there was more meanwhile
+            return False  # records came meanwhile
         self._swap(topic, number)
         return True
 
@@ -254,7 +255,7 @@ class LogDirMoves:
         self._replicas.log_moved(topic, number, log)
 
     async def _copy_slice(self, topic: str, number: int) -> bool:
-        """False when there was nothing to copy."""
+        """Copies one slice. False: there was nothing to copy."""
         futures, current = self._logs.futures, self._logs.logs[TopicPartition(topic, number)]
         copy, now_ms = futures.logs[TopicPartition(topic, number)], self._clock.now_ms()
         copy.update_config(current.config)
@@ -284,12 +285,12 @@ class LogDirMoves:
         except KafkaError as error:
             if error.code in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 raise
-            _log.warning("The new directory of %s-%d could not be told: %s", topic, number, error.message)
+            _log.warning("The new directory of %s-%d could not be reported: %s", topic, number, error.message)
             return False
         return True
 
     async def _blocking(self, work: Callable[[], None]) -> None:
-        """In a thread, which is waited for even when this task is cancelled: it writes to the copy."""
+        """Runs `work` in a thread. It goes on if this task is cancelled, and `stop` waits for it."""
         job = asyncio.get_running_loop().run_in_executor(self._executor, work)
         self._working.add(job)
         job.add_done_callback(self._working.discard)

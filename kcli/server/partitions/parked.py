@@ -1,4 +1,4 @@
-"""Produces and fetches that wait for an answer: kcli/replica says when they are due, and these give the answer once."""
+"""Produces and fetches that wait for their answer. kcli/replica decides when they are due, and these answer once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kcli.replica.waiting import FetchWait, ProduceWait
 
 
 class ParkedFetch:
-    """One fetch that waits. `done` is called once, for whatever reason it ends."""
+    """One fetch that waits. `done` is called once, for any reason that ends the wait."""
 
     __slots__ = ("_done", "_lists", "_measure", "finished", "wait")
 
     def __init__(self, wait: FetchWait, *, measure: Callable[[], int], done: Callable[[], None]) -> None:
-        """`measure()`: the bytes it would be given now; min_bytes or more on any error."""
+        """`measure()` returns the bytes that the fetch would get now; min_bytes or more on any error."""
         self.wait = wait
         self.finished = False
         self._measure = measure
@@ -27,18 +27,18 @@ class ParkedFetch:
             parked[self] = None
 
     def look(self) -> None:
-        """Measures what there is, and finishes if it is enough."""
+        """Measures the bytes, and finishes if they are enough."""
         if not self.finished and self.wait.measured(self._measure()):
             self.finish()
 
     def finish(self) -> None:
-        """The time is over, there is enough, or a partition has changed hands."""
+        """Ends the wait: time is over, the bytes are enough, or a partition has another leader."""
         if not self.finished:
             self.cancel()
             self._done()
 
     def cancel(self) -> None:
-        """The client is gone: no answer is needed."""
+        """Ends the wait without an answer, because the client is gone."""
         self.finished = True
         for parked in self._lists:
             parked.pop(self, None)
@@ -56,7 +56,7 @@ class ParkedProduce:
         self.finished = False
 
     def committed(self) -> None:
-        """One more of its partitions has reached the offset it waits for."""
+        """Counts one more partition that has reached its offset."""
         if self._wait.committed():
             self.finish()
 

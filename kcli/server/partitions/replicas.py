@@ -1,7 +1,7 @@
-"""The partitions this broker leads: the log, the leader's decisions and the clients that wait, brought together.
+"""The partitions that this broker leads: their logs, the leader's decisions, and the waiting clients.
 
-`Replicas` follows the metadata: each delta creates, hands over, reconfigures or deletes logs. A new leader epoch is put
-into the log's epoch cache before the first append under it.
+`Replicas` follows the metadata: each delta creates, hands over, reconfigures or deletes logs. A new leader epoch enters
+the log's epoch cache before the first append under it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kcli.metadata.delta import MetadataDelta, PartitionDiff
 from kcli.metadata.image import MetadataImage, PartitionImage
 from kcli.model.buffers import Buffer
 from kcli.model.configs import ConfigResourceType
-from kcli.model.ids import NO_LEADER_EPOCH
+from kcli.model.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.replica.leader import FollowerState, LeaderState, begin_term
@@ -45,10 +45,10 @@ _log = logging.getLogger("kcli.server.ReplicaManager")
 
 
 AT_ONCE_PARTITIONS = 20
-"""A change of so few is taken up before anybody else is served: what most requests create or delete."""
+"""The size up to which a change is applied at once: most requests create or delete fewer partitions."""
 
 SLICE_PARTITIONS = 50
-"""Of a larger change so many are taken up between other work: a few milliseconds once their files are there."""
+"""The slice of a larger change between other work: a few milliseconds, once their files exist."""
 
 
 class LeaderPartition:
@@ -88,11 +88,11 @@ class LeaderPartition:
         return f"{self.topic}-{self.partition}"
 
     @property
-    def leader_epoch(self) -> int:
+    def leader_epoch(self) -> LeaderEpoch:
         return self.state.leader_epoch
 
     def check_epoch(self, known_epoch: int) -> None:
-        """Refuses a client whose idea of the leader epoch (-1: none) is older or newer than ours (KIP-320)."""
+        """Refuses a client whose leader epoch (-1: unknown) is older or newer than that of this broker (KIP-320)."""
         if known_epoch == NO_LEADER_EPOCH or known_epoch == self.state.leader_epoch:
             return
         if known_epoch < self.state.leader_epoch:
@@ -113,7 +113,7 @@ class LeaderPartition:
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes to the log and commits what may be committed at once. Raises KafkaError."""
+        """Writes to the log, and commits as far as the ISR allows. Raises KafkaError."""
         if not self.state.accepts(acks):
             isr = self.state.isr
             raise NotEnoughReplicasException(
@@ -140,7 +140,7 @@ class LeaderPartition:
         return result
 
     def append_marker(self, batch: Buffer, *, now_ms: int, transaction_version: int) -> AppendResult:
-        """Ends a producer's transaction here. Raises KafkaError."""
+        """Writes the marker that ends a producer's transaction. Raises KafkaError."""
         result = self.append(
             batch,
             acks=ACKS_ALL,
@@ -148,18 +148,18 @@ class LeaderPartition:
             now_ms=now_ms,
             transaction_version=transaction_version,
         )
-        # Committed readers may now see everything of the transaction, which no count of bytes foretold.
+        # A marker makes older records readable with read_committed, which the count of appended bytes does not show.
         for parked in list(self.parked_fetches):
             parked.look()
         return result
 
     def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
-        """A follower asks for records from `log_end_offset` on: it has every record before it."""
-        self.followers[replica] = FollowerState(log_start_offset, log_end_offset)
+        """Counts a fetch of a follower: a fetch from `log_end_offset` shows that it has every record before it."""
+        self.followers[BrokerId(replica)] = FollowerState(Offset(log_start_offset), Offset(log_end_offset))
         self._advance(0)
 
     def change(self, state: LeaderState) -> None:
-        """Goes on with another ISR or another min.insync.replicas; more may be committed under them."""
+        """Applies another ISR or another min.insync.replicas, under which more may be committed."""
         self.state = state
         self._advance(0)
 
@@ -174,16 +174,16 @@ class LeaderPartition:
                 for committed in self.commits.due(high_watermark):
                     committed()
         if self.parked_fetches:
-            # Without an append, older records became readable: their bytes were counted when they were appended.
+            # Without an append, older records became readable. Their bytes were counted at their append.
             older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
                 if parked.wait.appended(size_bytes) or older_committed:
                     parked.look()
 
-    async def wait_committed(self, offset: int, timeout: float) -> None:
-        """Returns once everything before `offset` is committed. `timeout` in seconds.
+    async def wait_committed(self, offset: Offset, timeout: float) -> None:
+        """Returns when everything before `offset` is committed. `timeout` in seconds.
 
-        Raises TimeoutException, or NotLeaderOrFollowerException when the leadership ends first.
+        Raises TimeoutException, or NotLeaderOrFollowerException if the leadership ends first.
         """
         if self.log.high_watermark < offset:
             committed = asyncio.Event()
@@ -196,28 +196,28 @@ class LeaderPartition:
             raise NotLeaderOrFollowerException(f"{self} lost its leader while records were being committed")
 
     def resign(self) -> None:
-        """Ends the leadership: every request that waits is answered now."""
+        """Ends the leadership, and answers every request that waits."""
         self.is_leader = False
         self.wake_all()
         for committed in self.commits.end():
             committed()
 
     def wake_all(self) -> None:
-        """Has every parked fetch look again."""
+        """Ends the wait of every parked fetch."""
         for parked in list(self.parked_fetches):
             parked.finish()
 
 
-Listener = Callable[[LeaderPartition, bool], None]
-"""Hears (partition, led): with True when this broker begins to lead it or its epoch changes, else False."""
+LeadershipListener = Callable[[LeaderPartition, bool], None]
+"""A callback with (partition, led). True: this broker begins to lead the partition, or its epoch changes."""
 
 
 class Replicas:
-    """All partitions of this broker."""
+    """The partitions that this broker leads."""
 
     def __init__(
         self,
-        node_id: int,
+        node_id: BrokerId,
         logs: LogStore,
         log_config: Callable[[str], LogConfig],
         traffic: TrafficTable | None = None,
@@ -231,7 +231,7 @@ class Replicas:
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._image = MetadataImage()
         self._waiting: deque[PartitionDiff] = deque()
-        self._listeners: list[Listener] = []
+        self._listeners: list[LeadershipListener] = []
 
     def __iter__(self) -> Iterator[LeaderPartition]:
         return iter(self._leaders.values())
@@ -239,11 +239,11 @@ class Replicas:
     def __len__(self) -> int:
         return len(self._leaders)
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: LeadershipListener) -> None:
         self._listeners.append(listener)
 
     def get(self, topic: str, partition: int) -> LeaderPartition:
-        """The partition, if this broker leads it. Raises KafkaError as Kafka does if not."""
+        """Returns a partition that this broker leads. Raises KafkaError, as Kafka does, if it leads it not."""
         found = self._leaders.get((topic, partition))
         if found is None:
             self._refuse(topic, partition)
@@ -263,13 +263,13 @@ class Replicas:
         )
 
     def _is_waiting(self, topic: str, partition: int) -> bool:
-        """Whether the partition is about to be led here."""
+        """Whether this broker is about to lead the partition."""
         return any(diff.topic == topic and diff.partition == partition for diff in self._waiting)
 
-    # --- metadata
+    # Metadata.
 
     def load(self, image: MetadataImage) -> None:
-        """Takes up everything that the metadata says at start, and sets aside the logs it knows nothing of."""
+        """Leads the partitions that the metadata assigns, and sets aside logs that it does not know."""
         self._image = image
         for (name, index), log in list(self.logs.logs.items()):
             if name != CLUSTER_METADATA_TOPIC and not self._is_ours(image, name, index, log):
@@ -287,12 +287,12 @@ class Replicas:
         return partition is not None and self.node_id in partition.replicas
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Takes up what has changed: at once where it is little, else in slices between which others are served."""
+        """Applies a change: a small one at once, a large one in slices between which requests are served."""
         self._image = image
         is_idle = not self._waiting
         self._waiting.extend(delta.partitions_changed())
         if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
-            self._take_up_slice()
+            self._apply_slice()
         elif is_idle:
             self._prepare_slice()
         changed = delta.configs_changed
@@ -300,7 +300,7 @@ class Replicas:
         if topics:
             self.reconfigure(topics)
 
-    def _take_up_slice(self) -> None:
+    def _apply_slice(self) -> None:
         if not self.logs.is_open:
             return
         try:
@@ -313,19 +313,19 @@ class Replicas:
                 self.logs.settle_soon()
 
     def _prepare_slice(self) -> None:
-        """The files of the next logs are made in the background: some file systems take milliseconds for each."""
+        """Creates the next log files in the background, because some file systems take milliseconds for each."""
         part = islice(self._waiting, SLICE_PARTITIONS)
         wanted = [self._new_log(diff, diff.after) for diff in part if diff.after and self._is_to_make(diff)]
         loop = asyncio.get_running_loop()
 
         def make() -> None:
             self.logs.make_ahead(wanted)
-            loop.call_soon_threadsafe(self._take_up_slice)
+            loop.call_soon_threadsafe(self._apply_slice)
 
         if wanted:
             self._run_in_background(make)
         else:
-            loop.call_soon(self._take_up_slice)
+            loop.call_soon(self._apply_slice)
 
     def _is_to_make(self, diff: PartitionDiff) -> bool:
         return (
@@ -339,7 +339,7 @@ class Replicas:
         return NewLog(diff.topic, diff.partition, diff.topic_id, self._log_config(diff.topic), assigned)
 
     def reconfigure(self, topics: set[str] | None) -> None:
-        """Gives the logs of these topics (None: of all) their present config."""
+        """Gives the logs of these topics (None: all logs) their present config."""
         for leader in list(self._leaders.values()):
             if topics is None or leader.topic in topics:
                 config = self._log_config(leader.topic)
@@ -384,7 +384,7 @@ class Replicas:
         log.update_config(config)
         traffic = self.traffic.of(diff.topic)
         leader = self._leaders[key] = LeaderPartition(diff.topic, diff.partition, log, state, traffic)
-        # A leader that is alone in sync has committed what it has; so after a restart.
+        # A leader that is alone in the ISR has committed all of its log, also after a restart.
         log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset, leader.followers))
         self._tell(leader, True)
 
@@ -405,16 +405,16 @@ class Replicas:
         for listener in self._listeners:
             listener(leader, led)
 
-    # --- disks
+    # Disks.
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Its partitions answer KAFKA_STORAGE_ERROR from now on; whoever waits for them is told."""
+        """Ends the leadership of the partitions of a failed directory. They answer KAFKA_STORAGE_ERROR from now on."""
         for key, leader in list(self._leaders.items()):
             if leader.log.directory is directory:
                 self._stop_leading(*key)
 
     def log_moved(self, topic: str, partition: int, log: PartitionLog) -> None:
-        """The partition's log is in another directory now, and equal to the one it had."""
+        """Replaces the log of a partition by its copy in another directory."""
         leader = self._leaders.get((topic, partition))
         if leader is not None:
             leader.log = log
@@ -422,5 +422,5 @@ class Replicas:
             leader.wake_all()
 
     def log_lost(self, topic: str, partition: int) -> None:
-        """The log is out of reach: whoever waits for the partition is told."""
+        """Ends the leadership, because the log cannot be reached."""
         self._stop_leading(topic, partition)

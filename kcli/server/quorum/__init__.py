@@ -1,1 +1,1 @@
-"""This node in the metadata quorum."""
+"""The part of this node in the metadata quorum."""

@@ -1,8 +1,8 @@
 """The controller while this node leads the quorum: it decides, appends, and answers when the records are committed.
 
-A request is decided on what has been appended, committed or not. Its records are appended and replayed immediately, and
-the request is answered when they are committed: flushed to disk, by one flush in a thread for all that was appended
-before it began. Then the loader publishes the new image, in the order of the log, and only then the answer goes out.
+A decision sees all appended records, committed or not. Its own records are appended and replayed immediately. They are
+committed when they are flushed to disk. One flush in a thread serves everything that was appended before it began. Then
+the loader publishes the new image, in the order of the log, and after that the answer goes out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kcli.protocol.records.metadata import MetadataRecord
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.driver import RaftDriver
 from kcli.server.quorum.loader import MetadataLoader
-from kcli.server.quorum.metadata_log import Quorate
+from kcli.server.quorum.metadata_log import QuorumVoters
 
 _log = logging.getLogger("kcli.server.QuorumController")
 
@@ -56,7 +56,7 @@ class ActiveController:
         *,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
-        """`on_fatal` hears when the metadata log cannot be written any more, which is the end of the node."""
+        """`on_fatal` is called when the metadata log cannot be written, which ends the node."""
         self._controller = controller
         self._driver = driver
         self._loader = loader
@@ -74,23 +74,23 @@ class ActiveController:
 
     @property
     def controller(self) -> Controller:
-        """Raises NotControllerException when this node leads no more, or cannot write the log."""
+        """The controller. Raises NotControllerException if this node does not lead, or cannot write the log."""
         if self._failure is not None:
             raise NotControllerException(f"The metadata log cannot be written: {self._failure}")
         if self._is_stopped:
             raise NotControllerException
         return self._controller
 
-    async def lead(self, quorate: Quorate) -> None:
-        """Takes the lead and commits the first batch of the new epoch. Raises QuorumError and StorageError."""
-        for appended in await self._driver.start(quorate):
+    async def lead(self, quorum_voters: QuorumVoters) -> None:
+        """Becomes the leader and commits the first batch of the new epoch. Raises QuorumError and StorageError."""
+        for appended in await self._driver.start(quorum_voters):
             self._controller.skip(appended.last_offset, appended.epoch, appended.timestamp_ms)
             self._queue(appended.last_offset, None)
         self._committed(await self._driver.flush())
         self._commits = asyncio.create_task(self._commit_loop(), name="quorum-commit")
 
     async def stop(self) -> None:
-        """Commits what has been appended and gives up the lead."""
+        """Commits the appended records, then resigns."""
         if self._pending and self._failure is None:
             with contextlib.suppress(StorageError, KafkaError):
                 await asyncio.shield(self._pending[-1].done)
@@ -106,7 +106,10 @@ class ActiveController:
     async def send(
         self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
     ) -> R:
-        """Answers once the decision's records are committed, or, without any, all that the decision has seen."""
+        """Returns the response when the decision's records are committed.
+
+        A decision without records waits for the records that it has seen.
+        """
         decision = api.decide(self.controller, request, context, self._clock.now_ms())
         if decision.records:
             done = self._append(decision.records)
@@ -130,7 +133,7 @@ class ActiveController:
     # Appending and committing.
 
     def _append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
-        """Appends now, as one batch, or as several if one may not hold all. The future is that of the last."""
+        """Appends at once, in several batches if one is too small. Returns the future of the last batch."""
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
             done = self._append_batch(records[start : start + MAX_RECORDS_PER_BATCH])
         return done
@@ -153,7 +156,7 @@ class ActiveController:
 
     def _queue(self, last_offset: int, delta: MetadataDelta | None) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # If no caller waits, an error is not a mistake of the event loop's user.
+        # Marks the exception as retrieved, because no caller may wait for this future.
         done.add_done_callback(lambda future: future.cancelled() or future.exception())
         self._pending.append(_Pending(last_offset, delta, self._controller.image, done))
         self._wake.set()
@@ -167,7 +170,7 @@ class ActiveController:
                 while self._pending:
                     self._committed(await self._driver.flush())
         except Exception as error:
-            # A disk that failed, or a defect of ours: no caller would ever be answered.
+            # A disk has failed, or kcli has a bug. Without this, no caller would ever get an answer.
             self.fail(error)
 
     def _committed(self, high_watermark: int | None) -> None:

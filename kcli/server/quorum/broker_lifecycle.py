@@ -1,7 +1,8 @@
-"""A broker's life in its cluster: it registers, is unfenced, sends heartbeats, and leaves in order (KIP-500, KIP-841).
+"""The registration of a broker: it registers, is unfenced, sends heartbeats, and leaves in order (KIP-500, KIP-841).
 
-The broker is fenced until a heartbeat tells the controller that it has seen its own registration. Leaving, it asks to
-be let go: the controller takes its leaderships away while it still serves, and then lets it stop.
+The broker is fenced until a heartbeat shows that it has read its own registration record. To leave, it asks the
+controller for a controlled shutdown. The controller moves its leaderships away while it still serves, then
+lets it stop.
 """
 
 from __future__ import annotations
@@ -37,15 +38,17 @@ from kcli.server.quorum.loader import MetadataLoader
 _log = logging.getLogger(__name__)
 
 UNREGISTERED_EPOCH = -1
-# Between two attempts that failed, or two looks while waiting.
+# Pause between two attempts that failed, and between two heartbeats of a fenced broker.
 RETRY_INTERVAL_S = 0.1
+# The number of requests that Kafka's broker may send before it stops without a controlled shutdown.
+SHUTDOWN_REQUESTS = 15
 
 
 class BrokerLifecycle:
-    """`start` returns once clients may be served; `stop` once the broker may go.
+    """`start` returns when clients may be served, `stop` when the broker may stop.
 
-    `previous_epoch` is what the last clean stop left (-1: it was not clean): with ELR the controller trusts the
-    replicas of a broker only after a clean stop. `offline_directories` names the log directories that broke.
+    `previous_epoch` is the broker epoch of the last clean stop (-1: the last stop was not clean). With ELR the
+    controller trusts the replicas of a broker only after a clean stop. `offline_directories` returns the failed ones.
     """
 
     def __init__(
@@ -73,8 +76,9 @@ class BrokerLifecycle:
         self._listeners: Sequence[Listener] = ()
 
     async def start(self, listeners: Sequence[Listener] | None = None) -> None:
-        """Registers and waits to be unfenced. `listeners`: where clients reach this broker, if not where the
-        configuration says. Raises KafkaError when the controller will not have it.
+        """Registers and waits to be unfenced. Raises KafkaError if the controller refuses the broker.
+
+        `listeners` take precedence over the advertised listeners of the configuration.
         """
         self._listeners = self._config.advertised_listeners if listeners is None else listeners
         try:
@@ -117,7 +121,7 @@ class BrokerLifecycle:
                 self.epoch = (await self._channel.send(BROKER_REGISTRATION, request)).broker_epoch
                 return
             except (DuplicateBrokerRegistrationException, NotControllerException) as error:
-                _log.info("Registration is tried again: %s", error.message)
+                _log.info("Registering again: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
 
     async def _heartbeat(self, *, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
@@ -139,20 +143,21 @@ class BrokerLifecycle:
                 await self._heartbeat()
             except (BrokerIdNotRegisteredException, StaleBrokerEpochException) as error:
                 _log.warning(
-                    "The controller does not know this broker (%s); it registers again", error.message
+                    "The controller does not know this broker (%s): registering again", error.message
                 )
                 await self._register()
             except KafkaError as error:
                 _log.warning("A heartbeat failed: %s", error.message)
 
-    async def stop(self) -> None:
-        """Controlled shutdown: returns when the controller lets the broker go, or will not any more."""
+    async def stop(self, *, clean: bool = True) -> None:
+        """Ends the heartbeats. If `clean`, asks for a controlled shutdown and waits for it, up to a limit."""
         if self._heartbeats is not None:
             self._heartbeats.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._heartbeats
             self._heartbeats = None
-        if self.epoch == UNREGISTERED_EPOCH or not self._config.boolean("controlled.shutdown.enable"):
+        wanted = clean and self._config.boolean("controlled.shutdown.enable")
+        if self.epoch == UNREGISTERED_EPOCH or not wanted:
             return
         try:
             async with asyncio.timeout(self._shutdown_timeout_s()):
@@ -162,11 +167,7 @@ class BrokerLifecycle:
                     await asyncio.sleep(0)
                     response = await self._heartbeat(want_shut_down=True)
         except (KafkaError, TimeoutError) as error:
-            _log.warning("The broker stops without the controller's leave: %s", error)
+            _log.warning("Controlled shutdown failed, the broker stops without it: %s", error)
 
     def _shutdown_timeout_s(self) -> float:
         return self._config.integer("controller.quorum.request.timeout.ms") * SHUTDOWN_REQUESTS / 1000
-
-
-# As many requests as Kafka's broker may send before it gives up waiting (controlled shutdown of five minutes at most).
-SHUTDOWN_REQUESTS = 15

@@ -1,4 +1,4 @@
-"""How the rest of a node asks the controller: one interface, whether the controller is in this process or not."""
+"""The interface to the active controller, whether it runs in this process or in another one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ R = TypeVar("R")
 
 
 class ControllerChannel(Protocol):
-    """The active controller, wherever it is."""
+    """The active controller, in any process."""
 
     async def send(
         self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
     ) -> R:
-        """Answers when what the controller decided is committed.
+        """Returns the response when the controller's decision is committed.
 
-        Raises KafkaError when the request is refused as a whole, NotControllerException when no controller is active.
+        Raises KafkaError if the request is refused as a whole, NotControllerException if no controller is active.
         """
         ...

@@ -1,7 +1,7 @@
-"""The controller's half of a node: its metadata log, its seat in the quorum, the controller while it leads.
+"""The controller role of a node: the metadata log, the seat in the quorum, and the controller while this node leads.
 
-Start: replay the log, take the lead, write the first records of a new cluster, register this controller. One voter is a
-majority of one, so `start` returns with this node leading.
+Start: replay the log, become the leader, write the first records of a new cluster, register this controller. One voter
+is a majority of one, so this node leads when `start` returns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kcli.storage.store.store import LogStore
 
 
 class ControllerRole:
-    """`start` before anything else; then it is the `ControllerChannel` of its node until `stop`."""
+    """Starts before the broker role, and is then the `ControllerChannel` of its node until `stop`."""
 
     def __init__(
         self,
@@ -58,24 +58,23 @@ class ControllerRole:
         self._on_fatal = on_fatal
 
     async def start(self, listeners: Sequence[Listener] | None = None) -> None:
-        """`listeners`: where this controller is reached, if not where the configuration says (a port chosen by the
-        system).
+        """Starts and leads. `listeners` take precedence over the advertised listeners of the configuration.
 
-        Raises StorageError when the node is not formatted, QuorumError when it cannot be a quorum by itself.
+        Raises StorageError if the node is not formatted, QuorumError if it cannot be a quorum by itself.
         """
         replayer = ImageReplayer(self._loader.image)
-        quorate = await asyncio.to_thread(self.log.load, replayer)
-        settings = controller_settings(self._config, quorate.kraft_version)
+        quorum_voters = await asyncio.to_thread(self.log.load, replayer)
+        settings = controller_settings(self._config, quorum_voters.kraft_version)
         controller = Controller(replayer, settings, self._rng, self._clock.now_ms())
         controller.next_offset = self.log.end_offset
         self._loader.image = controller.image
         active = ActiveController(
             controller, self._driver, self._loader, self._clock, on_fatal=self._on_fatal
         )
-        await active.lead(quorate)
+        await active.lead(quorum_voters)
         self.active = active
         self.housekeeping = QuorumHousekeeping(
-            active, self.log, self._loader, quorate, self._config, self._clock
+            active, self.log, self._loader, quorum_voters, self._config, self._clock
         )
         try:
             self.housekeeping.start()
@@ -115,7 +114,7 @@ class ControllerRole:
         )
 
     async def stop(self) -> None:
-        """Commits what has been appended and gives up the lead. The store closes the log."""
+        """Commits the appended records, then resigns. The store closes the log."""
         if self.active is not None:
             await self.active.stop()
         if self.housekeeping is not None:
@@ -125,7 +124,7 @@ class ControllerRole:
     async def send(
         self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
     ) -> R:
-        """Asks the controller of this node. Raises NotControllerException while it does not lead."""
+        """Sends a request to the controller of this node. Raises NotControllerException while it does not lead."""
         if self.active is None:
             raise NotControllerException
         return await self.active.send(api, request, context)

@@ -1,7 +1,7 @@
-"""Runs the raft node on the metadata log: carries out each `Ready` in its order and reports every flush to the node.
+"""Runs the raft node on the metadata log: executes each `Ready` in its order and reports every flush to the node.
 
-An append is carried out at once, on the event loop, so that decisions and offsets keep one order. The flush it owes is
-made later, in a thread: one flush serves everything that was appended before it began.
+An append happens at once, on the event loop, so that decisions and offsets keep one order. Its flush comes later, in a
+thread. One flush serves everything that was appended before it began.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.raft.messages import Append, Batch, ControlBatch, DataBatch, Flushed, Message, Ready, Resign, Start
 from kcli.raft.node import RaftNode
 from kcli.runtime.clock import Clock
-from kcli.server.quorum.metadata_log import MetadataLog, Quorate
+from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
     """A batch that is in the log and not yet committed."""
 
-    last_offset: int
-    epoch: int
+    last_offset: Offset
+    epoch: LeaderEpoch
     timestamp_ms: int
 
 
@@ -34,10 +35,10 @@ class RaftDriver:
         self._log = log
         self._clock = clock
 
-    async def start(self, quorate: Quorate) -> tuple[Appended, ...]:
-        """Elects this node; its vote is on disk before the new epoch is used. Returns the first batch, not yet flushed.
+    async def start(self, quorum_voters: QuorumVoters) -> tuple[Appended, ...]:
+        """Elects this node. Its vote is on disk before the new epoch is used. Returns the first batch, not yet flushed.
 
-        Raises QuorumError when the node cannot be a quorum by itself, StorageError when its disk fails.
+        Raises QuorumError if the node cannot be a quorum by itself, StorageError if its disk fails.
         """
         log = self._log
         ready = self._step(
@@ -45,9 +46,9 @@ class RaftDriver:
                 stored=log.read_election_state(),
                 log_end_offset=log.end_offset,
                 log_epoch=log.epoch,
-                voters=quorate.voters,
-                kraft_version=quorate.kraft_version,
-                voters_in_log=quorate.in_log,
+                voters=quorum_voters.voters,
+                kraft_version=quorum_voters.kraft_version,
+                voters_in_log=quorum_voters.in_log,
             )
         )
         for state in ready.persist:
@@ -55,14 +56,14 @@ class RaftDriver:
         return tuple([self._append(batch) for batch in ready.append])
 
     def append(self, values: Sequence[bytes]) -> Appended:
-        """Appends one batch of records. Raises StorageError, and NotControllerException when another node leads."""
+        """Appends one batch of records. Raises StorageError, and NotControllerException if another node leads."""
         ready = self._step(Append(tuple(values)))
         assert not ready.persist and ready.flush, "an append changes no vote and is flushed later"
         (batch,) = ready.append
         return self._append(batch)
 
-    async def flush(self) -> int | None:
-        """Makes the log durable up to its present end. Returns the new high watermark; None if it has not moved."""
+    async def flush(self) -> Offset | None:
+        """Flushes the log up to its present end. Returns the new high watermark; None if it has not moved."""
         end_offset = await asyncio.to_thread(self._log.flush)
         ready = self._step(Flushed(end_offset))
         assert ready == Ready(apply=ready.apply), "a flush is only counted"

@@ -1,4 +1,4 @@
-"""The quorum-state file in `__cluster_metadata-0`: what this voter remembers of its elections, as JSON.
+"""The quorum-state file in `__cluster_metadata-0`: the election state of this voter, as JSON.
 
 Version 0 of the file is for kraft.version 0 and holds the ids of the static voters. Version 1 is for kraft.version 1
 and holds the directory of the vote instead (KIP-853).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from kcli.errors import CorruptRecordError
-from kcli.model.ids import ZERO_ID
+from kcli.model.ids import ZERO_ID, BrokerId, LeaderEpoch
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.raft.election_state import NO_VOTE, ElectionState
 from kcli.raft.voters import ReplicaKey
@@ -17,7 +17,7 @@ from kcli.runtime.disk import Disk, read_file, replace_file
 
 
 def read_election_state(disk: Disk, path: str) -> ElectionState | None:
-    """None if there is no such file. Raises CorruptRecordError."""
+    """Reads the file; None if it does not exist. Raises CorruptRecordError."""
     try:
         content = read_file(disk, path)
     except FileNotFoundError:
@@ -25,13 +25,13 @@ def read_election_state(disk: Disk, path: str) -> ElectionState | None:
     try:
         fields = json.loads(content)
         version = int(fields["data_version"])
-        voted_id = int(fields["votedId"])
+        voted_id = BrokerId(int(fields["votedId"]))
         directory_id = uuid_from_text(fields["votedDirectoryId"]) if version == 1 else ZERO_ID
         voters = fields.get("currentVoters") or ()
-        static_voters = tuple(int(voter["voterId"]) for voter in voters)
+        static_voters = tuple(BrokerId(int(voter["voterId"])) for voter in voters)
         state = ElectionState(
-            epoch=int(fields["leaderEpoch"]),
-            leader_id=int(fields["leaderId"]),
+            epoch=LeaderEpoch(int(fields["leaderEpoch"])),
+            leader_id=BrokerId(int(fields["leaderId"])),
             voted=None if voted_id == NO_VOTE else ReplicaKey(voted_id, directory_id),
             static_voters=static_voters if version == 0 else None,
         )

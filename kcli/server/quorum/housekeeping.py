@@ -1,4 +1,4 @@
-"""What the active controller does by the clock: no-op records, fencing, snapshots, and the end of old ones."""
+"""Work of the active controller by the clock: no-op records, fencing, new snapshots, and the removal of old ones."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from kcli.errors import KafkaError, StorageError
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.snapshot import image_records
 from kcli.metadata.snapshot_file import SnapshotId
+from kcli.model.ids import Offset
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.active_controller import ActiveController
 from kcli.server.quorum.loader import MetadataLoader
-from kcli.server.quorum.metadata_log import MetadataLog, Quorate
+from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
 
 _log = logging.getLogger("kcli.server.QuorumController")
 
-# How often silent brokers, old snapshots and the need for a new one are looked for.
+# Interval of the search for silent brokers, for old snapshots, and for the need of a new one.
 INTERVAL_S = 1.0
-# Kafka looks once a minute for old snapshots.
+# Kafka looks for old snapshots once a minute.
 CLEAN_INTERVAL_MS = 60_000
 
 
@@ -33,14 +34,14 @@ class QuorumHousekeeping:
         active: ActiveController,
         log: MetadataLog,
         loader: MetadataLoader,
-        quorate: Quorate,
+        quorum_voters: QuorumVoters,
         config: BrokerConfig,
         clock: Clock,
     ) -> None:
         self._active = active
         self._log = log
         self._loader = loader
-        self._quorate = quorate
+        self._quorum_voters = quorum_voters
         self._config = config
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
@@ -60,7 +61,7 @@ class QuorumHousekeeping:
         self._tasks.clear()
 
     async def _idle_loop(self) -> None:
-        """Writes a record every so often, so that a live quorum can be told from a dead one (KIP-835)."""
+        """Writes a record at an interval, which shows that the quorum is alive (KIP-835)."""
         interval_ms = self._config.integer("metadata.max.idle.interval.ms")
         while interval_ms > 0:
             await asyncio.sleep(interval_ms / 1000)
@@ -80,7 +81,7 @@ class QuorumHousekeeping:
                     await self.take_snapshot()
                 await self._clean()
             except KafkaError as error:
-                _log.error("Housekeeping of the metadata: %s", error.message)
+                _log.error("Housekeeping of the metadata failed: %s", error.message)
             except StorageError as error:
                 self._active.fail(error)
 
@@ -98,7 +99,7 @@ class QuorumHousekeeping:
     async def take_snapshot(self) -> None:
         """Writes the committed image, in a thread."""
         image = self._loader.image
-        snapshot_id = SnapshotId(image.offset + 1, image.epoch)
+        snapshot_id = SnapshotId(Offset(image.offset + 1), image.epoch)
         if snapshot_id in self._log.snapshots:
             return
         covered = self._log.bytes_since_snapshot
@@ -108,7 +109,7 @@ class QuorumHousekeeping:
 
     def _write_snapshot(self, snapshot_id: SnapshotId, image: MetadataImage) -> None:
         values = encode_records(list(image_records(image)), image.metadata_version)
-        self._log.write_snapshot(snapshot_id, values, image.timestamp_ms, self._quorate)
+        self._log.write_snapshot(snapshot_id, values, image.timestamp_ms, self._quorum_voters)
 
     async def _clean(self) -> None:
         now_ms = self._clock.now_ms()

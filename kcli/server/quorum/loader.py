@@ -1,4 +1,4 @@
-"""The committed metadata of this node, and the rooms that follow it. Every node has one."""
+"""The committed metadata of this node, and the listeners that follow it. Every node has one loader."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from kcli.metadata.image import MetadataImage
 
 _log = logging.getLogger("kcli.server.MetadataLoader")
 
-Listener = Callable[[MetadataDelta, MetadataImage], None]
+MetadataListener = Callable[[MetadataDelta, MetadataImage], None]
 
 
 class MetadataLoader:
-    """`image` is the newest committed image. Listeners hear of each change in the order of the log."""
+    """`image` is the newest committed image. Listeners get each change in the order of the log."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
-        self._listeners: list[Listener] = []
+        self._listeners: list[MetadataListener] = []
 
-    def subscribe(self, listener: Listener) -> None:
-        """`listener(delta, image)` runs on the event loop at every commit that changes something."""
+    def subscribe(self, listener: MetadataListener) -> None:
+        """Calls `listener(delta, image)` on the event loop at every commit that changes something."""
         self._listeners.append(listener)
 
     def publish(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
-        """Takes in a committed batch. `delta` is None for control batches and open metadata transactions."""
+        """Publishes a committed batch. `delta` is None for control batches and open metadata transactions."""
         self.image = image
         if delta is None or delta.is_empty:
             return
@@ -33,5 +33,5 @@ class MetadataLoader:
             try:
                 listener(delta, image)
             except Exception:
-                # The commit cannot be taken back, and the other listeners must still hear of it.
+                # The commit stands, and the other listeners still need the change.
                 _log.exception("A listener failed on the metadata at offset %d", image.offset)

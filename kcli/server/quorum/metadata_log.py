@@ -1,8 +1,8 @@
 """`__cluster_metadata-0` on disk: the log, its snapshots, the quorum-state file.
 
-Synchronous, and with one owner. `flush` and `write_snapshot` may run in a thread while the owner appends. Snapshots are
-built as `<id>-<random>.checkpoint.part`, made durable and renamed; those no longer needed are renamed to `….deleted`
-and removed a minute later, when nobody can be reading them (KIP-630).
+All methods block, and one owner calls them. `flush` and `write_snapshot` may run in a thread while the owner appends. A
+snapshot is written as `<id>-<random>.checkpoint.part`, made durable and renamed. An old snapshot is renamed to
+`….deleted` and removed a minute later, when no reader has it open any more (KIP-630).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kcli.metadata.snapshot_file import (
     encode_snapshot,
     snapshot_id_of,
 )
+from kcli.model.ids import FIRST_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.batches.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import (
@@ -48,7 +49,7 @@ from kcli.storage.directory import on_disk
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.store import LogStore
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 PARTITION = 0
 TOPIC_ID = uuid.UUID(int=1)
@@ -57,8 +58,8 @@ READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Quorate:
-    """Who votes, as the log and its snapshots tell. `in_log`: not only by what `format` or the config says."""
+class QuorumVoters:
+    """The voters, by the log and its snapshots. `in_log` False: only `format` or the configuration names them."""
 
     kraft_version: int = 0
     voters: VoterSet = NO_VOTERS
@@ -66,7 +67,7 @@ class Quorate:
 
 
 class MetadataLog:
-    """Opened on a store that holds the metadata log directory."""
+    """The metadata log of a store that holds the metadata log directory."""
 
     def __init__(self, logs: LogStore, config: BrokerConfig, clock: Clock, rng: Rng) -> None:
         self._clock = clock
@@ -82,13 +83,13 @@ class MetadataLog:
         self.bytes_since_snapshot = 0
 
     @property
-    def end_offset(self) -> int:
+    def end_offset(self) -> Offset:
         return self.log.log_end_offset
 
     @property
-    def epoch(self) -> int:
-        """Of the newest record; 0 for an empty log."""
-        return max(self.log.leader_epochs.latest_epoch, 0)
+    def epoch(self) -> LeaderEpoch:
+        """The epoch of the newest record; 0 for an empty log."""
+        return max(self.log.leader_epochs.latest_epoch, FIRST_LEADER_EPOCH)
 
     @property
     def directory_id(self) -> uuid.UUID:
@@ -100,7 +101,7 @@ class MetadataLog:
 
     @on_disk
     def _clean_up(self) -> list[SnapshotId]:
-        """Removes what a crash left half done; returns the snapshots, oldest first."""
+        """Removes incomplete files that a crash left. Returns the snapshots, oldest first."""
         found = []
         for entry in self._disk.list_dir(self._path):
             if entry.name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
@@ -112,7 +113,7 @@ class MetadataLog:
         found.sort()
         newest = found[-1] if found else BOOTSTRAP_SNAPSHOT_ID
         if newest.end_offset > self.end_offset or (newest.end_offset and newest.epoch > self.epoch):
-            # The rest of the log never reached the disk, or another history did: the snapshot is what counts.
+            # The log is not as long as the snapshot, or has another history: the snapshot takes precedence.
             self.log.truncate_fully_and_start_at(newest.end_offset)
         for snapshot_id in [old for old in found if old.end_offset < self.log.log_start_offset]:
             self._delete(snapshot_id)
@@ -120,25 +121,25 @@ class MetadataLog:
         return found
 
     @on_disk
-    def load(self, replayer: ImageReplayer) -> Quorate:
-        """Replays the newest snapshot and the log after it. Raises CorruptRecordError when they do not fit."""
-        quorate = _static_voters(self._config)
+    def load(self, replayer: ImageReplayer) -> QuorumVoters:
+        """Replays the newest snapshot and the log after it. Raises CorruptRecordError if they do not fit."""
+        quorum_voters = _static_voters(self._config)
         start = self.log.log_start_offset
         if self.snapshots:
             newest = self.snapshots[-1]
             snapshot = self._read(newest)
             _replay_snapshot(replayer, newest, snapshot)
-            quorate = _from_snapshot(quorate, newest, snapshot)
+            quorum_voters = _from_snapshot(quorum_voters, newest, snapshot)
             start = max(start, newest.end_offset)
         for controls in self._replay_log(replayer, start):
-            quorate = _from_controls(quorate, controls)
-        return quorate
+            quorum_voters = _from_controls(quorum_voters, controls)
+        return quorum_voters
 
     def _read(self, snapshot_id: SnapshotId) -> Snapshot:
         path = f"{self._path}/{snapshot_id.file_name}"
         return decode_snapshot(read_file(self._disk, path), path)
 
-    def _replay_log(self, replayer: ImageReplayer, start: int) -> Iterator[list[RaftControl]]:
+    def _replay_log(self, replayer: ImageReplayer, start: Offset) -> Iterator[list[RaftControl]]:
         """Replays the log from `start`; yields the control records of each control batch on the way."""
         offset = start
         while offset < self.end_offset:
@@ -168,7 +169,7 @@ class MetadataLog:
 
     @on_disk
     def read_bootstrap(self) -> list[MetadataRecord]:
-        """What `format` wrote for the first controller. Raises StorageError when it is not there."""
+        """Reads what `format` wrote for the first controller. Raises StorageError if the file is missing."""
         try:
             content = read_file(self._disk, self._bootstrap_path)
         except FileNotFoundError:
@@ -186,32 +187,32 @@ class MetadataLog:
 
     @on_disk
     def write_election_state(self, state: ElectionState) -> None:
-        """Durable when it returns."""
+        """Writes the file. It is durable when this returns."""
         write_election_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}", state)
 
     # Appending.
 
-    def append_records(self, values: Sequence[bytes], epoch: int, now_ms: int) -> int:
-        """One batch; returns its last offset. Raises StorageError."""
+    def append_records(self, values: Sequence[bytes], epoch: LeaderEpoch, now_ms: int) -> Offset:
+        """Appends one batch. Returns its last offset. Raises StorageError."""
         records = [Record(timestamp_ms=now_ms, value=value) for value in values]
         batch = encode_batch(records, base_offset=self.end_offset, leader_epoch=epoch)
         return self._append(batch, epoch, now_ms)
 
-    def append_controls(self, controls: tuple[RaftControl, ...], epoch: int, now_ms: int) -> int:
+    def append_controls(self, controls: tuple[RaftControl, ...], epoch: LeaderEpoch, now_ms: int) -> Offset:
         batch = encode_raft_batch(
             controls, base_offset=self.end_offset, leader_epoch=epoch, timestamp_ms=now_ms
         )
         return self._append(batch, epoch, now_ms)
 
-    def _append(self, batch: bytes, epoch: int, now_ms: int) -> int:
+    def _append(self, batch: bytes, epoch: LeaderEpoch, now_ms: int) -> Offset:
         result = self.log.append(
             bytearray(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT, now_ms=now_ms
         )
         self.bytes_since_snapshot += len(batch)
         return result.last_offset
 
-    def flush(self) -> int:
-        """Returns the offset up to which the log would survive a power failure. Blocks."""
+    def flush(self) -> Offset:
+        """Flushes the log. Returns the offset up to which it survives a power failure. Blocks."""
         end_offset = self.end_offset
         self.log.flush(end_offset)
         return end_offset
@@ -220,16 +221,16 @@ class MetadataLog:
 
     @on_disk
     def write_snapshot(
-        self, snapshot_id: SnapshotId, values: Iterable[bytes], timestamp_ms: int, quorate: Quorate
+        self, snapshot_id: SnapshotId, values: Iterable[bytes], timestamp_ms: int, quorum_voters: QuorumVoters
     ) -> None:
-        """Durable when it returns. Blocks. `timestamp_ms` is that of the last batch the snapshot contains."""
+        """Writes a snapshot, durable when this returns. Blocks. `timestamp_ms` is the time of its last batch."""
         batches = encode_snapshot(
             values,
             epoch=snapshot_id.epoch,
             last_contained_log_timestamp_ms=timestamp_ms,
             now_ms=self._clock.now_ms(),
-            kraft_version=quorate.kraft_version,
-            voters=quorate.voters.record(),
+            kraft_version=quorum_voters.kraft_version,
+            voters=quorum_voters.voters.record(),
         )
         stem = snapshot_id.file_name.removesuffix(".checkpoint")
         part = f"{self._path}/{stem}-{self._rng.randrange(1 << 62)}{PART_SUFFIX}"
@@ -247,14 +248,15 @@ class MetadataLog:
         self._disk.sync_dir(self._path)
 
     def took_snapshot(self, snapshot_id: SnapshotId, bytes_covered: int) -> None:
-        """The owner hears that a snapshot is there, and how much of the log it made superfluous."""
+        """Records a new snapshot, and how many bytes of the log it covers."""
         self.snapshots.append(snapshot_id)
         self.bytes_since_snapshot -= bytes_covered
 
     @on_disk
     def clean(self, retention_bytes: int, retention_ms: int) -> None:
-        """Drops the oldest snapshots and the log before the oldest one left, while there is too much or it is too
-        old. The newest snapshot always stays.
+        """Deletes the oldest snapshots and the log before the oldest one left, by size and by age.
+
+        The newest snapshot always stays.
         """
         while len(self.snapshots) > 1:
             oldest, following = self.snapshots[0], self.snapshots[1]
@@ -291,7 +293,7 @@ def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
     assert small is None or isinstance(small, int)
     log_config = LogConfig(
         cleanup_policy=("delete",),
-        # Only snapshots decide what of this log may go.
+        # No retention: only snapshots decide which part of this log may be deleted.
         retention_bytes=-1,
         retention_ms=-1,
         segment_bytes=config.integer("metadata.log.segment.bytes"),
@@ -306,14 +308,15 @@ def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
     return log
 
 
-def _static_voters(config: BrokerConfig) -> Quorate:
-    """kraft.version 0: the voters are those of controller.quorum.voters, whose directories nobody knows."""
+def _static_voters(config: BrokerConfig) -> QuorumVoters:
+    """The voters of kraft.version 0: those of controller.quorum.voters, without the ids of their directories."""
     names = config.controller_listener_names
     listener = names[0] if names else ""
     voters = tuple(
-        Voter(ReplicaKey(voter_id), {listener: address}) for voter_id, address in config.quorum_voters.items()
+        Voter(ReplicaKey(BrokerId(voter_id)), {listener: address})
+        for voter_id, address in config.quorum_voters.items()
     )
-    return Quorate(voters=VoterSet(voters))
+    return QuorumVoters(voters=VoterSet(voters))
 
 
 def _replay_snapshot(replayer: ImageReplayer, snapshot_id: SnapshotId, snapshot: Snapshot) -> None:
@@ -322,24 +325,24 @@ def _replay_snapshot(replayer: ImageReplayer, snapshot_id: SnapshotId, snapshot:
     records = [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]
     replayer.replay(
         records,
-        last_offset=snapshot_id.end_offset - 1,
+        last_offset=Offset(snapshot_id.end_offset - 1),
         epoch=snapshot_id.epoch,
         timestamp_ms=snapshot.last_contained_log_timestamp_ms,
     )
 
 
-def _from_snapshot(quorate: Quorate, snapshot_id: SnapshotId, snapshot: Snapshot) -> Quorate:
+def _from_snapshot(quorum_voters: QuorumVoters, snapshot_id: SnapshotId, snapshot: Snapshot) -> QuorumVoters:
     if snapshot.voters is None or snapshot.kraft_version == 0:
-        return quorate
+        return quorum_voters
     in_log = snapshot_id != BOOTSTRAP_SNAPSHOT_ID
-    return Quorate(snapshot.kraft_version, voter_set(snapshot.voters), in_log)
+    return QuorumVoters(snapshot.kraft_version, voter_set(snapshot.voters), in_log)
 
 
-def _from_controls(quorate: Quorate, controls: Iterable[RaftControl]) -> Quorate:
-    kraft_version, voters, in_log = quorate.kraft_version, quorate.voters, quorate.in_log
+def _from_controls(quorum_voters: QuorumVoters, controls: Iterable[RaftControl]) -> QuorumVoters:
+    kraft_version, voters, in_log = quorum_voters.kraft_version, quorum_voters.voters, quorum_voters.in_log
     for control in controls:
         if isinstance(control, KRaftVersionRecord):
             kraft_version = control.k_raft_version
         elif isinstance(control, VotersRecord):
             voters, in_log = voter_set(control), True
-    return Quorate(kraft_version, voters, in_log)
+    return QuorumVoters(kraft_version, voters, in_log)

@@ -1,4 +1,4 @@
-"""Producer ids: blocks of 1000 from the controller, handed out one by one, the next block asked for in time."""
+"""Producer ids: blocks of 1000 from the controller. The next block is requested before the last one is used up."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kcli.server.quorum.loader import MetadataLoader
 
 _log = logging.getLogger("kcli.server.ProducerIdManager")
 
-# When this much of a block is used the next one is asked for.
+# The used part of a block from which the next block is requested.
 PREFETCH_AT = 0.9
 UNREGISTERED_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """`length` ids from `start` on; the controller never gives them to anybody else."""
+    """`length` ids from `start` on. The controller gives each id only once."""
 
     start: int
     length: int
@@ -39,7 +39,7 @@ class ProducerIds:
         self._request: asyncio.Task[None] | None = None
 
     async def next_id(self) -> int:
-        """A fresh id. Raises CoordinatorLoadInProgressException when the controller gives no block."""
+        """Returns a fresh id. Raises CoordinatorLoadInProgressException if the controller gives no block."""
         if self._used == self._block.length and not self._advance():
             self._ask()
             if self._request is not None:

@@ -1,4 +1,4 @@
-"""What this node can tell of its quorum: to handlers, metrics and tools. Nothing can be changed through it."""
+"""A read-only view of the quorum for handlers, metrics and tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcli.server.quorum.metadata_log import MetadataLog
 
 
 class QuorumView:
-    """Reads the raft node and the metadata log as they are at the moment."""
+    """Reads the present state of the raft node and of the metadata log."""
 
     def __init__(self, raft: RaftNode, log: MetadataLog) -> None:
         self._raft = raft
@@ -22,7 +22,7 @@ class QuorumView:
 
     @property
     def leader_id(self) -> int:
-        """The leader's node id; -1 if this node knows none."""
+        """The leader's node id; -1 if this node does not know the leader."""
         return self._raft.leader_id
 
     @property

@@ -1,1 +1,1 @@
-"""A request on its way: dispatch, context, quotas, errors to bytes."""
+"""Requests: dispatch, context, quotas, and errors to bytes."""

@@ -1,13 +1,13 @@
-"""What each API asks for before it serves a request: operations on types of resources, declared as data.
+"""The operations that each API needs before it serves a request, declared as data.
 
 Each handler module has one constant ACCESS:
 
     ACCESS = whole_request(ALTER_CLUSTER)            the request is refused as a whole without it
-    ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler asks for each resource that the request names
-    ACCESS = OPEN                                    nothing is asked
+    ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler checks each resource that the request names
+    ACCESS = OPEN                                    no operation is needed
 
-The dispatch asks the authorizer for the rules of whole requests. The rules per resource are declared, but no handler
-asks yet: without ACLs the answer is always yes.
+The dispatch checks the rules of whole requests with the authorizer. The rules per resource are declared, but no handler
+checks them yet, because without ACLs every operation is allowed.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ DESCRIBE_TOKENS = Need(AclOperation.DESCRIBE_TOKENS, ResourceType.USER)
 def guarded(
     handle: Callable[[RequestContext[object], Request], Answer], access: Access, authorizer: Authorizer
 ) -> Callable[[RequestContext[object], Request], Answer]:
-    """Returns a handler that first asks for the whole request, or `handle` itself if there is nothing to ask."""
+    """Returns a handler that first checks the rule of the whole request. Without a rule, returns `handle`."""
     if not access.is_whole_request:
         return handle
 

@@ -1,17 +1,21 @@
-"""Answers that are there at once or come later: what can be answered now costs no task and no turn of the loop."""
+"""Answers that are ready at once or come later. A ready answer costs no task and no turn of the loop."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable
-from typing import Any
+from typing import TypeVar
+
+AnswerT = TypeVar("AnswerT")
+NextT = TypeVar("NextT")
 
 
-def then(answer: object, go_on: Callable[[Any], object]) -> Any:
-    """What `go_on` makes of the answer, or an awaitable of that. `go_on` may give an awaitable itself."""
-    return _later(answer, go_on) if isawaitable(answer) else go_on(answer)
+def then(
+    answer: AnswerT | Awaitable[AnswerT], go_on: Callable[[AnswerT], NextT | Awaitable[NextT]]
+) -> NextT | Awaitable[NextT]:
+    """Applies `go_on` to the answer: the result, or an awaitable of it. `go_on` may itself return an awaitable."""
+    return _later(answer, go_on) if isinstance(answer, Awaitable) else go_on(answer)
 
 
-async def _later(answer: Awaitable[Any], go_on: Callable[[Any], object]) -> Any:
+async def _later(answer: Awaitable[AnswerT], go_on: Callable[[AnswerT], NextT | Awaitable[NextT]]) -> NextT:
     result = go_on(await answer)
-    return await result if isawaitable(result) else result
+    return await result if isinstance(result, Awaitable) else result

@@ -1,4 +1,4 @@
-"""What a handler knows about a request besides its message."""
+"""The context of a request: all that a handler knows besides the message."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ P = TypeVar("P", covariant=True)
 
 @dataclass(slots=True)
 class RequestContext(Generic[P]):
-    """One request as it came in. `listener` is the listener's name; `peer_host` the client's address as text.
+    """One request. `listener` is the name of its listener, `peer_host` the address of its client as text.
 
-    `ports` are what the handler may reach of the node. `session` is that of the connection when the
-    request came. `throttle` is set if any client has a quota.
+    `ports` are the parts of the node that the handler may use. `session` is that of the connection when the request
+    came. `throttle` is set if any client has a quota.
     """
 
     ports: P

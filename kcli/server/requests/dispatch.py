@@ -1,12 +1,12 @@
-"""From a frame to its handler and back: header, API table, handler, errors to bytes.
+"""The way of a frame to its handler and of the answer back: header, API table, handler, errors to bytes.
 
 A handler module is imported when its API is first called. It has
 
     handle(context, request) -> response | Awaitable[response] | None
-    ACCESS = what the API asks for (access.py)
+    ACCESS = the operations that the API needs (access.py)
 
-and may have `error_response(context, request, error) -> response` where an error belongs somewhere else than in a
-top-level error_code. Expected failures are KafkaErrors; anything else is logged and becomes UNKNOWN_SERVER_ERROR.
+and may have `error_response(context, request, error) -> response`, if its errors do not belong in a top-level
+error_code. Expected failures are KafkaErrors. Any other error is logged and becomes UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from operator import attrgetter
+from typing import Any, Generic, TypeVar, cast
 
 from kcli.errors import (
+    ErrorCode,
     KafkaError,
     KafkaStorageException,
     ProtocolError,
@@ -42,27 +44,30 @@ from kcli.server.requests.quotas import ClientQuotas, RequestThrottle
 _log = logging.getLogger("kcli.server.KafkaApis")
 
 Context = RequestContext[object]
-"""The ports are passed on to the handler unseen; it declares which it takes."""
+"""The context with ports of any kind: the handler declares the kind that it uses."""
 
-Handle = Callable[[Context, Any], Any]
-Decode = Callable[[int, memoryview, int], Any]
-Encode = Callable[[Any, int, int], "Buffer | list[Buffer]"]
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
 
-# Named, not imported: it is the slowest import of all, and no client waits while the broker starts without it.
+# Imported by name after the start, because it is the slowest import of all.
 CODEC = "kcli.protocol.wire.codec"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """How one API is read, answered and written."""
+class Route(Generic[RequestT, ResponseT]):
+    """The functions that read, answer and write one API."""
 
     spec: ApiSpec
-    handle: Handle
-    decode: Decode
-    encode: Encode
-    error_response: Callable[[Context, Any, KafkaError], Any]
-    has_error_code: bool
-    """Whether the response says at its top what went wrong; else its handler counts its errors."""
+    handle: Callable[[Context, RequestT | None], ResponseT | Awaitable[ResponseT | None] | None]
+    decode: Callable[[int, memoryview, int], RequestT]
+    encode: Callable[[ResponseT, int, int], Buffer | list[Buffer]]
+    error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT]
+    error_code: Callable[[ResponseT], ErrorCode] | None
+    """Reads the error code at the top of a response. None: the response has none, and its handler counts its errors."""
+
+
+AnyRoute = Route[Any, Any]
+"""A route of the table. Only a handler's module knows its messages."""
 
 
 class Dispatch:
@@ -79,13 +84,13 @@ class Dispatch:
         metrics: Metrics,
         authorizer: Authorizer = ALLOW_ALL,
     ) -> None:
-        """`served`: API -> the module that answers it. `ports`: what the handlers may reach of the node."""
+        """`served`: API -> the module that answers it. `ports`: the parts of the node that handlers may use."""
         self._ports = ports
         self._served = served
         self._quotas = quotas
         self._metrics = metrics
         self._authorizer = authorizer
-        self._routes: dict[int, Route] = {}
+        self._routes: dict[int, AnyRoute] = {}
 
     def __call__(self, connection: Connection, frame: memoryview) -> Answer | Waiting:
         api_key, version, correlation_id, client_id, at = read_request_header(frame)
@@ -99,7 +104,7 @@ class Dispatch:
                     f"{spec.name} version {version} is not supported; "
                     f"supported are {spec.min_version} to {spec.max_version}"
                 )
-            request = None  # KIP-511: answered in version 0, whatever the body is
+            request = None  # KIP-511: the answer has version 0, whatever the body is
         else:
             request = route.decode(version, frame, at)
         context = RequestContext(
@@ -124,7 +129,7 @@ class Dispatch:
             return self._answer_error(route, context, request, error)
         if response is None:
             if context.throttle is not None:
-                context.throttle.settle(spec.key, None)
+                context.throttle.charge(spec.key, None)
             return None
         if isinstance(response, Awaitable):
             if context.throttle is not None:
@@ -132,18 +137,24 @@ class Dispatch:
             return self._wait(route, context, request, response)
         return self._encode(route, context, request, response)
 
-    def _route(self, key: int) -> Route:
+    def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
             raise ProtocolError(f"API key {key} is not served here")
         route = self._routes[key] = _load(ApiKey(key), self._served, self._authorizer)
         return route
 
-    def _wait(self, route: Route, context: Context, request: Any, response: Awaitable[Any]) -> Waiting:
-        future: asyncio.Future[Any] = asyncio.ensure_future(response)
+    def _wait(
+        self,
+        route: Route[RequestT, ResponseT],
+        context: Context,
+        request: RequestT | None,
+        response: Awaitable[ResponseT | None],
+    ) -> Waiting:
+        future = asyncio.ensure_future(response)
 
-        def finish(future: asyncio.Future[object]) -> Answer:
+        def finish(_future: asyncio.Future[object]) -> Answer:
             if future.cancelled():
-                raise ProtocolError(f"{route.spec.name} was given up because the broker is stopping")
+                raise ProtocolError(f"{route.spec.name} was cancelled because the broker is stopping")
             error = future.exception()
             if isinstance(error, ProtocolError):
                 raise error
@@ -151,14 +162,20 @@ class Dispatch:
                 return self._answer_error(route, context, request, error)
             value = future.result()
             if value is None and context.throttle is not None:
-                context.throttle.settle(route.spec.key, None)
+                context.throttle.charge(route.spec.key, None)
             return None if value is None else self._encode(route, context, request, value)
 
-        return Waiting(future, finish)
+        return Waiting(cast("asyncio.Future[object]", future), finish)
 
-    def _encode(self, route: Route, context: Context, request: Any, response: Any) -> Answer:
-        if route.has_error_code and response.error_code:
-            self._metrics.request_failed(context.api_key, response.error_code)
+    def _encode(
+        self,
+        route: Route[RequestT, ResponseT],
+        context: Context,
+        request: RequestT | None,
+        response: ResponseT,
+    ) -> Answer:
+        if route.error_code is not None and (code := route.error_code(response)):
+            self._metrics.request_failed(context.api_key, code)
         try:
             if context.throttle is None:
                 return route.encode(response, context.api_version, context.correlation_id)
@@ -166,7 +183,13 @@ class Dispatch:
         except Exception as error:
             return self._answer_error(route, context, request, error)
 
-    def _answer_error(self, route: Route, context: Context, request: Any, error: BaseException) -> Answer:
+    def _answer_error(
+        self,
+        route: Route[RequestT, ResponseT],
+        context: Context,
+        request: RequestT | None,
+        error: BaseException,
+    ) -> Answer:
         known = _as_kafka_error(route.spec, context, error)
         self._metrics.request_failed(context.api_key, known.code)
         try:
@@ -179,9 +202,11 @@ class Dispatch:
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
 
 
-def _encode_throttled(route: Route, context: Context, response: Any, throttle: RequestThrottle) -> Answer:
-    settled = throttle.settle(route.spec.key, response)
-    answer = route.encode(settled, context.api_version, context.correlation_id)
+def _encode_throttled(
+    route: Route[RequestT, ResponseT], context: Context, response: ResponseT, throttle: RequestThrottle
+) -> Answer:
+    charged = throttle.charge(route.spec.key, response)
+    answer = route.encode(charged, context.api_version, context.correlation_id)
     throttle.finish()
     return answer
 
@@ -203,14 +228,14 @@ def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> Ka
 
 
 def warm_up() -> None:
-    """Imports the general codec, which takes longer than all the rest of starting; may run in a thread."""
+    """Imports the general codec, which takes longer than all the rest of a start. May run in a thread."""
     importlib.import_module(CODEC)
 
 
-def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = ALLOW_ALL) -> Route:
+def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = ALLOW_ALL) -> AnyRoute:
     module = importlib.import_module(served[key])
-    decode: Decode
-    encode: Encode
+    decode: Callable[[int, memoryview, int], Any]
+    encode: Callable[[Any, int, int], Buffer | list[Buffer]]
     match key:
         case ApiKey.PRODUCE:
             decode, encode = decode_produce_request, encode_produce_response
@@ -219,24 +244,27 @@ def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = AL
         case _:
             decode, encode = _general(key)
     error_response = getattr(module, "error_response", None) or partial(_top_level_error, key)
-    # The general codec, which knows the classes of all messages, need not be there for the two of the data path.
+    # Produce and Fetch are not looked up, because the general codec may not be imported yet.
     has_error_code = key is ApiKey.FETCH or (
         key is not ApiKey.PRODUCE and "error_code" in _response_fields(key)
     )
     handle = guarded(module.handle, module.ACCESS, authorizer)
-    return Route(API[key], handle, decode, encode, error_response, has_error_code)
+    error_code = attrgetter("error_code") if has_error_code else None
+    return Route(API[key], handle, decode, encode, error_response, error_code)
 
 
-def _general(key: ApiKey) -> tuple[Decode, Encode]:
-    """Reading and writing by the general codec."""
+def _general(
+    key: ApiKey,
+) -> tuple[Callable[[int, memoryview, int], Any], Callable[[Any, int, int], Buffer]]:
+    """The functions that read and write an API by the general codec."""
     codec = importlib.import_module(CODEC)
     spec = API[key]
 
-    def decode(version: int, frame: memoryview, at: int) -> Any:
+    def decode(version: int, frame: memoryview, at: int) -> object:
         return codec.decode_request(key, version, bytes(frame), at)
 
-    def encode(response: Any, version: int, correlation_id: int) -> Buffer:
-        # Only ApiVersions is answered in a version that it does not have (KIP-511).
+    def encode(response: object, version: int, correlation_id: int) -> Buffer:
+        # Only ApiVersions is answered to a version that it does not have (KIP-511).
         known = version if spec.min_version <= version <= spec.max_version else 0
         encoded: bytes = codec.encode_response(response, key, known, correlation_id)
         return encoded
@@ -249,8 +277,8 @@ def _response_fields(key: ApiKey) -> set[str]:
     return {field.name for field in dataclasses.fields(message)}
 
 
-def _top_level_error(key: ApiKey, _context: Context, _request: Any, error: KafkaError) -> Any:
-    """The response that says only what went wrong. Raises KafkaError where the message has no place for that."""
+def _top_level_error(key: ApiKey, _context: Context, _request: object, error: KafkaError) -> object:
+    """The response with nothing but the error. Raises KafkaError if the response has no field for it."""
     response = importlib.import_module(CODEC).message_class(key, "response")
     names = _response_fields(key)
     if "error_code" not in names:

@@ -1,4 +1,4 @@
-"""PRODUCER_FENCED for clients that were written before it: they know only INVALID_PRODUCER_EPOCH (KIP-588)."""
+"""PRODUCER_FENCED for old clients, which know only INVALID_PRODUCER_EPOCH (KIP-588)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Client quotas at work (KIP-13, KIP-124, KIP-219, KIP-599, KIP-612): who may do how much, and who has to wait.
+"""Client quotas: limits, meters, and the throttling of clients (KIP-13, KIP-124, KIP-219, KIP-599, KIP-612).
 
-Each quota key has its limits by entity and a meter for whoever one applies to. A request of a client with any quota
-gets a `RequestThrottle`: handlers and dispatch charge it with bytes, time and partitions. The answer goes out at once
-and names the time; the connection is not read from until that is over. Without quotas `is_active` is false and nothing
-else of this module is looked at.
+Each quota key has limits by entity, and one meter for all clients that share a limit. If any client has a quota, each
+request gets a `RequestThrottle`, which handlers and dispatch charge with bytes, time and partitions. The answer goes
+out at once and names the throttle time. The connection is not read until that time is over. Without quotas, `is_active`
+is False and the rest of this module is not used.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, overload
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import ThrottlingQuotaExceededException
@@ -28,10 +28,10 @@ PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_ra
 REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller_mutation_rate"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
-# What the messages have room for.
+# The largest values of the fields of messages.
 _FETCH_BYTES_MAX = _THROTTLE_MAX_MS = 2**31 - 1
 
-# What brokers ask of each other is not held back: the cluster would wait for itself.
+# Requests between brokers are not throttled, because the cluster would wait for itself.
 EXEMPT = frozenset(
     {
         ApiKey.WRITE_TXN_MARKERS,
@@ -49,6 +49,7 @@ EXEMPT = frozenset(
 )
 
 T = TypeVar("T")
+YieldedT = TypeVar("YieldedT")
 
 
 class Meter(Protocol):
@@ -68,11 +69,11 @@ class Metered(Generic[M]):
 
 
 Client = tuple[str, str]
-"""A user and a client id; empty where a meter is shared by all of that side."""
+"""A user and a client id; empty on the side over which a meter is shared."""
 
 
 class Limits(Generic[M]):
-    """One quota key: the limit of each entity, and the meters of those that one applies to."""
+    """The limits of one quota key by entity, and the meters of the clients that have a limit."""
 
     def __init__(self, key: str, new_meter: Callable[[], M]) -> None:
         self.by_entity: dict[QuotaEntity, float] = {}
@@ -93,7 +94,7 @@ class Limits(Generic[M]):
             self._meters.clear()
 
     def of(self, client: Client, now: float) -> Metered[M] | None:
-        """The limit for a client, and the meter that it shares with whoever that limit counts together."""
+        """The limit of a client, and the meter that it shares with all clients under that limit."""
         if not self.by_entity:
             return None
         if client in self._found:
@@ -128,8 +129,8 @@ class Limits(Generic[M]):
         self._meters_max = max(METERS_MAX, 2 * len(self._meters))
 
 
-# Which entity decides, most telling first: its types, each with whether it is named or the default one; and who shares
-# a meter under it. A default is a limit for each, not for all together.
+# Quota precedence, most specific first: the types of the entity, each named or the default one, and the types that
+# clients must have in common to share one meter. A default is a limit for each client, not for all together.
 _PRECEDENCE = (
     (((CLIENT_ID, True), (USER, True)), (USER, CLIENT_ID)),
     (((CLIENT_ID, False), (USER, True)), (USER, CLIENT_ID)),
@@ -184,12 +185,12 @@ class ClientQuotas:
     def throttle(
         self, principal: Principal, client_id: str | None, size_bytes: int, mute: Callable[[float], None]
     ) -> RequestThrottle:
-        """For one request, from now on. `mute` leaves the client unread for so many seconds."""
+        """The throttle of one request that begins now. `mute` stops the reading from the client for some seconds."""
         return RequestThrottle(self, (principal.name, client_id or ""), size_bytes, mute)
 
 
 class RequestThrottle:
-    """What one request costs its client, and for how long that holds it back."""
+    """The cost of one request for its client, and the throttle time that follows from it."""
 
     __slots__ = (
         "_busy",
@@ -216,7 +217,7 @@ class RequestThrottle:
         self._busy = 0.0
         self._since: float | None = quotas.clock.monotonic()
 
-    # Time: that of the event loop which the request takes, not that for which it waits.
+    # Time counts while the request uses the event loop, not while it waits.
 
     def resume(self) -> None:
         if self._since is None:
@@ -228,12 +229,12 @@ class RequestThrottle:
             self._since = None
 
     def waits_for(self, answer: Awaitable[T]) -> Awaitable[T]:
-        """`answer`; where it is a handler's coroutine, the time is counted in which that runs."""
+        """Returns `answer`. The time of a handler's coroutine is counted while it runs."""
         self.pause()
         return self._timed(answer) if isinstance(answer, Coroutine) else answer
 
     @types.coroutine
-    def _timed(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    def _timed(self, work: Coroutine[YieldedT, None, T]) -> Generator[YieldedT, None, T]:
         thrown: BaseException | None = None
         while True:
             self.resume()
@@ -250,14 +251,14 @@ class RequestThrottle:
             except BaseException as error:
                 thrown = error
 
-    # What handlers say.
+    # Charges of handlers.
 
     def exempt(self) -> None:
-        """The request turned out to be one of another broker."""
+        """Does not charge the request, because another broker has sent it."""
         self._is_exempt = True
 
     def limit_fetch(self, request: FetchRequest) -> FetchRequest:
-        """No more than the quota allows in all of its windows, and waits for no more than that."""
+        """Limits a fetch to the bytes that the quota allows in all of its windows."""
         quotas = self._quotas
         metered = quotas.fetched.of(self._client, quotas.clock.monotonic())
         if metered is None:
@@ -268,7 +269,8 @@ class RequestThrottle:
         return replace(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
 
     def refuses_fetch(self, size_bytes: int) -> bool:
-        """Charges the bytes of an answer; when they, or the time, are too much, it has to be sent without them."""
+        """Charges the bytes of an answer and its time. True: a quota is exceeded, the answer must go out without
+        records."""
         quotas, now = self._quotas, self._quotas.clock.monotonic()
         metered = quotas.fetched.of(self._client, now)
         if metered is not None:
@@ -280,26 +282,35 @@ class RequestThrottle:
         return self.throttle_ms > 0
 
     def charge_partitions(self, count: int, *, strict: bool) -> None:
-        """Partitions to be created or deleted. `strict`: raises ThrottlingQuotaExceededException when too many were."""
+        """Charges partitions that are created or deleted.
+
+        `strict`: raises ThrottlingQuotaExceededException if the quota is exceeded already.
+        """
         quotas, now = self._quotas, self._quotas.clock.monotonic()
         metered = quotas.mutations.of(self._client, now)
         if metered is None:
             return
         over = metered.meter.seconds_over(metered.limit, now)
         if strict and over > 0:
-            # Rounded up: a moment too early it would be refused again.
+            # Rounded up, because a retry slightly too early would be refused again.
             self._hold(over + 0.0005)
             raise ThrottlingQuotaExceededException
         metered.meter.take(count, metered.limit, now)
         if not strict:
             self._hold(metered.meter.seconds_over(metered.limit, now))
 
-    # What dispatch says.
+    # Charges of the dispatch.
 
-    def settle(self, key: ApiKey, response: T | None) -> T | None:
-        """Charges what is left to charge, holds the client back, and names the time in the response.
+    @overload
+    def charge(self, key: ApiKey, response: None) -> None: ...
 
-        None: a Produce without an answer, which pays for its bytes alone.
+    @overload
+    def charge(self, key: ApiKey, response: T) -> T: ...
+
+    def charge(self, key: ApiKey, response: T | None) -> T | None:
+        """Charges the rest of the cost, mutes the client, and puts the throttle time into the response.
+
+        `response` None: a Produce without an answer, which is charged for its bytes alone.
         """
         self.resume()
         if not self._is_exempt and key not in EXEMPT:
@@ -316,7 +327,7 @@ class RequestThrottle:
         return throttled
 
     def finish(self) -> None:
-        """The time since `settle`, in which the answer was encoded, counts as well, for the next request."""
+        """Charges the time since `charge`, in which the answer was encoded, to the next request."""
         if not self._is_exempt:
             quotas, now = self._quotas, self._quotas.clock.monotonic()
             metered = quotas.time.of(self._client, now)
@@ -339,11 +350,11 @@ class RequestThrottle:
         if metered is None:
             return
         metered.meter.record(self._taken_percent(), now)
-        # A client that asked for much at once is not shut out for more than a window.
+        # A large request must not throttle its client for more than one window.
         self._hold(min(metered.meter.seconds_over(metered.limit, now), quotas.windows.size_seconds))
 
     def _taken_percent(self) -> float:
-        """The time since the last charge, in percent of a second; 100 is all that the event loop has."""
+        """The time since the last charge, in percent of a second. The event loop has 100 percent."""
         if self._since is not None:
             self.pause()
             self.resume()

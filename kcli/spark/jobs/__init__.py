@@ -1,1 +1,1 @@
-"""The built-in jobs of `kcli spark-submit`: a module with a `JOB` for each, and what they share."""
+"""The built-in jobs of `kcli spark-submit`: a package with a module `job` for each, and what the jobs share."""

@@ -7,8 +7,8 @@
     words.select_key(lambda r: r.value).group_by_key().count().to_table("counts")
     app.run()
 
-What a function gets is a `Record` of Spark columns and what it returns is a column, so all work is done by Spark's own
-operators; only `Stream.process` and joins with tables run Python. docs/streams.md has the whole list.
+A function gets a `Record` of Spark columns and returns a column, so Spark's own operators do all work. Only
+`Stream.process` and joins with tables run Python. docs/streams.md has the whole list.
 """
 
 from __future__ import annotations

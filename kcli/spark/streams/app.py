@@ -1,4 +1,4 @@
-"""The application: its sources, the queries that write its results, and running them."""
+"""The application: its sources, its queries, and the ways to run them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 POLL_SECONDS = 0.25
-"""How soon it is noticed that a query has ended or that the application should."""
+"""How often the application checks for a stop, or for the end of a query."""
 
 
 class Streams:
-    """An application of Kafka Streams' kind on Spark.
+    """An application like those of Kafka Streams, on Spark.
 
-    `application_id` names it in messages; everything it remembers is under `checkpoint`, a directory that every
-    machine of the Spark cluster can reach: offsets, state, and which micro-batches are done. Topics are read with
-    read_committed and written in transactions, so that each record has its effect once. `source_options` and
-    `sink_options` are options of the format `kcli` (`maxOffsetsPerTrigger`; `kafka.security.protocol`, for both).
+    `application_id` names it in messages. Its offsets, its state and its finished micro-batches are in `checkpoint`, a
+    directory that every machine of the Spark cluster can reach. Topics are read with read_committed and written in
+    transactions, so that each record has its effect once. `source_options` and `sink_options` are options of the format
+    `kcli`: for example `maxOffsetsPerTrigger`, and `kafka.security.protocol` for both.
     """
 
     def __init__(
@@ -53,20 +53,20 @@ class Streams:
         sink = {**servers, **(sink_options or {})}
         self._topology = Topology(spark, application_id, checkpoint, source, sink)
 
-    # What it reads -------------------------------------------------------------------------------
+    # --- sources
 
     def stream(self, *topics: str, key: Serde | None = None, value: Serde | None = None) -> Stream:
-        """The records of topics, from the earliest on; keys and values are bytes where no serde is given."""
+        """Returns the records of topics, from the earliest on. Without a serde, keys and values are bytes."""
         return stream_of(self._topology, *topics, key=key, value=value)
 
     def table(self, topic: str, *, key: Serde | None = None, value: Serde | None = None) -> Table:
-        """A compacted topic, all of it: its newest value for each key."""
+        """Returns the table of a compacted topic: the newest value of each key."""
         return table_of(self._topology, topic, key=key, value=value)
 
-    # Running -------------------------------------------------------------------------------------
+    # --- running
 
     def run_available(self) -> None:
-        """Works off what the topics hold, query after query in the order they were declared, and returns."""
+        """Processes all records that the topics have now, one query after the other, and returns."""
         self._refuse_nothing()
         for query in self._topology.queries.values():
             running = _started(query, query.writer.trigger(availableNow=True))
@@ -76,7 +76,7 @@ class Streams:
                 running.stop()
 
     def start(self, *, interval: str | None = None) -> list[StreamingQuery]:
-        """Starts every query; a micro-batch begins as soon as the last one is done, or each `interval`."""
+        """Starts all queries. A micro-batch begins when the last one is done, or every `interval`."""
         self._refuse_nothing()
         running: list[StreamingQuery] = []
         try:
@@ -89,8 +89,8 @@ class Streams:
         return running
 
     def run(self, *, interval: str | None = None) -> None:
-        """Runs until SIGTERM or Ctrl-C; raises what a query failed with, after the others were stopped."""
-        from kcli.spark.jobs.running import Stop
+        """Runs until SIGTERM or Ctrl-C. If a query fails, stops the others and raises its error."""
+        from kcli.spark.jobs.shared.running import Stop
 
         failed: list[Exception] = []
         with Stop().listening() as stop:
@@ -98,7 +98,7 @@ class Streams:
             try:
                 while not stop.is_asked and all(query.isActive for query in running):
                     time.sleep(POLL_SECONDS)
-                # Now, since one that is stopped in the middle of something may say that it failed.
+                # Errors are read before the stop, because a query that is stopped may report one too.
                 failed += filter(None, (query.exception() for query in running if not query.isActive))
             finally:
                 _stop(running)
@@ -107,7 +107,7 @@ class Streams:
 
     def _refuse_nothing(self) -> None:
         if not self._topology.queries:
-            raise KcliError(f"application {self.application_id} writes nothing: it needs a .to(TOPIC)")
+            raise KcliError(f"application {self.application_id} has no query: add a .to(TOPIC)")
 
 
 def _started(query: Query, writer: DataStreamWriter) -> StreamingQuery:
@@ -118,8 +118,8 @@ def _started(query: Query, writer: DataStreamWriter) -> StreamingQuery:
     except AnalysisException as error:
         said = str(error).partition("\n")[0]
         raise KcliError(
-            f"query {query.name}: Spark cannot do all of it in one query. Write what its last aggregation, join or "
-            f"deduplication works on to a topic (through or to_table) and go on from there. Spark says: {said}"
+            f"query {query.name}: Spark cannot run it as one query. Write the input of its last aggregation, join or "
+            f"deduplication to a topic (through or to_table), and continue from the topic. Spark reports: {said}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Joins of two streams, whose records are at most a given time apart."""
+"""Joins two streams whose records are at most a given time apart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def joined(
     within: str,
     how: str,
 ) -> DataFrame:
-    """Pairs of rows with the same key that are at most `within` apart. `how` is Spark's name of the join."""
+    """Returns pairs of rows with the same key, at most `within` apart. `how` is Spark's name of the join."""
     from pyspark.sql import functions as F
 
     left_side = left.select([F.col(name).alias(f"left_{name}") for name in _NAMES])
@@ -30,14 +30,14 @@ def joined(
     apart = F.expr(f"INTERVAL {within}")
     is_near = (two.timestamp >= one.timestamp - apart) & (two.timestamp <= one.timestamp + apart)
     pairs = left_side.join(right_side, (one.key == two.key) & is_near, how)
-    # The later one's, as in Kafka Streams; for Spark it stays the time that the watermark is about.
+    # The later timestamp, as in Kafka Streams. The metadata keep it the column of the watermark.
     metadata = left.schema[TIMESTAMP].metadata
     timestamp = F.greatest(one.timestamp, two.timestamp).alias(TIMESTAMP, metadata=metadata)
     return pairs.select(F.coalesce(one.key, two.key).alias(KEY), value(one, two).alias(VALUE), timestamp)
 
 
 def check_same_type(what: str, one: DataFrame, other: DataFrame, name: str) -> None:
-    """Spark would turn one into the other, or name a column that is not the user's."""
+    """Raises ValueError if a column has two types. Spark would cast one, or name an internal column in its error."""
     types = [
         frame.schema[name].dataType.simpleString() if name in frame.columns else "missing"
         for frame in (one, other)

@@ -1,4 +1,4 @@
-"""What the user's functions see: the columns of a record, as Spark expressions."""
+"""The argument of the user's functions: the columns of a record, as Spark expressions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 KEY, VALUE, TIMESTAMP, WINDOW = "key", "value", "timestamp", "window"
 
 UPDATE = "update"
-"""Spark's output mode of an aggregate whose changes are wanted; everything else is written in append mode."""
+"""Spark's output mode for the changes of an aggregate. All other results have the mode append."""
 
 WATERMARK = "spark.watermarkDelayMs"
-"""Where Spark notes in a column's metadata that a watermark follows it."""
+"""The key of a watermark in the metadata of its column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ Function = Callable[[Record], "Column"]
 
 
 def record_of(frame: DataFrame, prefix: str = "") -> Record:
-    """The columns of `frame`, by name: `frame[…]` would be ambiguous to Spark where a stream meets itself."""
+    """Returns the columns of `frame` by name, because `frame[…]` is ambiguous if a stream is joined with itself."""
     from pyspark.sql import functions as F
 
     key, value, timestamp = (F.col(prefix + name) for name in (KEY, VALUE, TIMESTAMP))
@@ -43,7 +43,7 @@ def record_of(frame: DataFrame, prefix: str = "") -> Record:
 
 
 def with_columns(frame: DataFrame, *, key: Column | None = None, value: Column | None = None) -> DataFrame:
-    """`frame` with another key or value; the rest stays, the window only where the key does."""
+    """Returns `frame` with another key or value. A window is kept only with its key."""
     record = record_of(frame)
     columns = [
         (record.key if key is None else key).alias(KEY),
@@ -56,13 +56,13 @@ def with_columns(frame: DataFrame, *, key: Column | None = None, value: Column |
 
 
 def watermark_of(frame: DataFrame) -> int | None:
-    """The delay of its watermark in milliseconds, None where it has none."""
+    """Returns the delay of the watermark in milliseconds; None without one."""
     delay: int | None = frame.schema[TIMESTAMP].metadata.get(WATERMARK)
     return delay
 
 
 def without_watermark(frame: DataFrame) -> DataFrame:
-    """The timestamps as any other column: the next step that needs a watermark sets one."""
+    """Removes the watermark. The next step that needs one sets it."""
     from pyspark.sql import functions as F
 
     if watermark_of(frame) is None:

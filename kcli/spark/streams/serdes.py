@@ -1,4 +1,4 @@
-"""How keys and values are written in records: as bytes, text, JSON, or Java's 8-byte longs."""
+"""The formats of keys and values in records: bytes, text, JSON, or Java's 8-byte longs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG_HEX_DIGITS = 16
 
 
 class Serde(Protocol):
-    """Bytes to a column of some type and back. Null stays null: it is a tombstone, not a value."""
+    """Converts bytes to a column and back. Null stays null, because it is a tombstone."""
 
     def decode(self, raw: Column) -> Column: ...
 
@@ -24,7 +24,7 @@ class Serde(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """The bytes as they are."""
+    """Bytes, unchanged."""
 
     def decode(self, raw: Column) -> Column:
         return raw
@@ -35,7 +35,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """UTF-8; any other type is written as Spark casts it to a string, and read as `type` ("bigint", "double", …)."""
+    """UTF-8 text. Spark casts other types to strings for writing, and to `type` ("bigint", "double", …) for reading."""
 
     type: str | DataType = "string"
 
@@ -48,9 +48,9 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """A JSON document. `schema` is what it holds, in DDL (`"id bigint, items array<string>"`), for reading.
+    """A JSON document. Reading needs its `schema` in DDL: `"id bigint, items array<string>"`.
 
-    A value that is no such document fails the query; with `skip_malformed` it counts as null.
+    Any other value fails the query; with `skip_malformed` it counts as null.
     """
 
     schema: str | DataType | None = None
@@ -73,7 +73,7 @@ class Json:
 
 
 def _well_formed(text: Column, schema: str | DataType) -> Column:
-    """Null for what does not parse. Spark makes a struct of nulls of it, but tells what it was on request."""
+    """Parses JSON; null for other text. Spark's result is a struct of nulls, so an extra column marks such text."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DataType, StructType
 
@@ -90,7 +90,7 @@ _MALFORMED = "_malformed"
 
 @dataclass(frozen=True, slots=True)
 class Long:
-    """Eight bytes, big-endian: what Java's LongSerializer writes, and Kafka Streams for counts."""
+    """An integer of eight bytes, big-endian, as Java's LongSerializer and the counts of Kafka Streams."""
 
     def decode(self, raw: Column) -> Column:
         from pyspark.sql import functions as F
@@ -98,7 +98,7 @@ class Long:
         digits, half = F.hex(raw), LONG_HEX_DIGITS // 2
         high, low = (F.conv(F.substring(digits, at, half), 16, 10).cast("bigint") for at in (1, half + 1))
         whole = F.shiftleft(high, 32).bitwiseOR(low)
-        said = F.concat(F.lit("Long() reads 8 bytes, and here are "), F.length(raw), F.lit(": "), digits)
+        said = F.concat(F.lit("Long() reads 8 bytes, but the value has "), F.length(raw), F.lit(": "), digits)
         return F.when(F.length(raw) == half, whole).when(raw.isNotNull(), F.raise_error(said))
 
     def encode(self, column: Column) -> Column:
@@ -108,9 +108,9 @@ class Long:
 
 
 def serde_for(type_: DataType) -> Serde:
-    """What a column is written as where nobody says, and read back as the same type.
+    """Returns the default serde of a type, which reads back what it writes.
 
-    Bytes and text as they are, structs as JSON, the rest as text.
+    Bytes are unchanged, structs, arrays and maps are JSON, and other types are text.
     """
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
@@ -120,7 +120,7 @@ def serde_for(type_: DataType) -> Serde:
 
 
 def keyed_by_window(frame: DataFrame) -> DataFrame:
-    """The key of a window becomes a struct of `key`, `start` and `end` (in milliseconds), so that each has its own."""
+    """Makes the key of a window a struct of `key`, `start` and `end` (in ms), so that each window has its own."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType
 

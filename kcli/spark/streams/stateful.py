@@ -1,34 +1,44 @@
-"""A Python function with state for each key, on Spark's transformWithState."""
+"""Calls a Python function with a state for each key, by Spark's transformWithState."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from kcli.spark.streams.record import KEY, TIMESTAMP, VALUE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+    from pyspark.sql.types import StructType
 
-State = dict[str, Any]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+Field = TypeVar("Field")
+Sent = TypeVar("Sent")
+
 StateFunction = Callable[
-    [Any, list[Any], State | None], tuple[Iterable[tuple[Any, ...] | None], State | None]
+    [Key, list[Value], dict[str, Field] | None],
+    tuple[Iterable[tuple[Sent, ...] | None], dict[str, Field] | None],
 ]
+"""A function of a key, its values and its state: the values to send on, and the new state."""
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "RocksDBStateStoreProvider"
-"""The only one that transformWithState runs on."""
+"""The only state store that transformWithState supports."""
 
 
-def process(frame: DataFrame, function: StateFunction, state: str, output: str) -> DataFrame:
-    """Rows of key, value (a struct of `output`) and timestamp (the newest of the key's in the micro-batch)."""
+def process(
+    frame: DataFrame, function: StateFunction[Key, Value, Field, Sent], state: str, output: str
+) -> DataFrame:
+    """Returns rows of key, value (a struct of `output`) and timestamp (the key's newest in the micro-batch)."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
 
     if not (provider := frame.sparkSession.conf.get(PROVIDER, "") or "").endswith(ROCKSDB):
         raise ValueError(
-            f"process needs {PROVIDER} = …{ROCKSDB}, and it is {provider!r}: start with kcli spark-submit, which "
-            "sets it"
+            f"process needs {PROVIDER} = …{ROCKSDB}, not {provider!r}: start with kcli spark-submit, which sets it"
         )
     state_schema, value_schema = StructType.fromDDL(state), StructType.fromDDL(output)
     schema = StructType([frame.schema[KEY], StructField(VALUE, value_schema), frame.schema[TIMESTAMP]])
@@ -45,18 +55,23 @@ def process(frame: DataFrame, function: StateFunction, state: str, output: str) 
 
 
 def _processor(
-    function: StateFunction, state_fields: list[str], value_fields: list[str], state_schema: Any
-) -> Any:
+    function: StateFunction[Key, Value, Field, Sent],
+    state_fields: list[str],
+    value_fields: list[str],
+    state_schema: StructType,
+) -> StatefulProcessor:
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
     class Processor(StatefulProcessor):
-        """Calls the function with what Spark keeps for the key."""
+        """Calls the function with the state of the key."""
 
-        def init(self, handle: Any) -> None:
+        def init(self, handle: StatefulProcessorHandle) -> None:
             self._state = handle.getValueState("state", state_schema)
 
-        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        def handleInputRows(
+            self, key: tuple[Key], rows: Iterator[Row], timerValues: TimerValues
+        ) -> Iterator[Row]:
             ordered = sorted(rows, key=lambda row: row[TIMESTAMP])
             before = self._state.get() if self._state.exists() else None
             known = None if before is None else dict(zip(state_fields, before, strict=True))
@@ -70,22 +85,24 @@ def _processor(
                 yield Row(key=key[0], value=value, timestamp=ordered[-1][TIMESTAMP])
 
         def close(self) -> None:
-            """Nothing is open."""
+            """Does nothing, because nothing is open."""
 
     return Processor()
 
 
-def state_row(state: State, fields: list[str]) -> tuple[Any, ...]:
-    """In the order of `fields`. TypeError names what is missing or unknown."""
+def state_row(state: dict[str, Field], fields: list[str]) -> tuple[Field, ...]:
+    """Returns the state in the order of `fields`. TypeError if a field is missing or unknown."""
     if not isinstance(state, dict) or set(state) != set(fields):
         raise TypeError(
-            f"process got {state!r} as the new state: expected a dict of {', '.join(fields)}, or None"
+            f"the function of process returned the state {state!r}: expected a dict of {', '.join(fields)}, or None"
         )
     return tuple(state[name] for name in fields)
 
 
-def value_row(value: tuple[Any, ...], fields: list[str]) -> tuple[Any, ...]:
-    """TypeError where it is no tuple of as many fields; a text would be taken for a tuple of letters."""
+def value_row(value: tuple[Sent, ...], fields: list[str]) -> tuple[Sent, ...]:
+    """Returns the value as a tuple. TypeError for other types (a text too) or sizes."""
     if not isinstance(value, (tuple, list)) or len(value) != len(fields):
-        raise TypeError(f"process got {value!r} to send on: expected a tuple of {', '.join(fields)}, or None")
+        raise TypeError(
+            f"the function of process returned the value {value!r}: expected a tuple of {', '.join(fields)}, or None"
+        )
     return tuple(value)

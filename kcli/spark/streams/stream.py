@@ -1,6 +1,6 @@
-"""Streams of records, tables, and what is grouped: each makes the others, so they are in one module.
+"""Streams of records, tables and groups. They are in one module, because each makes the others.
 
-Each operation gives a new one; nothing runs until the application does.
+Each operation returns a new one. Nothing runs before the application.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kcli.spark.streams.record import (
     without_watermark,
 )
 from kcli.spark.streams.serdes import Binary, Serde, keyed_by_window
-from kcli.spark.streams.stateful import StateFunction, process
+from kcli.spark.streams.stateful import Field, Key, Sent, StateFunction, Value, process
 from kcli.spark.streams.table_topic import Topic, looked_up, readable_serde, types_of
 from kcli.spark.streams.topology import Topology
 from kcli.spark.streams.windows import NO_GRACE, Session, Window, milliseconds
@@ -34,7 +34,7 @@ from kcli.spark.streams.windows import NO_GRACE, Session, Window, milliseconds
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-log = logging.getLogger("kcli.spark")
+_log = logging.getLogger("kcli.spark")
 
 OUTERS = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}
 OTHERWISE = "otherwise"
@@ -42,27 +42,27 @@ OTHERWISE = "otherwise"
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Records one after the other (KStream): columns key, value, timestamp, and after windows window."""
+    """A stream of records (KStream): columns key, value and timestamp, and window after a windowed aggregation."""
 
     topology: Topology
     frame: DataFrame
     mode: str = "append"
-    """Spark's output mode for what is written; update: these are the changes of an aggregate."""
+    """Spark's output mode; update for the changes of an aggregate."""
 
-    # One record at a time ------------------------------------------------------------------------
+    # --- one record at a time
 
     def filter(self, predicate: Function) -> Stream:
-        """The records for which it is true."""
+        """Keeps the records for which the predicate is true."""
         return self._with(self.frame.where(predicate(record_of(self.frame))))
 
     def filter_not(self, predicate: Function) -> Stream:
-        """The records for which it is false or null."""
+        """Keeps the records for which the predicate is false or null."""
         from pyspark.sql import functions as F
 
         return self._with(self.frame.where(~F.coalesce(predicate(record_of(self.frame)), F.lit(False))))
 
     def map(self, *, key: Function | None = None, value: Function | None = None) -> Stream:
-        """Another key, value, or both."""
+        """Replaces the key, the value, or both."""
         record = record_of(self.frame)
         return self._with(
             with_columns(
@@ -73,21 +73,21 @@ class Stream:
         )
 
     def map_values(self, value: Function) -> Stream:
-        """Another value."""
+        """Replaces the value."""
         return self.map(value=value)
 
     def select_key(self, key: Function) -> Stream:
-        """Re-key: what follows groups and joins by the new key."""
+        """Replaces the key. Later groups and joins are by the new key."""
         return self.map(key=key)
 
     def flat_map_values(self, values: Function) -> Stream:
-        """One record for each element of the array that `values` makes; none for an empty one or null."""
+        """Makes a record of each element of the array `values`. An empty array or null has none."""
         from pyspark.sql import functions as F
 
         return self._with(with_columns(self.frame, value=F.explode(values(record_of(self.frame)))))
 
     def flat_map(self, records: Function) -> Stream:
-        """One record for each struct of `key` and `value` in the array that `records` makes."""
+        """Makes a record of each struct of `key` and `value` in the array `records`."""
         from pyspark.sql import functions as F
 
         each = "_each"
@@ -97,16 +97,14 @@ class Stream:
         )
 
     def branch(self, **predicates: Function) -> dict[str, Stream]:
-        """A stream by name for each predicate, with the records that no earlier one took; `otherwise` has the rest."""
+        """Returns streams by the names of predicates. A record goes to the first true one, else to `otherwise`."""
         from pyspark.sql import functions as F
 
         branches: dict[str, Stream] = {}
         taken = F.lit(False)
         for name, predicate in predicates.items():
             if name == OTHERWISE:
-                raise ValueError(
-                    f"{OTHERWISE} is the branch of what no predicate takes: name this one differently"
-                )
+                raise ValueError(f"{OTHERWISE} is the branch for all other records: use another name")
             holds = F.coalesce(predicate(record_of(self.frame)), F.lit(False))
             branches[name] = self._with(self.frame.where(holds & ~taken))
             taken = taken | holds
@@ -114,13 +112,13 @@ class Stream:
         return branches
 
     def merge(self, *others: Stream) -> Stream:
-        """All records of all streams, in no order between them. Keys and values must have the same types."""
+        """Merges streams, in no order between them. Keys and values must have the same types."""
         streams = (self, *others)
         for other in others:
             for name in dict.fromkeys((*self.frame.columns, *other.frame.columns)):
                 check_same_type(f"merge: {name}", self.frame, other.frame, name)
         marks = {watermark_of(each.frame) for each in streams}
-        # Spark would take the first one's watermark for that of all.
+        # Spark would apply the watermark of the first stream to all.
         frames = [each.frame if len(marks) == 1 else without_watermark(each.frame) for each in streams]
         frame = frames[0]
         for other_frame in frames[1:]:
@@ -128,12 +126,12 @@ class Stream:
         is_update = any(each.mode == UPDATE for each in streams)
         return Stream(self.topology, frame, UPDATE if is_update else self.mode)
 
-    # State ---------------------------------------------------------------------------------------
+    # --- state
 
     def deduplicate(self, on: Function | None = None, *, within: str) -> Stream:
-        """The first of the records that agree in `on` (by default in key and value), at least as far apart as `within`.
+        """Keeps the first of the records within `within` that have the same `on` (default: key and value).
 
-        Nulls agree with each other. Records later than `within` behind the newest one seen are left out.
+        Nulls are the same. Records that are more than `within` older than the newest one are dropped.
         """
         self._refuse_changes("deduplicate")
         mark = "_duplicate"
@@ -144,32 +142,32 @@ class Stream:
         marked = frame.withColumn(mark, on(record_of(frame)))
         return self._with(marked.dropDuplicatesWithinWatermark([mark]).drop(mark))
 
-    def process(self, function: StateFunction, *, state: str, output: str) -> Stream:
-        """Python with a state of its own for each key; `state` and `output` are DDL, as "count bigint, last string".
+    def process(self, function: StateFunction[Key, Value, Field, Sent], *, state: str, output: str) -> Stream:
+        """Calls a Python function with a state for each key. `state` and `output` are DDL: "count bigint, last string".
 
-        `function(key, values, state)` gets the values of a key in a micro-batch, in the order of their timestamps, and
-        the state as a dict, None at first. It returns the values to send on, as tuples in the order of `output`, and
-        the new state, None to forget the key. A value of None is a tombstone.
+        `function(key, values, state)` gets the values of a key in a micro-batch, in the order of their timestamps. The
+        state is a dict, and None at first. The function returns the values to send, as tuples in the order of `output`,
+        and the new state, or None to forget the key. A value of None is a tombstone.
 
-        This is Python on each key: about a millisecond of CPU for each key in each micro-batch and 10 to 20
-        microseconds for each record. Aggregations and joins, which Spark does itself, cost a hundredth of that.
+        Python takes about a millisecond of CPU for each key in each micro-batch, and 10 to 20 microseconds for each
+        record. Aggregations and joins of Spark itself take a hundredth of that.
         """
         self._refuse_changes("process")
         self._refuse_windows("process")
         return self._with(process(self.frame, function, state, output))
 
     def group_by_key(self) -> Grouped:
-        """Bring together what has the same key."""
+        """Groups the records by key."""
         self._refuse_changes("group_by_key")
         self._refuse_windows("group_by_key")
         return Grouped(self)
 
     def group_by(self, key: Function) -> Grouped:
-        """Bring together what has the same new key."""
+        """Groups the records by a new key."""
         self._refuse_changes("group_by")
         return Grouped(self.select_key(key))
 
-    # Joins ---------------------------------------------------------------------------------------
+    # --- joins
 
     def join(
         self,
@@ -180,10 +178,10 @@ class Stream:
         grace: str = NO_GRACE,
         how: str = "inner",
     ) -> Stream:
-        """Pairs of records with the same key that are at most `within` apart. `how`: inner, left or outer.
+        """Joins records with the same key that are at most `within` apart. `how`: inner, left or outer.
 
-        Records of an outer join without a partner come once none can come any more, `within` and `grace` later. As in
-        Kafka Streams records with a null value are left out, and those without a key have no partner.
+        An outer join sends a record without a partner after `within` and `grace`, when no partner can come. As in Kafka
+        Streams, records with a null value are dropped, and records without a key have no partner.
         """
         if how not in OUTERS:
             raise ValueError(f"how is {how!r}: expected one of {', '.join(OUTERS)}")
@@ -200,10 +198,10 @@ class Stream:
         on: Function | None = None,
         how: str = "inner",
     ) -> Stream:
-        """Each record with the table's value for its key, or for `on` (a foreign key). `how`: inner or left (null).
+        """Joins each record with the table's value for its key, or for `on` (a foreign key). `how`: inner or left.
 
-        As in Kafka Streams records with a null value are left out. The table is looked up as of the micro-batch: see
-        `table_copy` for what that costs in memory.
+        As in Kafka Streams, records with a null value are dropped. The values are those at the micro-batch. Each worker
+        holds the table in memory: see `table_copy`.
         """
         if how not in ("inner", "left"):
             raise ValueError(f"how is {how!r}: expected inner or left")
@@ -216,46 +214,46 @@ class Stream:
             frame = frame.where(F.col(found).isNotNull())
         return self._with(with_columns(frame, value=value(record_of(frame), F.col(found))))
 
-    # Where it goes -------------------------------------------------------------------------------
+    # --- results
 
     def to(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
     ) -> None:
-        """Write to a topic, each record once. `name` is the query's, and of its checkpoint: `to-TOPIC` by default."""
+        """Writes to a topic, each record once. `name` is that of the query and its checkpoint; default: `to-TOPIC`."""
         self.topology.write(self.frame, topic, self.mode, key=key, value=value, name=name)
 
     def through(self, topic: str, *, key: Serde, value: Serde, name: str | None = None) -> Stream:
-        """Write to a topic, which has to be there, and go on from it in a query of its own."""
+        """Writes to an existing topic, and returns its records as a stream of another query."""
         self.to(topic, key=key, value=value, name=name)
         return stream_of(self.topology, topic, key=key, value=value)
 
     def to_table(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, partitions: int = -1
     ) -> Table:
-        """Keep the newest value of each key in a compacted topic, which is made where it is not there.
+        """Keeps the newest value of each key in a compacted topic, which is created if it is missing.
 
-        Records without a key are left out, as in Kafka Streams.
+        Records without a key are dropped, as in Kafka Streams.
         """
         return Table(self.topology, self.frame, self.mode).to_table(
             topic, key=key, value=value, partitions=partitions
         )
 
     def for_each_batch(self, function: Callable[[DataFrame, int], None], *, name: str) -> None:
-        """Call `function(frame, batch id)` for every micro-batch; it may be called twice with the same one."""
+        """Calls `function(frame, batch id)` for every micro-batch. After a failure the same one may come again."""
         self.topology.each_batch(self.frame, function, self.mode, name)
 
     def _with(self, frame: DataFrame) -> Stream:
         return replace(self, frame=frame)
 
     def _watermarked(self, delay: str, what: str) -> DataFrame:
-        """Sets the watermark. A query has one, that of its longest delay, so a shorter delay is logged as idle."""
+        """Sets the watermark. A query has only the one of its longest delay, so a shorter delay is logged."""
         wanted, known = milliseconds(delay, what), watermark_of(self.frame)
         if known is None or wanted > known:
             return self.frame.withWatermark(TIMESTAMP, delay)
         if 0 < wanted < known:
-            log.warning(
-                "%s %s becomes %d ms, for which an earlier step waits; to avoid it write that step's results to a "
-                "topic (through)",
+            _log.warning(
+                "%s %s becomes %d ms, because an earlier step waits so long; to avoid it, write the results of that "
+                "step to a topic (through)",
                 what,
                 delay,
                 known,
@@ -272,34 +270,34 @@ class Stream:
     def _refuse_changes(self, what: str) -> None:
         if self.mode == UPDATE:
             raise ValueError(
-                f"{what} of an aggregate's changes: Spark can only pass them on. Keep the aggregate with "
-                "to_table(TOPIC) and go on from there; one over windows can also be final (suppress)"
+                f"{what} of an aggregate's changes is not possible in Spark. Keep the aggregate with to_table(TOPIC) "
+                "and continue from the table; an aggregate over windows can also be final (suppress)"
             )
 
     def _refuse_windows(self, what: str) -> None:
         if WINDOW in self.frame.columns:
             raise ValueError(
-                f"{what} of records that belong to key and window: say by what they are keyed from here on, "
+                f"{what} of records with key and window is not possible: choose a new key, for example "
                 "select_key(lambda r: r.key) without the window"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """For each key its newest value (KTable). A null value is a tombstone: the key is gone.
+    """The newest value of each key (KTable). A null value is a tombstone, which deletes the key.
 
-    `frame` are the changes: columns key, value, timestamp, and window for an aggregate over windows.
+    `frame` has the changes: columns key, value and timestamp, and window for an aggregate over windows.
     """
 
     topology: Topology
     frame: DataFrame
     mode: str
-    """update: an aggregate's new value each time; append: final values, or the changes of a topic."""
+    """Spark's output mode. update: each new value of an aggregate; append: final values, or the changes of a topic."""
     topic: Topic | None = None
-    """The compacted topic that it is; None for one that is only computed: `to_table` makes it a topic."""
+    """The compacted topic of the table; None if it is only computed (`to_table` writes it to a topic)."""
 
     def filter(self, predicate: Function) -> Table:
-        """The keys for which it is true; for the others a tombstone goes on, since they may have been there."""
+        """Keeps the keys for which the predicate is true. Other keys get a tombstone, as they may have had a value."""
         from pyspark.sql import functions as F
 
         record = record_of(self.frame)
@@ -307,13 +305,13 @@ class Table:
         return replace(self, frame=with_columns(self.frame, value=kept), topic=None)
 
     def filter_not(self, predicate: Function) -> Table:
-        """The keys for which it is false or null; a tombstone for the others."""
+        """Keeps the keys for which the predicate is false or null. Other keys get a tombstone."""
         from pyspark.sql import functions as F
 
         return self.filter(lambda record: ~F.coalesce(predicate(record), F.lit(False)))
 
     def map_values(self, value: Function) -> Table:
-        """Another value; tombstones stay what they are."""
+        """Replaces the value, except of tombstones."""
         from pyspark.sql import functions as F
 
         record = record_of(self.frame)
@@ -321,16 +319,16 @@ class Table:
         return replace(self, frame=with_columns(self.frame, value=mapped), topic=None)
 
     def suppress(self) -> Table:
-        """Of an aggregate over windows: one result for each window, when it is closed, instead of every change."""
+        """Sends one result for each closed window, instead of every change of the aggregate."""
         if WINDOW not in self.frame.columns:
-            raise ValueError("suppress is for aggregates over windows: others are never final")
+            raise ValueError("suppress is for aggregates over windows, because others are never final")
         return replace(self, mode="append")
 
     def join(self, other: Table, value: Callable[[Column, Column], Column], *, how: str = "inner") -> Table:
-        """For each key the values of both. `how`: inner (both there), left, or outer (either); else a tombstone.
+        """Joins the values of two tables by key. `how`: inner (both exist), left, or outer (either); else a tombstone.
 
-        Both have to be topics (`to_table`). When either changes, both are looked up as of the micro-batch. There may be
-        tombstones for keys that were never there.
+        Both must be topics (`to_table`). When either changes, both are looked up at the micro-batch. Keys that never
+        had a value may get tombstones.
         """
         from pyspark.sql import functions as F
 
@@ -343,8 +341,8 @@ class Table:
             raise ValueError(f"how is {how!r}: expected one of {', '.join(conditions)}")
         if (mine := types_of(self.frame)[KEY]) != (others := types_of(other.frame)[KEY]):
             raise ValueError(
-                f"join: key is {mine.simpleString()} here and {others.simpleString()} there: keys are compared as they "
-                "are written"
+                f"join: key is {mine.simpleString()} here and {others.simpleString()} there: their "
+                "bytes are compared"
             )
         changes = self.frame.select(KEY, TIMESTAMP).unionByName(other.frame.select(KEY, TIMESTAMP))
         changes = changes.withColumn(VALUE, F.lit(None).cast("binary"))
@@ -355,26 +353,26 @@ class Table:
         return Table(self.topology, with_columns(both, value=joined), "append")
 
     def to_stream(self) -> Stream:
-        """Its changes, one record each."""
+        """Returns the changes as records."""
         return Stream(self.topology, self.frame, self.mode)
 
     def to(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
     ) -> None:
-        """Write its changes to a topic."""
+        """Writes the changes to a topic."""
         self.topology.write(self.frame, topic, self.mode, key=key, value=value, name=name)
 
     def to_table(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, partitions: int = -1
     ) -> Table:
-        """Keep it as a compacted topic, made where it is not there; the result can be joined and read elsewhere.
+        """Keeps the table in a compacted topic, created if it is missing. The result can be joined.
 
         The keys of windows become structs of `key`, `start` and `end`.
         """
         from pyspark.sql import functions as F
 
         frame = keyed_by_window(self.frame)
-        keyed = frame.where(F.col(KEY).isNotNull())  # a compacted topic takes nothing else
+        keyed = frame.where(F.col(KEY).isNotNull())  # a compacted topic refuses records without a key
         types = types_of(keyed)
         key, value = (readable_serde(serde, types[name]) for name, serde in ((KEY, key), (VALUE, value)))
         self.topology.create_table_topic(topic, partitions)
@@ -385,7 +383,7 @@ class Table:
 def stream_of(
     topology: Topology, *topics: str, key: Serde | None = None, value: Serde | None = None
 ) -> Stream:
-    """The records of topics."""
+    """Returns the records of topics."""
     if not topics:
         raise ValueError("stream() names no topic: expected stream(TOPIC, …)")
     return Stream(topology, topology.read(",".join(topics), key, value, topology.source))
@@ -394,7 +392,7 @@ def stream_of(
 def table_of(
     topology: Topology, topic: str, *, key: Serde | None = None, value: Serde | None = None
 ) -> Table:
-    """The table that a compacted topic is, all of it."""
+    """Returns the table of a compacted topic, from its first record on."""
     key, value = key or Binary(), value or Binary()
     options = {name: each for name, each in topology.source.items() if not name.startswith("starting")}
     frame = topology.read(topic, key, value, {**options, "startingOffsets": "earliest"})
@@ -404,22 +402,22 @@ def table_of(
 
 
 class _Groups(ABC):
-    """Records that were brought together; what can be made of each group."""
+    """Groups of records, with the operations on each group."""
 
     __slots__ = ()
 
     def count(self) -> Table:
-        """How many records it has."""
+        """Counts the records of each group."""
         from pyspark.sql import functions as F
 
         return self.reduce(lambda _: F.count(F.lit(1)))
 
     @abstractmethod
     def reduce(self, function: Function) -> Table:
-        """One value of all its values: `lambda r: F.max(r.value)`, or any aggregate function of Spark."""
+        """Reduces each group to one value by an aggregate function of Spark: `lambda r: F.max(r.value)`."""
 
     def aggregate(self, **functions: Function) -> Table:
-        """Several, as the fields of a struct: `aggregate(total=lambda r: F.sum(r.value["amount"]), …)`."""
+        """Reduces each group to a struct of values: `aggregate(total=lambda r: F.sum(r.value["amount"]), …)`."""
         from pyspark.sql import functions as F
 
         if not functions:
@@ -431,13 +429,12 @@ class _Groups(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Grouped(_Groups):
-    """A stream whose records are brought together by key. As in Kafka Streams those with a null key or value are not
-    in any group."""
+    """A stream grouped by key. As in Kafka Streams, records with a null key or value are in no group."""
 
     stream: Stream
 
     def windowed_by(self, window: Window) -> Windowed:
-        """Bring together by key and time."""
+        """Groups by key and window."""
         return Windowed(self.stream, window)
 
     def reduce(self, function: Function) -> Table:
@@ -452,7 +449,7 @@ class Grouped(_Groups):
 
 @dataclass(frozen=True, slots=True)
 class Windowed(_Groups):
-    """A stream whose records are brought together by key and window."""
+    """A stream grouped by key and window."""
 
     stream: Stream
     window: Window
@@ -465,7 +462,7 @@ class Windowed(_Groups):
         window = self.window.of(record.timestamp).alias(WINDOW)
         grouped = frame.groupBy(window, record.key).agg(function(record).alias(VALUE))
         result = grouped.select(KEY, VALUE, F.window_time(F.col(WINDOW)).alias(TIMESTAMP), WINDOW)
-        # Spark gives session windows only when they are closed.
+        # Spark returns a session window only when it is closed.
         return Table(self.stream.topology, result, "append" if isinstance(self.window, Session) else UPDATE)
 
 

@@ -1,9 +1,9 @@
-"""A copy of a table's topic inside a Python worker, for joins: what a GlobalKTable of Kafka Streams is.
+"""A copy of a table's topic inside a Python worker, for joins, like a GlobalKTable of Kafka Streams.
 
-A stream joined with a table needs the table's newest value at each record, and Spark reads a topic that is not itself
-a stream only once. So each Python worker keeps the keys and values of the table in its memory, follows the topic up to
-its end at the beginning of every task, and looks the keys up. Reading costs what has changed since; the memory is
-the size of the table, once for each worker process (one a core). Batches that Spark runs again may see newer values.
+A stream joined with a table needs the table's newest value at each record, but Spark reads a topic that is not a stream
+only once. So each Python worker keeps the keys and values of the table in memory. At the start of every task it reads
+the changes since its last task, and looks up the keys. The memory is the size of the table for each worker process (one
+for each core). A batch that Spark repeats may see newer values.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING
 from kcli.model.request_values import EARLIEST, LATEST
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Depth, bytes_at, decode
-from kcli.spark.cluster import Cluster
-from kcli.spark.fetcher import fetch_range
-from kcli.spark.offsets import OffsetRange
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import SourceOptions, source_options
+from kcli.spark.source.fetcher import fetch_range
+from kcli.spark.source.offsets import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 TOMBSTONE_SECONDS = 12 * 3600.0
-"""A copy that was not followed for so long is read anew: tombstones are there for a day (delete.retention.ms)."""
+"""The age after which a copy is read again from the start, because tombstones are kept for a day."""
 
 
 @dataclass(slots=True)
 class TableCopy:
-    """Key to value, in bytes, as of `positions`. A topic that was deleted and made anew has another id."""
+    """The values of a table by key, up to `positions`. A topic that was deleted and created again has another id."""
 
     options: SourceOptions
     values: dict[bytes, bytes] = field(default_factory=dict)
@@ -41,11 +41,11 @@ class TableCopy:
     followed_at: float = 0.0
 
     def follow(self) -> None:
-        """Takes in what was written since the last time, waiting for a broker that is away."""
+        """Reads the records since the last call. Waits for an unavailable broker."""
         now = time.monotonic()
         with Cluster(self.options.client) as cluster:
             (topic,) = self.options.subscription.topics
-            # Before the offsets: if the topic is made anew in between, the next time finds another id.
+            # The id is read before the offsets, so that the next call finds a topic that is created again in between.
             topic_id = cluster.topic_id(topic)
             parts = cluster.partitions([topic])
             starts = cluster.list_offsets(dict.fromkeys(parts, EARLIEST))
@@ -83,7 +83,7 @@ class TableCopy:
 
     def _put(self, key: bytes | None, value: bytes | None) -> None:
         if key is None:
-            return  # a table has no place for it; Kafka Streams skips it, too
+            return  # a table has no value without a key; Kafka Streams skips it too
         if value is None:
             self.values.pop(key, None)
         else:
@@ -91,13 +91,13 @@ class TableCopy:
 
 
 _COPIES: dict[tuple[tuple[str, str], ...], TableCopy] = {}
-"""The copies of this process; Spark uses a worker again for later tasks."""
+"""The copies of this process, because Spark reuses a worker for later tasks."""
 
 
 def look_up(
     batches: Iterable[pa.RecordBatch], options: Mapping[str, str], keys: str, found: str
 ) -> Iterator[pa.RecordBatch]:
-    """Each batch with a binary column `found`: the table's value for the column `keys`, null where there is none."""
+    """Yields batches with a binary column `found`: the table's value for the column `keys`, or null."""
     import pyarrow as pa
 
     copy = _COPIES.setdefault(tuple(sorted(options.items())), TableCopy(_read_options(options)))
@@ -109,5 +109,5 @@ def look_up(
 
 
 def _read_options(options: Mapping[str, str]) -> SourceOptions:
-    """A table's topic is compacted: what is gone from it was replaced by something newer."""
+    """Returns options that accept missing records, because compaction removes replaced values."""
     return replace(source_options(options, streaming=False), fail_on_data_loss=False)

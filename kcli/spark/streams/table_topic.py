@@ -1,4 +1,4 @@
-"""The compacted topic that a table is, and looking its values up."""
+"""The compacted topic of a table, and look-ups of its values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Where a table's values can be looked up."""
+    """The topic of a table, with its serdes."""
 
     name: str
     key: Serde
@@ -27,24 +27,24 @@ class Topic:
 
 
 def types_of(frame: DataFrame) -> dict[str, DataType]:
-    """The types of the columns, by name."""
+    """Returns the types of the columns, by name."""
     return {field.name: field.dataType for field in frame.schema.fields}
 
 
 def readable_serde(serde: Serde | None, type_: DataType) -> Serde:
-    """A serde that reads back what it writes: JSON needs its schema, which is that of the column."""
+    """Returns a serde that reads back what it writes. JSON gets the schema of the column."""
     if serde is None or (isinstance(serde, Json) and serde.schema is None):
         return serde_for(type_)
     return serde
 
 
 def looked_up(frame: DataFrame, topic: Topic | None, on: Function, found: str) -> DataFrame:
-    """`frame` with a column `found`: the value that a table's topic has for the key `on`, else null."""
+    """Returns `frame` with a column `found`: the table's value for the key `on`, else null."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     if topic is None:
-        raise ValueError("a table that is joined has to be a topic: write it with to_table(TOPIC) first")
+        raise ValueError("a table must be a topic to be joined: write it with to_table(TOPIC) first")
     at = "_lookup_key"
     keyed = frame.withColumn(at, topic.key.encode(on(record_of(frame))))
     schema = StructType([*keyed.schema.fields, StructField(found, BinaryType())])

@@ -1,4 +1,4 @@
-"""What an application consists of: where it reads and writes, and the queries that its streams and tables add."""
+"""The parts of an application: its source and sink, and the queries of its streams and tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kcli.spark.cluster import Cluster
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import sink_options
-from kcli.spark.sink import PREFIX, QUERY_ID
+from kcli.spark.sink.writers import PREFIX, QUERY_ID
 from kcli.spark.streams.record import KEY, TIMESTAMP, UPDATE, VALUE, WINDOW, record_of
 from kcli.spark.streams.serdes import Binary, Serde, keyed_by_window, serde_for
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 NAME = re.compile(r"(?!\.+$)[a-zA-Z0-9._-]+")
-"""Of applications and queries: also a directory's name."""
+"""The names of applications and queries. They are names of directories too."""
 NAME_EXPECTED = "expected letters, digits, dots, dashes and underscores"
 TRANSACTIONAL_ID = "kafka.transactional.id"
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One of the application's results: a topic that is written, or a function that is called."""
+    """A query of the application, which writes a topic or calls a function."""
 
     name: str
     writer: DataStreamWriter
@@ -35,7 +35,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """`source` and `sink` are options of the format `kcli`; `checkpoint` is the directory of all queries."""
+    """An application. `source` and `sink` are options of the format `kcli`; `checkpoint` is its directory."""
 
     spark: SparkSession
     application_id: str
@@ -47,7 +47,7 @@ class Topology:
     def read(
         self, topics: str, key: Serde | None, value: Serde | None, options: Mapping[str, str]
     ) -> DataFrame:
-        """The columns key, value and timestamp of topics (comma-separated)."""
+        """Returns the columns key, value and timestamp of topics (comma-separated)."""
         source = self.spark.readStream.format("kcli").options(**options).option("subscribe", topics)
         raw = source.schema(f"{KEY} binary, {VALUE} binary, {TIMESTAMP} timestamp").load()
         return raw.select(
@@ -66,11 +66,11 @@ class Topology:
         value: Serde | None = None,
         name: str | None = None,
     ) -> None:
-        """A query that writes key, value and timestamp to a topic; `Stream.to` and `Table.to` call this."""
+        """Adds a query that writes key, value and timestamp to a topic, for `Stream.to` and `Table.to`."""
         if key is not None and WINDOW in frame.columns:
             raise ValueError(
-                "key= is given for records of windows, whose key and window are written as JSON: leave it out, or say "
-                "what they are keyed by with to_stream().select_key(…)"
+                "key= is not for records of windows, whose key and window are written as JSON: leave it out, or choose "
+                "a new key with to_stream().select_key(…)"
             )
         name = name or f"to-{topic}"
         keyed = keyed_by_window(frame)
@@ -81,43 +81,43 @@ class Topology:
             keys.encode(record.key).alias(KEY), values.encode(record.value).alias(VALUE), record.timestamp
         )
         options = {**self.sink, "topic": topic}
-        if (own := options.get(TRANSACTIONAL_ID)) is not None:  # one for all queries would fence them all
+        if (
+            own := options.get(TRANSACTIONAL_ID)
+        ) is not None:  # queries with the same id would fence each other
             options[TRANSACTIONAL_ID] = f"{own}-{name}"
         if mode != UPDATE:
             writer = columns.writeStream.format("kcli").options(**options)
-        else:  # Spark gives changes to functions only
+        else:  # Spark passes changes only to functions
             writer = columns.writeStream.foreachBatch(partial(_write_changes, options=options))
         self._add(name, writer, mode)
 
     def each_batch(
         self, frame: DataFrame, function: Callable[[DataFrame, int], None], mode: str, name: str
     ) -> None:
-        """A query that calls a function; `Stream.for_each_batch` calls this."""
+        """Adds a query that calls a function, for `Stream.for_each_batch`."""
         self._add(name, frame.writeStream.foreachBatch(function), mode)
 
     def _add(self, name: str, writer: DataStreamWriter, mode: str) -> None:
         if not NAME.fullmatch(name):
             raise ValueError(f"name is {name!r}: {NAME_EXPECTED}")
         if name in self.queries:
-            raise ValueError(
-                f"two queries are called {name!r}: give one another name, as in .to(TOPIC, name=…)"
-            )
+            raise ValueError(f"two queries have the name {name!r}: use another one, as in .to(TOPIC, name=…)")
         writer = writer.outputMode(mode).queryName(f"{self.application_id}-{name}")
         writer = writer.option("checkpointLocation", os.path.join(self.checkpoint, name))
         self.queries[name] = Query(name, writer)
 
     def create_table_topic(self, topic: str, partitions: int = -1) -> None:
-        """A compacted topic, unless it is there; -1: as many partitions as the broker gives by default."""
+        """Creates a compacted topic if it is missing. -1 partitions: the broker's default."""
         client = sink_options({**self.sink, "topic": topic}).client
         with Cluster(client) as cluster:
             cluster.create_topic(topic, partitions, {"cleanup.policy": "compact"})
 
 
 def _write_changes(frame: DataFrame, batch: int, *, options: Mapping[str, str]) -> None:
-    """A micro-batch of an aggregate, in a transaction that notes whose it is and which."""
+    """Writes a micro-batch of an aggregate, in transactions with the ids of query and batch."""
     query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     assert query is not None, "foreachBatch runs for a query"
-    # The query's id is new with a new checkpoint, whose batches begin at 0 and have nothing to do with earlier ones.
+    # A new checkpoint has a new query id, because its batches begin again at 0.
     own = f"{options[TRANSACTIONAL_ID]}-{query}" if TRANSACTIONAL_ID in options else f"{PREFIX}{query}"
     once = {TRANSACTIONAL_ID: own, "kcli.batch.id": str(batch)}
     frame.write.format("kcli").mode("append").options(**{**options, **once}).save()

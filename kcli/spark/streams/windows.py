@@ -1,6 +1,6 @@
-"""Windows of time, and how late a record may come (Kafka Streams' grace, Spark's watermark).
+"""Windows of time, with the delay for late records (Kafka Streams' grace, Spark's watermark).
 
-Durations are texts as Spark reads them: "30 seconds", "5 minutes", "1 day 12 hours".
+Durations have the form of Spark: "30 seconds", "5 minutes", "1 day 12 hours".
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _UNITS_MS = {
     "day": 86_400_000,
     "week": 604_800_000,
 }
-"""Months and years have no fixed length, so Spark has no windows of them."""
+"""The units of durations. Spark has no windows of months and years, because their lengths vary."""
 
 _PART = re.compile(rf"\s*(\d+)\s+({'|'.join(_UNITS_MS)})s?", re.IGNORECASE)
 
 
 def milliseconds(duration: str, what: str) -> int:
-    """ValueError says what `what` should be."""
+    """Reads a duration. ValueError if it is invalid; `what` is its name in the message."""
     at, total = 0, 0
     while (part := _PART.match(duration, at)) is not None:
         total += int(part[1]) * _UNITS_MS[part[2].lower()]
@@ -42,12 +42,12 @@ def milliseconds(duration: str, what: str) -> int:
 
 def _positive(duration: str, what: str) -> int:
     if (found := milliseconds(duration, what)) == 0:
-        raise ValueError(f"{what} is {duration!r}: it must be longer than nothing")
+        raise ValueError(f"{what} is {duration!r}: expected more than 0")
     return found
 
 
 class Window(Protocol):
-    """Gives each record its window. A record later than `grace` behind the newest one seen is left out."""
+    """Assigns windows to records. A record that is more than `grace` older than the newest one is dropped."""
 
     @property
     def grace(self) -> str: ...
@@ -57,7 +57,7 @@ class Window(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tumbling:
-    """One after the other: each record is in one window of `size`."""
+    """Windows of `size` without gaps or overlaps: each record is in one."""
 
     size: str
     grace: str = NO_GRACE
@@ -74,7 +74,7 @@ class Tumbling:
 
 @dataclass(frozen=True, slots=True)
 class Hopping:
-    """A window of `size` begins every `advance`: a record is in several where they overlap."""
+    """Windows of `size`, one every `advance`. They may overlap, so a record may be in several."""
 
     size: str
     advance: str
@@ -83,8 +83,7 @@ class Hopping:
     def __post_init__(self) -> None:
         if _positive(self.advance, "advance") > _positive(self.size, "size"):
             raise ValueError(
-                f"advance is {self.advance!r} and size {self.size!r}: records between windows would be in none; "
-                "advance must not be longer"
+                f"advance is {self.advance!r} and size {self.size!r}: expected an advance that is not longer than size"
             )
         milliseconds(self.grace, "grace")
 
@@ -96,7 +95,7 @@ class Hopping:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Records of a key with less than `gap` between them are one window."""
+    """A window of records of a key that are less than `gap` apart."""
 
     gap: str
     grace: str = NO_GRACE

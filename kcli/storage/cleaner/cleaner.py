@@ -1,9 +1,9 @@
-"""Compaction: which log needs it, and putting in place what a pass over it has made.
+"""Compaction: selects the log that needs it most, and installs the segments that a pass over it has written.
 
-A pass (`cleaner_pass`) reads sealed segments and writes `.cleaned` ones; the owner of the log goes on appending all the
-while. Each cleaned segment is exchanged for those it was made of under the log's lock, if the log is still what was
-read. A crash leaves either: `.cleaned` files are dropped at start-up, `.swap` files installed (`loader.finish_swaps`).
-How far a log is clean stands in `cleaner-offset-checkpoint`.
+A pass (`one_pass`) reads sealed segments and writes `.cleaned` ones, while the owner of the log goes on appending.
+Under the log's lock each cleaned segment takes the place of its sources, if the log has not changed since. After a
+crash the next start drops `.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The file
+`cleaner-offset-checkpoint` has the offset up to which each log is clean.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kcli.errors import CorruptRecordError, KafkaError, StorageError
+from kcli.model.ids import Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
@@ -35,11 +36,11 @@ from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.segment import Segment
 from kcli.storage.store.store import LogStore
 
-logger = logging.getLogger("kcli.storage.LogCleaner")
+_log = logging.getLogger("kcli.storage.LogCleaner")
 
 RunPass = Callable[[CleaningPlan, CleanerLimits], Generator[CleaningEvent, None, None]]
-"""Makes a pass. Raises CorruptRecordError where the log cannot be cleaned, OSError when the disk fails, and
-CleaningStopped when nobody wants it any more."""
+"""Runs a pass. Raises CorruptRecordError if the log cannot be cleaned, OSError if the disk fails, and CleaningStopped
+if the pass is given up."""
 
 DEFAULT_LIMITS = CleanerLimits(
     dedupe_buffer_bytes=128 << 20, load_factor=0.9, io_buffer_bytes=512 << 10, bytes_per_second=float("inf")
@@ -47,7 +48,7 @@ DEFAULT_LIMITS = CleanerLimits(
 
 
 class CleaningStopped(Exception):
-    """The pass is given up, and nothing is wrong: the broker stops, or the log has changed."""
+    """The pass is given up without an error: the broker stops, or the log has changed."""
 
 
 CHANGED = "it has changed meanwhile"
@@ -55,13 +56,13 @@ CHANGED = "it has changed meanwhile"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A log that may be cleaned, as it is now. The last segment of `segments` is the last that may be touched."""
+    """A log that may be cleaned, as it is now. A pass may touch `segments` and no later ones."""
 
     log: PartitionLog
     segments: tuple[Segment, ...]
     cuts: int  # how often the log had been truncated
-    first_dirty_offset: int
-    end_offset: int
+    first_dirty_offset: Offset
+    end_offset: Offset
     dirty_ratio: float
     is_overdue: bool  # a record has waited for longer than max.compaction.lag.ms
 
@@ -74,7 +75,7 @@ class Candidate:
 class CleaningResult:
     topic: str
     partition: int
-    end_offset: int
+    end_offset: Offset
     bytes_before: int
     bytes_after: int
 
@@ -85,30 +86,31 @@ class LogCleaner:
     def __init__(
         self, store: LogStore, *, limits: CleanerLimits = DEFAULT_LIMITS, run_pass: RunPass | None = None
     ) -> None:
-        """`run_pass` None: in this process, in the thread that asks."""
+        """`run_pass` None: a pass runs in this process, in the calling thread."""
         self.limits = limits
         self._store = store
         self._run_pass = run_pass or self._run_here
         self._guard = threading.Lock()
         self._in_progress: set[TopicPartition] = set()
-        # Until restart, as in Kafka. Weak, so that a new topic of that name starts with a clean sheet.
+        # Kept until restart, as in Kafka. The set is weak, so that a new log of the same name is not in it.
         self._uncleanable: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._cuts: weakref.WeakKeyDictionary[PartitionLog, int] = weakref.WeakKeyDictionary()
 
     def uncleanable(self) -> tuple[PartitionLog, ...]:
         """The logs that are left alone until restart."""
-        # Looked up one by one: another thread may add to the set, which must not be walked meanwhile.
+        # Each log is looked up, because another thread may add to the set, and iteration would fail.
         return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
-        """Passes over the logs that need it, the dirtiest first, until none does. May block."""
+        """Cleans the logs that need it, the dirtiest first, until none is left. May block."""
         results = []
         while (result := self.clean_dirtiest(now_ms)) is not None:
             results.append(result)
         return results
 
     def clean_dirtiest(self, now_ms: int, run_pass: RunPass | None = None) -> CleaningResult | None:
-        """One pass over the log that needs it most. None when none does, or when the pass was given up. May block."""
+        """Runs one pass over the log that needs it most. None if no log needs it, or the pass was given up. May
+        block."""
         with self._guard:
             candidate = self._dirtiest(now_ms)
             if candidate is None:
@@ -129,7 +131,7 @@ class LogCleaner:
 
     def _dirtiest(self, now_ms: int) -> Candidate | None:
         candidates = []
-        checkpoints: dict[str, dict[TopicPartition, int]] = {}
+        checkpoints: dict[str, dict[TopicPartition, Offset]] = {}
         for log in self._compacted():
             try:
                 directory = log.directory
@@ -140,7 +142,7 @@ class LogCleaner:
             except OSError as error:
                 log.directory.failed(error)
             except StorageError as error:
-                logger.info("%s is not compacted: %s", log.path, error)
+                _log.info("%s is not compacted: %s", log.path, error)
             else:
                 if candidate is not None:
                     candidates.append(candidate)
@@ -157,8 +159,9 @@ class LogCleaner:
             ):
                 yield log
 
-    def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, int]) -> int:
-        """Everything is dirty in a log that was cut: what was cleaned may be gone, and others' records in its place."""
+    def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, Offset]) -> Offset:
+        """The offset up to which the log is clean. A truncated log is dirty from its start: cleaned records may be
+        replaced."""
         cuts = log.cuts
         if self._cuts.setdefault(log, cuts) != cuts:
             self._cuts[log] = cuts
@@ -167,8 +170,10 @@ class LogCleaner:
         noted = checkpoint.get(TopicPartition(log.topic, log.partition), log.log_start_offset)
         if log.log_start_offset <= noted <= log.log_end_offset:
             return noted
-        if not (noted < log.log_start_offset and log.config.delete):  # which retention brings about every day
-            logger.warning(
+        if not (
+            noted < log.log_start_offset and log.config.delete
+        ):  # retention alone brings this about every day
+            _log.warning(
                 "%s: %s says it is clean up to offset %d, but it holds %d to %d: it is cleaned from its start",
                 log.path,
                 CLEANER_OFFSET_FILE,
@@ -186,17 +191,18 @@ class LogCleaner:
         try:
             return self._clean(candidate, now_ms, run_pass)
         except (KafkaError, CorruptRecordError) as error:
-            logger.error("%s cannot be compacted and is left alone until restart: %s", log.path, error)
+            _log.error("%s cannot be compacted and is left alone until restart: %s", log.path, error)
             self._uncleanable.add(log)
         except CleaningStopped as error:
-            logger.info("%s is not compacted: %s", log.path, error)
+            _log.info("%s is not compacted: %s", log.path, error)
         except StorageError as error:
-            logger.error("%s is not compacted: %s", log.path, error)
+            _log.error("%s is not compacted: %s", log.path, error)
         self._discard(log)
         return None
 
     def _clean(self, candidate: Candidate, now_ms: int, run_pass: RunPass) -> CleaningResult | None:
-        """Raises CorruptRecordError or KafkaError when the log is to blame, StorageError when the disk is."""
+        """Runs a pass. Raises CorruptRecordError or KafkaError for a fault of the log, StorageError for one of the
+        disk."""
         log = candidate.log
         left = {segment.base_offset: segment for segment in candidate.segments}
         bytes_before = 0
@@ -220,7 +226,7 @@ class LogCleaner:
         raise CleaningStopped("the pass has ended early")
 
     def _result(self, log: PartitionLog, done: CleaningDone, bytes_before: int) -> CleaningResult:
-        logger.info(
+        _log.info(
             "%s is clean up to offset %d: %d keys, %d of %d records and %d of %d bytes were kept",
             log.path,
             done.end_offset,
@@ -231,7 +237,7 @@ class LogCleaner:
             done.bytes_read,
         )
         for grown in done.grown:
-            logger.warning(
+            _log.warning(
                 "%s: the batch that ends at offset %d has %d bytes after cleaning, more than max.message.bytes (%d)",
                 log.path,
                 grown.last_offset,
@@ -243,7 +249,7 @@ class LogCleaner:
     def _install(
         self, candidate: Candidate, old: Sequence[Segment], made: CleanedSegment, now_ms: int
     ) -> None:
-        """Puts a cleaned segment in the place of those it was made of; CleaningStopped when the log has changed."""
+        """Puts a cleaned segment in the place of its sources. Raises CleaningStopped if the log has changed."""
         log = candidate.log
         cleaned = Segment(
             log.directory.pool,
@@ -262,10 +268,10 @@ class LogCleaner:
         cleaned.disk.sync_dir(log.path)
 
     def _discard(self, log: PartitionLog) -> None:
-        """Removes what a pass that was given up has left."""
+        """Removes the files that a given-up pass has left."""
         directory = log.directory
         if directory.error is not None:
-            return  # offline, or closed: the next start does it
+            return  # offline or closed: the next start removes them
         try:
             for entry in directory.disk.list_dir(log.path):
                 if entry.name.endswith(CLEANED_SUFFIX):
@@ -275,14 +281,14 @@ class LogCleaner:
 
     # --- how far it was cleaned
 
-    def _checkpoint(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+    def _checkpoint(self, directory: LogDirectory) -> dict[TopicPartition, Offset]:
         try:
             return read_offsets(directory.disk, f"{directory.path}/{CLEANER_OFFSET_FILE}")
         except CorruptRecordError as error:
-            logger.warning("%s: every log is taken to be dirty", error)
+            _log.warning("%s: the file is ignored, and every log is dirty", error)
             return {}
 
-    def _note_cleaned(self, log: PartitionLog, end_offset: int) -> None:
+    def _note_cleaned(self, log: PartitionLog, end_offset: Offset) -> None:
         directory = log.directory
         directory.check()
         with directory.checkpointing:
@@ -291,8 +297,8 @@ class LogCleaner:
             write_offsets(directory.disk, f"{directory.path}/{CLEANER_OFFSET_FILE}", offsets)
 
 
-def candidate_of(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Candidate | None:
-    """The log with what of it may be cleaned, if it is worth a pass: whole segments, below the last stable offset
+def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> Candidate | None:
+    """The log with the segments that may be cleaned, if it is worth a pass: whole ones, below the last stable offset
     and older than `min.compaction.lag.ms`."""
     cuts, config = log.cuts, log.config
     bounded = [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
@@ -319,11 +325,11 @@ def candidate_of(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Can
     return Candidate(log, segments, cuts, first_dirty_offset, bounded[-1][1], ratio, overdue)
 
 
-def is_overdue(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> bool:
+def is_overdue(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> bool:
     """Whether a record that is sealed and dirty is older than `max.compaction.lag.ms`."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
-        return False  # the lag has no end, and no file need be read
+        return False  # the lag has no limit, so no file need be read
     return any(
         0 < segment.first_timestamp_ms() < oldest_ms
         for segment, following in pairwise(log.segments)

@@ -1,4 +1,4 @@
-"""What compaction keeps of a piece of a log: the latest value of every key, and the batches that others depend on.
+"""The records that compaction keeps: the latest value of every key, and the batches that others depend on.
 
 Whole chunks are judged at once: which batches may go, by their headers; then which records of the others stay, by
 columns. A batch that loses nothing is copied byte for byte.
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kcli.model.buffers import Buffer
-from kcli.protocol.batches.batch import LENGTH_OVERHEAD, read_header, read_records
-from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders
+from kcli.model.ids import Offset, ProducerId
+from kcli.protocol.batches.batch import CONTROL, LENGTH_OVERHEAD, TRANSACTIONAL, read_header, read_records
+from kcli.protocol.batches.batch_headers import BatchHeaders
 from kcli.protocol.batches.columns import Columns, Depth, Spans, walks
 from kcli.protocol.batches.control import control_type_of
 from kcli.protocol.batches.record_starts import Bools, Ints
@@ -32,15 +33,15 @@ from kcli.storage.log.segment import Placed
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 NO_DATA = -2
-"""Stands for the last data offset of a producer that has left only markers: no batch ends there."""
+"""The last data offset of a producer with markers only: no batch ends there."""
 
 MAX_GROWN_TOLD = 100
-"""A pass tells of as many batches that grew too large: enough to see that a limit was lowered."""
+"""Grown batches that a pass reports at most: enough to see that a limit was lowered."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """What is left of a chunk, to be written one after another."""
+    """The batches that are left of a chunk, to be written one after another."""
 
     buffers: list[Buffer] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
@@ -48,14 +49,14 @@ class Kept:
     grown: list[GrownBatch] = field(default_factory=list)
     records: int = 0
 
-    def add(self, batch: Buffer, last_offset: int, max_timestamp_ms: int) -> None:
+    def add(self, batch: Buffer, last_offset: Offset, max_timestamp_ms: int) -> None:
         self.buffers.append(batch)
         self.placed.append((last_offset, max_timestamp_ms, len(batch)))
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Per batch: all records may go; nothing depends on the marker any more; the header must stay."""
+    """The verdict per batch: all records may go; nothing depends on the marker any more; the header must stay."""
 
     discard: Bools
     idle_marker: Bools
@@ -100,7 +101,7 @@ class BatchFilter:
         *,
         now_ms: int,
         delete_retention_ms: int,
-        upper_bound_offset: int,
+        upper_bound_offset: Offset,
         max_message_bytes: int,
     ) -> None:
         self._offsets = offsets
@@ -113,7 +114,7 @@ class BatchFilter:
         self._max_message_bytes = max_message_bytes
 
     def keep(self, table: BatchHeaders, kept: Kept) -> None:
-        """Adds to `kept` what stays of the batches in `table`."""
+        """Adds the batches and records of `table` that stay to `kept`."""
         judged = self._judge(table, kept)
         rewritten: dict[int, tuple[bytes, int]] = {}
         counts = np.zeros(len(table), np.int64)
@@ -145,7 +146,8 @@ class BatchFilter:
         lasts = headers["base_offset"] + headers["last_offset_delta"]
         horizons = lasting_horizons(headers)
         for row in np.flatnonzero(headers["attributes"] & (TRANSACTIONAL | CONTROL)).tolist():
-            producer_id, last_offset = int(headers["producer_id"][row]), int(lasts[row])
+            producer_id = ProducerId(int(headers["producer_id"][row]))
+            last_offset = Offset(int(lasts[row]))
             if headers["attributes"][row] & CONTROL:
                 idle, aborted = self._transactions.end(producer_id, last_offset, control_type(table, row))
                 idle_marker[row] = idle
@@ -183,7 +185,7 @@ class BatchFilter:
         retain: Bools,
         kept: Kept,
     ) -> None:
-        """In order: batches as they were, rewritten ones, headers of emptied ones that must stay."""
+        """Adds the results in order: unchanged batches, rewritten ones, headers of emptied ones that must stay."""
         view = memoryview(table.raw)
         kept.records += int(counts.sum())
         rows = np.flatnonzero((counts > 0) | retain)
@@ -203,7 +205,7 @@ class BatchFilter:
                 kept.add(empty_batch(read_header(table.raw, starts[nth])), lasts[nth], newest[nth])
 
     def keep_legacy(self, message: bytes, *, retain_deletes: bool, kept: Kept) -> None:
-        """One message (or wrapper) of magic 0 or 1. What is left of a filtered one becomes a modern batch."""
+        """One message (or wrapper) of magic 0 or 1. The rest of a filtered wrapper becomes a batch of magic 2."""
         header = read_header(message)
         records = list(read_records(message))
         spans, buffer = joined([record.key or b"" for record in records])
@@ -227,18 +229,18 @@ class BatchFilter:
             kept.add(batch, placed.last_offset, placed.max_timestamp_ms)
             self._note_grown(placed.last_offset, len(batch), len(message), kept)
 
-    def _note_grown(self, last_offset: int, size_bytes: int, before_bytes: int, kept: Kept) -> None:
+    def _note_grown(self, last_offset: Offset, size_bytes: int, before_bytes: int, kept: Kept) -> None:
         if size_bytes > max(before_bytes, self._max_message_bytes) and len(kept.grown) < MAX_GROWN_TOLD:
             kept.grown.append(GrownBatch(last_offset, size_bytes))
 
 
 def control_type(table: BatchHeaders, row: int) -> int | None:
-    """The type of a control batch's record; None when an earlier pass took it out."""
+    """The type of a control batch's record; None if an earlier pass removed the record."""
     record = next(iter(read_records(table.raw, int(table.positions[row]))), None)
     return None if record is None else control_type_of(record.key)
 
 
 def joined(keys: Sequence[bytes]) -> tuple[Spans, bytes]:
-    """Single keys in the shape of a chunk's."""
+    """Single keys in the shape of the keys of a chunk."""
     lengths = np.array([len(key) for key in keys], np.int64)
     return Spans(np.cumsum(lengths) - lengths, lengths), b"".join(keys)

@@ -1,12 +1,12 @@
-"""The cleaner's map: key -> the last offset it was written at, for millions of keys in a fixed piece of memory.
+"""The cleaner's map from keys to their last offsets, for millions of keys in a fixed piece of memory.
 
-As in Kafka a key takes 24 bytes, whatever its size: 128 bits of its hash, and an offset. Two keys of one hash would
-lose one of them its record, so the hash is drawn at random for each map and keys collide with probability 2^-128:
-multilinear hashing (Lemire, Kaser: "Strongly universal string hashing is fast"), four lanes of 32 bits, which numpy
-does for a whole chunk of records at once. Nobody can choose keys that collide under constants nobody knows.
+As in Kafka a key of any size takes 24 bytes: 128 bits of its hash, and an offset. Two keys with equal hashes would lose
+a record. So each map draws its hash function at random, and keys collide with probability 2^-128. No client can choose
+keys that collide, because the constants are secret. The function is multilinear hashing (Lemire, Kaser: "Strongly
+universal string hashing is fast") in four lanes of 32 bits; numpy hashes a whole chunk of records at once.
 
-The table is open: a key's second half says how far to step from a slot that is taken, and the number of slots is
-prime, so that every step comes by every slot.
+The table uses open addressing. The second half of a hash gives the step from a taken slot, and the number of slots is
+prime, so every step reaches every slot.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from kcli.protocol.batches.columns import Spans
 from kcli.protocol.batches.record_starts import Bools, Ints
 
 Hashes = NDArray[np.uint64]
-"""One row of two halves for each key: shape (2, keys)."""
+"""The hashes of keys, in two halves: shape (2, keys)."""
 
 ENTRY_BYTES = 24
-"""Two halves of a hash and an offset; Kafka counts the same."""
+"""Bytes per key: two halves of a hash and an offset, as in Kafka."""
 
 LANES = 4
 WORD_BYTES = 8
 MAX_MIXED_BYTES = 64
-"""Longer keys are hashed one by one (keyed BLAKE2b): a step of numpy for every eight bytes would cost more."""
+"""Longest key that numpy hashes. Longer ones are hashed one by one (keyed BLAKE2b), because one step for every eight
+bytes would cost more."""
 
 NOT_FOUND = -1
 
@@ -79,7 +80,7 @@ class KeyHash:
 
 
 def _words(words: Hashes, at: Ints, left: Ints) -> Hashes:
-    """Eight bytes from each position, zeros for those past the key's end (`left` bytes on)."""
+    """The eight bytes at each position, with zeros past the end of the key (`left` bytes on)."""
     last = len(words) - 1
     over = np.maximum(at - last, 0)
     word: Hashes = words[at - over] >> (over * 8).astype(np.uint64)
@@ -91,10 +92,10 @@ def _words(words: Hashes, at: Ints, left: Ints) -> Hashes:
 
 
 class OffsetMap:
-    """Hashes to offsets. `capacity` keys go in; then it is full, and stays right for what it has."""
+    """A map from hashes to offsets. With `capacity` keys it is full; the keys that it has stay right."""
 
     def __init__(self, max_bytes: int, load_factor: float, *, keys_at_most: int | None = None) -> None:
-        """`keys_at_most`: there cannot be more keys than this, so no room is needed for them."""
+        """`keys_at_most`: an upper bound of the number of keys, which limits the room."""
         slots = max(max_bytes // ENTRY_BYTES, 2)
         self.capacity = max(1, min(int(slots * load_factor), slots - 1))
         if keys_at_most is not None and keys_at_most < self.capacity:
@@ -102,14 +103,15 @@ class OffsetMap:
         self.slots = _next_prime(slots)
         self.size = 0
         self.latest_offset = NOT_FOUND
-        # A row is two halves of a hash and an offset plus one, 0 in a free slot; together, for they are read together.
+        # A row holds two halves of a hash and an offset plus one (0 in a free slot), side by side because
+        # they are read together.
         self._rows: Hashes = np.zeros((self.slots, 3), np.uint64)
         self._offsets: Ints = self._rows[:, OFFSET].view(np.int64)
 
     def put(self, hashes: Hashes, offsets: Ints) -> int:
-        """Notes keys at rising offsets, higher than all before; returns how many went in before it was full.
+        """Notes keys at rising offsets, higher than all before; returns the number noted before the map was full.
 
-        Full is full: not even a key that it has is taken then, for the pass ends at that record (as in Kafka).
+        A full map takes not even a key that it has, because the pass ends at that record (as in Kafka).
         """
         taken = len(offsets)
         if self.size + taken > self.capacity:
@@ -121,7 +123,7 @@ class OffsetMap:
         return taken
 
     def get(self, hashes: Hashes) -> Ints:
-        """The offset of each key, NOT_FOUND where there is none."""
+        """The offset of each key, NOT_FOUND for a missing one."""
         found = np.full(hashes.shape[1], NOT_FOUND, np.int64)
         rows = np.arange(hashes.shape[1])
         slot, step = self._path(hashes)
@@ -141,7 +143,7 @@ class OffsetMap:
             entries = self._rows.take(slot, axis=0)
             free = np.flatnonzero(entries[:, OFFSET] == 0)
             if len(free):
-                # Several may want one slot: the last to write has it, as numpy promises.
+                # Several keys may want one slot: the last one gets it, as numpy guarantees.
                 wanted = slot[free]
                 self._offsets[wanted] = -1 - free
                 won = free[self._offsets[wanted] == -1 - free]
@@ -149,20 +151,20 @@ class OffsetMap:
                 self.size += len(won)
                 entries[free] = self._rows.take(wanted, axis=0)
             same = _are_of(entries, hashes)
-            # The offsets rise, and so of one key the last stays.
+            # The offsets rise, so the last one of a key stays.
             self._offsets[slot[same]] = offsets[same] + 1
             on = np.flatnonzero(~same)
             offsets, step, hashes = offsets[on], step[on], hashes[:, on]
             slot = (slot[on] + step) % self.slots
 
     def _path(self, hashes: Hashes) -> tuple[Ints, Ints]:
-        """Where each key is looked for first, and the distance to the next place."""
+        """The first slot of each key, and the distance to its next slot."""
         slot = (hashes[0] % np.uint64(self.slots)).astype(np.int64)
         step = (hashes[1] % np.uint64(self.slots - 1)).astype(np.int64) + 1
         return slot, step
 
     def _room_for(self, hashes: Hashes) -> int:
-        """How many rows go in before the first that finds the map full."""
+        """The number of rows that fit before the map is full."""
         new = np.flatnonzero(self.get(hashes) == NOT_FOUND)
         order = new[np.lexsort((hashes[1, new], hashes[0, new]))]
         fresh = np.zeros(hashes.shape[1], np.int64)

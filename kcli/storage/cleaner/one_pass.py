@@ -1,7 +1,7 @@
-"""One pass over one log: read the dirty part into a map, write what stays of everything before its end.
+"""One pass over one log: reads the dirty part into a map, and writes the records before its end that stay.
 
-Reads and writes files and nothing else: it knows no log and changes none. It runs in a process of its own, so that it
-takes neither the event loop's time nor its lock, and numpy is loaded only where there is something to clean.
+A pass only reads and writes files; it changes no log. It runs in a process of its own, so that it takes neither the
+event loop's time nor Python's lock. So numpy is loaded only when a log is cleaned.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from collections.abc import Callable, Generator, Iterator
 import numpy as np
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import Offset, Position, ProducerId
 from kcli.protocol.batches.batch import (
+    CONTROL,
     LENGTH_OVERHEAD,
     PREFIX_SIZE,
+    TRANSACTIONAL,
     crc_is_valid,
     iter_batches,
     read_header,
     read_records,
 )
-from kcli.protocol.batches.batch_headers import CONTROL, TRANSACTIONAL, BatchHeaders, read_headers
+from kcli.protocol.batches.batch_headers import BatchHeaders, read_headers
 from kcli.protocol.batches.columns import Depth, Spans, walks
 from kcli.runtime.disk import Disk
 from kcli.storage.cleaner.filter import ActiveProducers, BatchFilter, Kept, control_type, joined
@@ -47,7 +50,7 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""Read at once even where the I/O buffers are smaller: in small chunks numpy's calls cost more than their work."""
+"""Bytes read at a time even if the I/O buffers are smaller: in small chunks numpy's calls cost more than their work."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -80,10 +83,10 @@ class Throttle:
 
 
 MAX_BURST_SECONDS = 0.3
-"""How long a rate may lie idle and be made up for: the interval at which Kafka measures its own."""
+"""Idle time that a rate may make up for: the interval at which Kafka measures its own rate."""
 
 MAX_SLEEP_SECONDS = 0.5
-"""A throttled pass looks up this often whether it is still wanted."""
+"""Seconds between two checks whether a throttled pass is still wanted."""
 
 
 class CleaningPass:
@@ -105,7 +108,7 @@ class CleaningPass:
         """Raises CorruptRecordError when the log cannot be read, OSError when the disk fails."""
         plan = self._plan
         offsets = self._map_dirty_part()
-        end_offset = offsets.latest_offset + 1
+        end_offset = Offset(offsets.latest_offset + 1)
         if end_offset <= plan.first_dirty_offset:
             raise CorruptRecordError(
                 f"{plan.path}: nothing could be mapped from offset {plan.first_dirty_offset} on"
@@ -153,7 +156,7 @@ class CleaningPass:
             limits.load_factor,
             keys_at_most=plan.upper_bound_offset - plan.first_dirty_offset,
         )
-        # One that ended before would be begun here, and the next of its producer be taken for it.
+        # A transaction that ended before would begin here, and the producer's next one would be taken for it.
         transactions = CleanedTransactions(
             entry for entry in plan.aborted if entry.last_offset >= plan.first_dirty_offset
         )
@@ -169,20 +172,21 @@ class CleaningPass:
                 )
                 if is_full:
                     return offsets
-            position = 0
-            # Where compaction has left a gap at the end, it is mapped too.
+            position = Position(0)
+            # A gap that compaction has left at the end is mapped too.
             offsets.latest_offset = max(offsets.latest_offset, plan.end_of(nth) - 1)
         return offsets
 
     def _map_batches(
         self, table: BatchHeaders, offsets: OffsetMap, transactions: CleanedTransactions
     ) -> bool:
-        """True when the map was full before the end."""
+        """Maps the keys of the batches. True if the map was full before the end."""
         headers, first_dirty = table.headers, self._plan.first_dirty_offset
         lasts = (headers["base_offset"] + headers["last_offset_delta"]).astype(np.int64)
         wanted = (headers["attributes"] & CONTROL == 0) & (headers["count"] > 0) & (lasts >= first_dirty)
         for row in np.flatnonzero(headers["attributes"] & (TRANSACTIONAL | CONTROL)).tolist():
-            producer_id, last_offset = int(headers["producer_id"][row]), int(lasts[row])
+            producer_id = ProducerId(int(headers["producer_id"][row]))
+            last_offset = Offset(int(lasts[row]))
             if headers["attributes"][row] & CONTROL:
                 transactions.end(producer_id, last_offset, control_type(table, row))
             elif transactions.is_aborted(producer_id, last_offset):
@@ -224,7 +228,7 @@ class CleaningPass:
     def _clean_group(
         self, group: list[SourceSegment], batch_filter: BatchFilter, kept: Kept, legacy_horizon_ms: int
     ) -> CleanedSegment:
-        """What stays of some neighbours, in one new segment."""
+        """Writes the records of neighbouring segments that stay into one new segment."""
         plan = self._plan
         cleaned = Segment(
             self._pool,
@@ -237,7 +241,7 @@ class CleaningPass:
         cleaned.create_files(0)
         for segment in group:
             retain_deletes = self._modified_ms(segment) > legacy_horizon_ms
-            for piece in self._pieces(segment, 0):
+            for piece in self._pieces(segment, Position(0)):
                 if isinstance(piece, BatchHeaders):
                     self._records_read += int(piece.headers["count"].sum())
                     batch_filter.keep(piece, kept)
@@ -246,7 +250,7 @@ class CleaningPass:
                 self._write(cleaned, kept)
         cleaned.seal()
         cleaned.flush()
-        # Retention by time goes on counting from when the records came.
+        # Retention by time counts on from the time of the records.
         modified_ms = self._modified_ms(group[-1])
         for handle in cleaned.handles():
             if self._disk.exists(handle.path):
@@ -279,8 +283,8 @@ class CleaningPass:
         kept.aborted.clear()
 
     def _legacy_horizon_ms(self) -> int:
-        """Tombstones of the old formats know no horizon of their own: they stay for `delete.retention.ms` after the
-        last segment that was clean before this pass was written."""
+        """The horizon for tombstones of the old formats, which have none of their own: `delete.retention.ms` after the
+        last write to the last segment that is clean already."""
         plan = self._plan
         clean = [segment for segment in plan.segments if segment.base_offset < plan.first_dirty_offset]
         return self._modified_ms(clean[-1]) - plan.delete_retention_ms if clean else 0
@@ -290,8 +294,8 @@ class CleaningPass:
 
     # --- reading
 
-    def _pieces(self, segment: SourceSegment, position: int) -> Iterator[BatchHeaders | bytes]:
-        """The batches of a segment from `position` on, many at a time; a message of an old format alone."""
+    def _pieces(self, segment: SourceSegment, position: Position) -> Iterator[BatchHeaders | bytes]:
+        """The batches of a segment from `position` on, many at a time; a message of an old format by itself."""
         for chunk in self._chunks(segment, position):
             begin = 0
             for at, header in iter_batches(chunk) if _has_legacy(chunk) else ():
@@ -308,7 +312,7 @@ class CleaningPass:
             if begin < len(chunk):
                 yield read_headers(chunk[begin:] if begin else chunk, self._plan.topic_partition)
 
-    def _chunks(self, segment: SourceSegment, position: int) -> Iterator[bytes]:
+    def _chunks(self, segment: SourceSegment, position: Position) -> Iterator[bytes]:
         """Whole batches, about a buffer full of them or the one batch that is larger than the buffer."""
         path = f"{self._plan.path}/{offset_name(segment.base_offset, LOG_SUFFIX)}"
         file = self._disk.open(path)
@@ -327,13 +331,13 @@ class CleaningPass:
                 self._bytes_read += size
                 self._throttle.pass_on(size)
                 yield chunk if size == len(chunk) else chunk[:size]
-                position += size
+                position = Position(position + size)
         finally:
             file.close()
 
 
 def _whole_batches(chunk: bytes) -> tuple[int, int]:
-    """(bytes of whole batches at the head of a chunk, size that the one after them states, 0 if it is not there)."""
+    """(bytes of whole batches at the head of a chunk, stated size of the batch after them, 0 if it is missing)."""
     at, end = 0, len(chunk)
     while end - at > PREFIX_SIZE:
         size = int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True) + LENGTH_OVERHEAD

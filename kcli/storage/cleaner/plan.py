@@ -1,22 +1,23 @@
-"""What one pass of the cleaner is told and what it answers: values, for the pass runs in a process of its own."""
+"""The input and the results of one pass of the cleaner: values, because the pass runs in a process of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kcli.model.ids import Offset, Position, ProducerId
 from kcli.storage.log.index import MAX_RELATIVE_OFFSET
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 MAX_BATCH_BYTES = 0x7FFF_FFFF
-"""What the length field of a batch can say."""
+"""The largest length of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSegment:
-    """A sealed segment as it was when the pass was planned: nobody writes to it any more."""
+    """A sealed segment as it was when the pass was planned; it is never written to again."""
 
-    base_offset: int
+    base_offset: Offset
     size_bytes: int
     offset_index_bytes: int
     time_index_bytes: int
@@ -24,11 +25,11 @@ class SourceSegment:
 
 @dataclass(frozen=True, slots=True)
 class LastRecord:
-    """The newest of a live producer. `data_offset` None: the log has only a marker of it."""
+    """The newest record of a live producer. `data_offset` None: the log has only a marker of it."""
 
-    producer_id: int
+    producer_id: ProducerId
     producer_epoch: int
-    data_offset: int | None
+    data_offset: Offset | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class CleanerLimits:
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """One pass over one log: [first dirty offset, upper bound) is mapped, everything before is filtered.
+    """The plan of one pass over one log: it maps [first dirty offset, upper bound), and filters everything before the
+    bound.
 
     `upper_bound_offset` is the base offset of the segment after the last of `segments`. `first_dirty_position` is
     where to begin in the segment that holds the first dirty offset.
@@ -52,9 +54,9 @@ class CleaningPlan:
     topic_partition: str
     path: str
     segments: tuple[SourceSegment, ...]
-    first_dirty_offset: int
-    first_dirty_position: int
-    upper_bound_offset: int
+    first_dirty_offset: Offset
+    first_dirty_position: Position
+    upper_bound_offset: Offset
     aborted: tuple[AbortedTransaction, ...]
     last_records: tuple[LastRecord, ...]
     now_ms: int
@@ -64,7 +66,7 @@ class CleaningPlan:
     index_interval_bytes: int
     max_message_bytes: int = MAX_BATCH_BYTES
 
-    def end_of(self, nth: int) -> int:
+    def end_of(self, nth: int) -> Offset:
         """The offset at which the segment after the n-th begins."""
         following = nth + 1
         return (
@@ -76,21 +78,21 @@ class CleaningPlan:
 
 @dataclass(frozen=True, slots=True)
 class CleanedSegment:
-    """`.cleaned` files that are whole and on the device, and the segments they stand for. Sizes by file suffix."""
+    """`.cleaned` files that are whole and on the device, and the segments that they replace. Sizes by file suffix."""
 
-    replaced: tuple[int, ...]
+    replaced: tuple[Offset, ...]
     sizes: dict[str, int]
 
     @property
-    def base_offset(self) -> int:
+    def base_offset(self) -> Offset:
         return self.replaced[0]
 
 
 @dataclass(frozen=True, slots=True)
 class GrownBatch:
-    """One that was compressed anew and came out larger than it was, and larger than `max.message.bytes`."""
+    """A batch that is larger after compression than it was, and larger than `max.message.bytes`."""
 
-    last_offset: int
+    last_offset: Offset
     size_bytes: int
 
 
@@ -98,7 +100,7 @@ class GrownBatch:
 class CleaningDone:
     """The end of a pass. Everything before `end_offset` is clean now."""
 
-    end_offset: int
+    end_offset: Offset
     keys: int
     records_read: int
     records_kept: int
@@ -109,7 +111,7 @@ class CleaningDone:
 
 @dataclass(frozen=True, slots=True)
 class CleaningFailed:
-    """`is_disk`: the disk failed, and not what was read from it."""
+    """The pass failed. `is_disk`: the disk failed; else the bytes read from it are invalid."""
 
     reason: str
     is_disk: bool
@@ -119,9 +121,9 @@ CleaningEvent = CleanedSegment | CleaningDone | CleaningFailed
 
 
 def grouped(
-    segments: Sequence[SourceSegment], *, max_bytes: int, max_index_bytes: int, upper_bound_offset: int
+    segments: Sequence[SourceSegment], *, max_bytes: int, max_index_bytes: int, upper_bound_offset: Offset
 ) -> list[list[SourceSegment]]:
-    """Neighbours that fit into one segment together, by size, by indexes and by relative offsets."""
+    """Groups of neighbouring segments that fit into one, by size, by indexes and by relative offsets."""
     groups: list[list[SourceSegment]] = []
     size = offset_index = time_index = 0
     for nth, segment in enumerate(segments):
@@ -134,7 +136,7 @@ def grouped(
             groups
             and size <= max_bytes
             and max(offset_index, time_index) <= max_index_bytes
-            # An empty segment has no offsets to count; else one would be left behind every 2^31 records.
+            # An empty segment has no offsets to count. If it counted, one would stay every 2^31 records.
             and (not segment.size_bytes or end - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
         ):
             groups[-1].append(segment)

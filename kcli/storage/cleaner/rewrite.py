@@ -1,8 +1,9 @@
 """Batches without some of their records, as Kafka writes them when it compacts.
 
-A batch keeps its place: base offset, last offset, sequence, producer, leader epoch, codec; the records that stay keep
-their offsets, and so are copied as they are. Only timestamps may have to be written anew, for they count from the
-base timestamp: that is the first record's that is left or, where it has one, the batch's delete horizon (KIP-534).
+A batch keeps base offset, last offset, sequence, producer, leader epoch and codec. The records that stay keep their
+offsets, so they are copied unchanged. Only their timestamps may have to be written again, because they count from the
+base timestamp. The base timestamp is that of the first record left, or the batch's delete horizon if it has one
+(KIP-534).
 """
 
 from __future__ import annotations
@@ -14,8 +15,16 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from kcli.protocol.batches.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, Record, encode_batch
-from kcli.protocol.batches.batch_headers import CODEC_MASK, CRC_BEGIN, LOG_APPEND_TIME
+from kcli.protocol.batches.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    Record,
+    encode_batch,
+)
+from kcli.protocol.batches.batch_headers import CRC_BEGIN
 from kcli.protocol.batches.columns import RecordWalk
 from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.batches.record_starts import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, Bools, Ints, varints
@@ -29,7 +38,7 @@ _PREFIX_BYTES = MAX_VARINT_SIZE + 1 + MAX_VARLONG_SIZE
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Which records of a walk stay. `horizons`: the delete horizon that each batch of the walk shall have."""
+    """The records of a walk that stay. `horizons`: the new delete horizon of each batch of the walk."""
 
     walk: RecordWalk
     timestamps: Ints
@@ -38,7 +47,7 @@ class Survivors:
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """Only the header, for the last sequence of a producer or the last offset of a pass."""
+    """A batch without records, kept for the last sequence of a producer or the last offset of a pass."""
     return encode_batch(
         (),
         base_offset=header.base_offset,
@@ -55,7 +64,7 @@ def empty_batch(header: BatchHeader) -> bytes:
 
 
 def modern_batch(header: BatchHeader, kept: list[Record]) -> bytes:
-    """What is left of a message of an old format, as a batch of the present one."""
+    """The records left of a message of an old format, as a batch of magic 2."""
     return encode_batch(
         kept,
         base_offset=kept[0].offset,
@@ -111,7 +120,7 @@ def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterato
 
 
 def _runs(view: memoryview, rows: Ints, walk: RecordWalk) -> list[memoryview]:
-    """Neighbours that both stay are copied in one piece."""
+    """The pieces to copy: neighbouring records that stay are one piece."""
     breaks = np.flatnonzero(np.diff(rows) != 1)
     starts = walk.starts[rows[np.concatenate(([0], breaks + 1))]].tolist()
     ends = walk.ends[rows[np.concatenate((breaks, [len(rows) - 1]))]].tolist()
@@ -119,7 +128,7 @@ def _runs(view: memoryview, rows: Ints, walk: RecordWalk) -> list[memoryview]:
 
 
 def _restamped(view: memoryview, deltas: Ints, tails: Ints, ends: Ints) -> list[bytes | memoryview]:
-    """Two pieces for each record: `length, attributes, timestamp delta` anew, and all after them as it is."""
+    """Two pieces for each record: new `length, attributes, timestamp delta`, and the unchanged rest."""
     prefixes = np.zeros((len(deltas), _PREFIX_BYTES), np.uint8)
     stamps = _zigzag(deltas)
     stamp_sizes = _sizes(stamps)
@@ -141,7 +150,7 @@ def _zigzag(values: Ints) -> NDArray[np.uint64]:
 
 
 def _sizes(values: NDArray[np.uint64]) -> Ints:
-    """How many bytes each unsigned varint takes."""
+    """The size of each unsigned varint in bytes."""
     sizes = np.ones(len(values), np.int64)
     rest = values >> np.uint64(7)
     while rest.any():
@@ -161,6 +170,6 @@ def _write_varints(into: NDArray[np.uint8], at: Ints, values: NDArray[np.uint64]
 
 
 def lasting_horizons(headers: NDArray[np.void]) -> Ints:
-    """The delete horizons that batches have already: they stand where the base timestamp would."""
+    """The delete horizons that batches already have, in the place of the base timestamp."""
     has_one = headers["attributes"] & DELETE_HORIZON != 0
     return np.where(has_one, headers["base_timestamp"], NO_HORIZON).astype(np.int64)

@@ -1,8 +1,8 @@
 """The cleaner's process: `python -m kcli.storage.cleaner.worker BROKER_PID`, started when there is a log to clean.
 
-It reads plans from its standard input and answers with the events of each pass on its standard output, both as pickles
-with their length before them. A process of its own, for a pass would hold Python's lock for milliseconds at a time,
-and its memory goes back to the machine when it ends. It ends with its input or with its parent.
+It reads plans from its standard input and writes the events of each pass to its standard output, as pickles after their
+length. It is a process of its own, because a pass would hold Python's lock for milliseconds at a time, and because its
+memory is freed when it ends. It ends with its input or with its parent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def send(pipe: IO[bytes], message: object) -> None:
 
 
 def receive(pipe: IO[bytes]) -> object | None:
-    """The next message; None when the other end has gone."""
+    """The next message; None if the other end is closed."""
     head = pipe.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -38,13 +38,14 @@ def receive(pipe: IO[bytes]) -> object | None:
 
 
 def main(parent: int) -> None:
-    # Ctrl-C at a terminal, and a service manager's SIGTERM, reach the whole group; the broker decides what they mean.
+    # Ctrl-C at a terminal, and a service manager's SIGTERM, reach the whole group; the broker decides when
+    # the cleaner ends.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_IGN)
 
     def check_parent() -> None:
         if os.getppid() != parent:
-            # Another broker may own the directory by now: not one more file may be made in it.
+            # Another broker may own the directory by now: create no more files in it.
             raise SystemExit(1)
 
     from kcli.storage.cleaner.one_pass import CleaningPass, Throttle  # loads numpy
@@ -67,4 +68,6 @@ def main(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))  # from who started it: by now that may have died, and another be the parent
+    main(
+        int(sys.argv[1])
+    )  # the process that started this one: it may have ended already, and then the parent is another

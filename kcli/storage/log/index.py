@@ -1,8 +1,8 @@
 """The two sparse indexes of a segment: offset to position, and timestamp to offset.
 
-Kafka maps whole index files of a fixed size into memory. We append: new entries gather in a small buffer and go
-to the file in pieces, on flush and on lookup, so that an index costs its entries and no more. What is lost of it
-in a crash, recovery rebuilds from the batches.
+Kafka maps whole index files of a fixed size into memory. kcli appends: new entries gather in a small buffer and go to
+the file in pieces, on flush and on lookup. So an index takes no more room than its entries. Recovery rebuilds from the
+batches the entries that a crash took.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.ids import NO_TIMESTAMP, Offset, Position
 from kcli.storage.files import Handle
 
 OFFSET_ENTRY = struct.Struct(">ii")  # offset - base offset, position of the batch that holds it
 TIME_ENTRY = struct.Struct(">qi")  # timestamp, offset - base offset
 
 PENDING_BYTES = 4096
-"""Entries kept back before they are written: a page."""
+"""Size of the buffer of entries that are not in the file yet: a page."""
 
 WINDOW_BYTES = 4096
-"""A search guesses a page; where that was wrong it narrows down to another by single entries."""
+"""Size of the page that a search reads first, by a guess. After a wrong guess it halves the range by single entries
+until a page is left."""
 
 MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
-"""Offsets stand in indexes as signed 32-bit distances from the segment's base offset."""
+"""Largest distance of an offset from the segment's base offset: an index holds it as a signed 32-bit number."""
 
 
 class EntryFile:
-    """Fixed-size entries, in a file and after it in memory. One writer, readers in any thread."""
+    """Entries of a fixed size: the older ones in a file, the newest in memory. One writer; readers in any thread."""
 
     __slots__ = ("_cuts", "_entry", "_guard", "_last", "_pending", "_written", "count", "handle")
 
     _window: ClassVar[tuple[EntryFile | None, int, int, bytes]] = (None, 0, 0, b"")
-    """(file, its cuts, nth, entries from the nth on) that were read last, by any thread: a fetch asks where to begin
-    and then where to end, which mostly stands on the same page. Until a cut, entries never change."""
+    """The entries that any thread read last: (file, its cuts, nth, entries from the nth on). A fetch looks up its begin
+    and then its end, and both are mostly on one page. Entries never change until a cut."""
 
     def __init__(self, handle: Handle, entry: struct.Struct, size_bytes: int) -> None:
         self.handle = handle
@@ -96,7 +97,7 @@ class EntryFile:
         return self._find_in(self._read_window(low, high), low, target, field) if low < high else low
 
     def floor(self, target: int, *, field: int) -> tuple[int, int] | None:
-        """The last entry with `field` ≤ target; None when there is none."""
+        """The last entry with `field` ≤ target; None without such an entry."""
         found = self.find(target, field=field)
         if not found:
             return None
@@ -106,8 +107,8 @@ class EntryFile:
         return self._unpack(window, at) if is_there else self.entry(found - 1)
 
     def _narrow(self, target: int, field: int, page: int) -> tuple[int, int]:
-        """Bounds for a search: what was looked at last, or the page where the answer lies if the field rises evenly,
-        as offsets mostly do."""
+        """Bounds for a search: the window read last, or the page that has the answer if the field rises evenly. Offsets
+        mostly do."""
         file, cuts, start, window = EntryFile._window
         if file is self and cuts == self._cuts:
             found = self._find_in(window, start, target, field)
@@ -123,7 +124,7 @@ class EntryFile:
         return (found, self.count) if found == start + page else (found, found)
 
     def _read_window(self, start: int, end: int) -> bytes:
-        cuts = self._cuts  # before the read: what is cut meanwhile is no longer asked
+        cuts = self._cuts  # before the read: a cut during the read makes the window invalid
         window = self._read(start, end)
         EntryFile._window = (self, cuts, start, window)
         return window
@@ -148,7 +149,7 @@ class EntryFile:
             self._written = count * self._entry.size
             self._last = None
             self.handle.create().truncate(self._written)
-            self._cuts += 1  # last: whoever counted before has read what is gone
+            self._cuts += 1  # last: a reader that took the count before this has read entries that are gone
 
     def sync(self) -> None:
         self.write_out()
@@ -172,14 +173,14 @@ class EntryFile:
 
 @dataclass(frozen=True, slots=True)
 class OffsetPosition:
-    offset: int
-    position: int
+    offset: Offset
+    position: Position
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampOffset:
     timestamp_ms: int
-    offset: int
+    offset: Offset
 
 
 class OffsetIndex:
@@ -187,36 +188,38 @@ class OffsetIndex:
 
     __slots__ = ("base_offset", "entries")
 
-    def __init__(self, handle: Handle, base_offset: int, size_bytes: int) -> None:
+    def __init__(self, handle: Handle, base_offset: Offset, size_bytes: int) -> None:
         self.base_offset = base_offset
         self.entries = EntryFile(handle, OFFSET_ENTRY, size_bytes)
 
-    def append(self, offset: int, position: int) -> None:
+    def append(self, offset: Offset, position: Position) -> None:
         self.entries.append(offset - self.base_offset, position)
 
-    def lookup(self, offset: int) -> OffsetPosition:
-        """The greatest entry at or below `offset`; the start of the segment where there is none."""
+    def lookup(self, offset: Offset) -> OffsetPosition:
+        """The greatest entry at or below `offset`; without one, the start of the segment."""
         found = self.entries.floor(offset - self.base_offset, field=0)
         if found is None:
-            return OffsetPosition(self.base_offset, 0)
+            return OffsetPosition(self.base_offset, Position(0))
         relative, position = found
-        return OffsetPosition(self.base_offset + relative, position)
+        return OffsetPosition(Offset(self.base_offset + relative), Position(position))
 
-    def position_at_or_below(self, position: int) -> int:
+    def position_at_or_below(self, position: Position) -> Position:
         """The greatest indexed batch start that is not past `position`."""
         found = self.entries.floor(position, field=1)
-        return 0 if found is None else found[1]
+        return Position(0 if found is None else found[1])
 
-    def upper_bound(self, position: int) -> int | None:
-        """Offset of the first entry at or past `position`; None when there is none."""
+    def upper_bound(self, position: Position) -> Offset | None:
+        """Offset of the first entry at or past `position`; None without such an entry."""
         found = self.entries.find(position - 1, field=1)
-        return self.base_offset + self.entries.entry(found)[0] if found < self.entries.count else None
+        if found == self.entries.count:
+            return None
+        return Offset(self.base_offset + self.entries.entry(found)[0])
 
     def last(self) -> OffsetPosition | None:
         last = self.entries.last()
-        return None if last is None else OffsetPosition(self.base_offset + last[0], last[1])
+        return None if last is None else OffsetPosition(Offset(self.base_offset + last[0]), Position(last[1]))
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops the entries at or past `offset`."""
         self.entries.truncate(self.entries.find(offset - self.base_offset - 1, field=0))
 
@@ -234,28 +237,28 @@ class TimeIndex:
 
     __slots__ = ("base_offset", "entries")
 
-    def __init__(self, handle: Handle, base_offset: int, size_bytes: int) -> None:
+    def __init__(self, handle: Handle, base_offset: Offset, size_bytes: int) -> None:
         self.base_offset = base_offset
         self.entries = EntryFile(handle, TIME_ENTRY, size_bytes)
 
-    def append_if_newer(self, timestamp_ms: int, offset: int) -> None:
+    def append_if_newer(self, timestamp_ms: int, offset: Offset) -> None:
         last = self.entries.last()
         if timestamp_ms > (NO_TIMESTAMP if last is None else last[0]):
             self.entries.append(timestamp_ms, offset - self.base_offset)
 
     def lookup(self, timestamp_ms: int) -> TimestampOffset:
-        """The greatest entry at or below `timestamp_ms`; (−1, base offset) where there is none."""
+        """The greatest entry at or below `timestamp_ms`; without one, (−1, base offset)."""
         found = self.entries.floor(timestamp_ms, field=0)
         if found is None:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         timestamp, relative = found
-        return TimestampOffset(timestamp, self.base_offset + relative)
+        return TimestampOffset(timestamp, Offset(self.base_offset + relative))
 
     def last(self) -> TimestampOffset | None:
         last = self.entries.last()
-        return None if last is None else TimestampOffset(last[0], self.base_offset + last[1])
+        return None if last is None else TimestampOffset(last[0], Offset(self.base_offset + last[1]))
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops the entries at or past `offset`."""
         self.entries.truncate(self.entries.find(offset - self.base_offset - 1, field=1))
 

@@ -1,7 +1,7 @@
 """The leader epoch cache: which epoch began at which offset (KIP-101).
 
-Changes are made in memory and marked; the log has them written, in the background, before it counts anything that
-depends on them as flushed. What a crash takes of them is found again in the batches, each of which has its epoch.
+Changes are made in memory and marked. The log writes them in the background, before it counts the records that depend
+on them as flushed. After a crash the missing changes are read from the batches, each of which has its epoch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 
-from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET
+from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import read_epochs, write_epochs
 
@@ -25,8 +25,8 @@ class LeaderEpochCache:
         self.is_dirty = False
         self._guard = threading.Lock()
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """Epoch `epoch` begins at `start_offset`; whatever contradicts it is forgotten."""
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        """Notes that `epoch` begins at `start_offset`, and drops the entries that contradict it."""
         if self.entries:
             last_epoch, last_start = self.entries[-1]
             if epoch == last_epoch and start_offset >= last_start:
@@ -34,12 +34,12 @@ class LeaderEpochCache:
         kept = [entry for entry in self.entries if entry[0] < epoch and entry[1] < start_offset]
         self._replace([*kept, (epoch, start_offset)])
 
-    def truncate_end(self, end_offset: int) -> None:
+    def truncate_end(self, end_offset: Offset) -> None:
         """Drops epochs that begin at or past `end_offset`."""
         if self.entries and self.entries[-1][1] >= end_offset:
             self._replace([entry for entry in self.entries if entry[1] < end_offset])
 
-    def truncate_start(self, start_offset: int) -> None:
+    def truncate_start(self, start_offset: Offset) -> None:
         """Drops epochs that ended before `start_offset`; the one it falls into begins there now."""
         dropped = [entry for entry in self.entries if entry[1] <= start_offset]
         if not dropped:
@@ -50,7 +50,7 @@ class LeaderEpochCache:
         self._replace([rebased, *self.entries[len(dropped) :]])
 
     def copy(self, other: LeaderEpochCache) -> None:
-        """The same epochs as another log's. A copy of its records would not know those that left none."""
+        """Takes over another log's epochs. Epochs without records are among them, which its batches do not show."""
         if self.entries != other.entries:
             self._replace(list(other.entries))
 
@@ -58,13 +58,13 @@ class LeaderEpochCache:
         if self.entries:
             self._replace([])
 
-    def epoch_for_offset(self, offset: int) -> int:
-        """The epoch that an offset was written in; −1 when it is older than anything known."""
+    def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
+        """The epoch that an offset was written in; −1 for an offset before the first entry."""
         found = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         return self.entries[found - 1][0] if found else NO_LEADER_EPOCH
 
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest known epoch ≤ `epoch`, the offset after it); (−1, −1) when it cannot be told."""
+    def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
+        """(largest known epoch ≤ `epoch`, the offset after it); (−1, −1) if `epoch` is unknown."""
         if epoch == NO_LEADER_EPOCH or not self.entries or epoch > self.latest_epoch:
             return NO_LEADER_EPOCH, NO_OFFSET
         if epoch == self.latest_epoch:
@@ -84,7 +84,7 @@ class LeaderEpochCache:
                     self.is_dirty = True
                     raise
 
-    def _replace(self, entries: list[tuple[int, int]]) -> None:
+    def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
         self.entries = entries  # a new list each time: `flush` may be writing the old one
         self.latest_epoch = entries[-1][0] if entries else NO_LEADER_EPOCH
         self.is_dirty = True

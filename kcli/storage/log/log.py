@@ -1,10 +1,10 @@
 """A partition's log: segments in a row, their producers and leader epochs, and the offsets that bound it.
 
-One task owns a log: `append`, `truncate_to` and all that change it are called from there. `read` of a slice and `flush`
-may run in other threads meanwhile. Offsets: log start ≤ last stable ≤ high watermark ≤ log end.
+One task owns a log: it alone calls `append`, `truncate_to` and the other methods that change the log. Reads of a slice
+and `flush` may run in other threads meanwhile. Offsets: log start ≤ last stable ≤ high watermark ≤ log end.
 
-The file is long because a log is one thing with many verbs; what can stand alone (validation, retention, replay,
-snapshots, loading, compaction) has a file of its own.
+The file is long because a log is one thing with many verbs; the parts that can stand alone (validation, retention,
+replay, snapshots, loading, compaction) have files of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from kcli.errors import (
     StorageError,
 )
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP
+from kcli.model.ids import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    Position,
+)
 from kcli.protocol.batches.batch import BatchHeader, crc_is_valid
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
@@ -46,7 +53,8 @@ __all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
 
 
 class AppendOrigin(Enum):
-    """Who appends, and so what is checked: a client's batch is, a coordinator's and the quorum's are trusted."""
+    """The origin of an append, which decides the checks: a client's batch is checked, a coordinator's or the quorum's
+    is trusted."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -56,19 +64,24 @@ class AppendOrigin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """`log_append_time_ms` is −1 on a CreateTime topic. A duplicate was not written: its offsets are the original's
-    and its time is that of the original's newest record, on any topic, as in Kafka."""
+    """The place of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic. A duplicate is not written:
+    the offsets are those of the original, and the time is that of the original's newest record on any topic, as in
+    Kafka."""
 
-    base_offset: int
-    last_offset: int
+    base_offset: Offset
+    last_offset: Offset
     log_append_time_ms: int
-    log_start_offset: int
+    log_start_offset: Offset
     size_bytes: int
     duplicate: bool = False
 
+    @property
+    def next_offset(self) -> Offset:
+        return Offset(self.last_offset + 1)
+
 
 class PartitionLog:
-    """Made by `loader.load_log` or `loader.create_log`."""
+    """The log of one partition, made by `loader.load_log` or `loader.create_log`."""
 
     def __init__(
         self,
@@ -82,9 +95,9 @@ class PartitionLog:
         segments: list[Segment],
         leader_epochs: LeaderEpochCache,
         producers: ProducerState,
-        log_start_offset: int,
-        log_end_offset: int,
-        recovery_point: int,
+        log_start_offset: Offset,
+        log_end_offset: Offset,
+        recovery_point: Offset,
         file_names: Iterable[str],
         now_ms: Callable[[], int],
         random_below: Callable[[int], int],
@@ -104,18 +117,19 @@ class PartitionLog:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
-        self.is_settled = True  # a power failure would leave the log itself; a new one has to be settled
+        self.is_settled = (
+            True  # the log itself would survive a power failure; False for a new one until `settle`
+        )
         self.high_watermark = log_start_offset
         self.last_flush_ms = now_ms()
-        # Held by whoever changes which segments there are: the owner, and the cleaner in its thread.
+        # Held while the list of segments changes: by the owner of the log, and by the cleaner in its thread.
         self.exchange = threading.RLock()
         self.cuts = 0  # how often it was truncated
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
-        self._noted_epoch: int = (
-            NO_LEADER_EPOCH  # the newest epoch written to, whose checkpoint is written or on its way
-        )
+        # The newest epoch with records, whose checkpoint is written or on its way.
+        self._noted_epoch: LeaderEpoch = NO_LEADER_EPOCH
         segments[-1].roll_jitter_ms = self._jitter_ms()
 
     def __repr__(self) -> str:
@@ -128,15 +142,15 @@ class PartitionLog:
         return sum(segment.size_bytes for segment in self.segments)
 
     @property
-    def last_stable_offset(self) -> int:
-        """Up to here every transaction is decided: where a read_committed consumer stops."""
+    def last_stable_offset(self) -> Offset:
+        """The offset where a read_committed consumer stops: every transaction before it has ended."""
         unstable = self.producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
 
-    def set_high_watermark(self, offset: int) -> None:
-        """Never goes back; at most to the log end."""
+    def set_high_watermark(self, offset: Offset) -> None:
+        """Moves the high watermark forward to `offset`, at most to the log end; never back."""
         offset = min(offset, self.log_end_offset)
         if offset > self.high_watermark:
             self.high_watermark = offset
@@ -151,17 +165,17 @@ class PartitionLog:
         self,
         records: Buffer,
         *,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         origin: AppendOrigin,
         now_ms: int,
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes batches at the end of the log. Raises KafkaError when they are refused, StorageError on a bad disk.
+        """Writes batches at the end of the log. Raises KafkaError for invalid batches, StorageError on a bad disk.
 
         `records` may be patched in place when it is writable. A commit or abort marker comes from a COORDINATOR;
-        `transaction_version` says by which rules its epoch is checked. A transactional batch is held to its
-        `verification`; without one whoever appends vouches for it.
+        `transaction_version` selects the rules for the marker's epoch. A transactional batch is checked against its
+        `verification`; without one the caller vouches for it.
         """
         self.directory.check()
         if origin is AppendOrigin.CLIENT:
@@ -179,13 +193,13 @@ class PartitionLog:
                     self.producers.check_verified(header, verification)
             placed = place(batch, header, self.config, next_offset, leader_epoch, now_ms)
             batches.append(placed)
-            next_offset += placed.header.last_offset_delta + 1
+            next_offset = Offset(next_offset + placed.header.last_offset_delta + 1)
         if not batches:
             raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
         return self._write(batches, leader_epoch, now_ms)
 
     def _append_client(
-        self, records: Buffer, leader_epoch: int, now_ms: int, verification: Verification | None
+        self, records: Buffer, leader_epoch: LeaderEpoch, now_ms: int, verification: Verification | None
     ) -> AppendResult:
         header, found = check_client_batch(
             records, self.config, now_ms, self._topic_partition, self.validation
@@ -208,7 +222,7 @@ class PartitionLog:
         return self._write((placed,), leader_epoch, now_ms)
 
     def _append_replicated(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Batches as the leader has them: offsets and epochs stay, order and checksums are checked."""
+        """Appends batches of the leader's log: offsets and epochs stay, order and checksums are checked."""
         batches: list[PlacedBatch] = []
         next_offset = self.log_end_offset
         for header, batch in split_batches(records):
@@ -218,7 +232,7 @@ class PartitionLog:
                         f"Append to {self._topic_partition} at offset {header.base_offset}, expected {next_offset} "
                         f"or more"
                     )
-                # The leader's log begins inside this batch: so must ours.
+                # The leader's log begins inside this batch, so this log must begin there too.
                 self.truncate_fully_and_start_at(header.base_offset)
             if not crc_is_valid(batch, 0, header):
                 raise CorruptRecordException(
@@ -227,17 +241,19 @@ class PartitionLog:
             batches.append(PlacedBatch(header, header.base_offset, len(batch), (batch,), NO_TIMESTAMP))
             next_offset = header.next_offset
         if not batches:
-            return AppendResult(-1, -1, NO_TIMESTAMP, self.log_start_offset, 0)
+            return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset, 0)
         if len(records) <= self.config.segment_size_bytes:
             return self._write(batches, None, now_ms)
-        # More than a segment may hold: batch by batch, so that it can roll in between.
+        # More bytes than a segment may hold: append batch by batch, so that the log can roll in between.
         results = [self._write((batch,), None, now_ms) for batch in batches]
         return AppendResult(
             results[0].base_offset, results[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, len(records)
         )
 
-    def _write(self, batches: Sequence[PlacedBatch], leader_epoch: int | None, now_ms: int) -> AppendResult:
-        """The one place where a log grows. `leader_epoch` None: each batch has its own."""
+    def _write(
+        self, batches: Sequence[PlacedBatch], leader_epoch: LeaderEpoch | None, now_ms: int
+    ) -> AppendResult:
+        """Appends the batches; no other method makes a log longer. `leader_epoch` None: each batch has its own."""
         if len(batches) == 1:
             first = last = batches[0]
             size, buffers = first.size_bytes, first.buffers
@@ -252,7 +268,7 @@ class PartitionLog:
                 f"The append to {self._topic_partition} of {size} bytes exceeds the segment size of "
                 f"{self.config.segment_size_bytes} bytes"
             )
-        last_offset = last.base_offset + last.header.last_offset_delta
+        last_offset = Offset(last.base_offset + last.header.last_offset_delta)
         assert last_offset >= self.log_end_offset, "offsets never go back"
         try:
             if leader_epoch is None:
@@ -263,14 +279,7 @@ class PartitionLog:
                 self._flush_epochs_soon()
             segment = self._segment_for(first.base_offset, last_offset, size, newest_ms, now_ms)
             segment.append(
-                [
-                    (
-                        batch.base_offset + batch.header.last_offset_delta,
-                        batch.header.max_timestamp_ms,
-                        batch.size_bytes,
-                    )
-                    for batch in batches
-                ],
+                [(last_offset, newest_ms, size)] if first is last else [batch.placed for batch in batches],
                 buffers,
                 self.config.index_interval_bytes,
             )
@@ -279,7 +288,7 @@ class PartitionLog:
                     self._note_producer(batch.header, batch.base_offset, batch.buffers, segment)
         except OSError as error:
             raise self.directory.failed(error) from error
-        self.log_end_offset = self.producers.end_offset = last_offset + 1
+        self.log_end_offset = self.producers.end_offset = Offset(last_offset + 1)
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
         return AppendResult(
@@ -290,7 +299,7 @@ class PartitionLog:
         for batch in batches:
             epoch = batch.header.partition_leader_epoch
             if batch.header.magic < 2:
-                self.leader_epochs.clear()  # messages of the old formats say nothing of epochs
+                self.leader_epochs.clear()  # messages of the old formats have no epochs
             elif epoch >= 0 and epoch != self.leader_epochs.latest_epoch:
                 self.leader_epochs.assign(epoch, batch.base_offset)
         self._flush_epochs_soon()
@@ -306,7 +315,7 @@ class PartitionLog:
             self.directory.failed(error)
 
     def _note_producer(
-        self, header: BatchHeader, base_offset: int, buffers: Sequence[Buffer], segment: Segment
+        self, header: BatchHeader, base_offset: Offset, buffers: Sequence[Buffer], segment: Segment
     ) -> None:
         if header.is_control:
             marker = read_marker(b"".join(buffers))
@@ -320,9 +329,9 @@ class PartitionLog:
     # --- rolling
 
     def _segment_for(
-        self, first_offset: int, last_offset: int, size: int, newest_ms: int, now_ms: int
+        self, first_offset: Offset, last_offset: Offset, size: int, newest_ms: int, now_ms: int
     ) -> Segment:
-        """The active segment, or a new one when the append must not go there any more."""
+        """The segment for an append: the active one, or a new one if the active one is full or too old."""
         segment, config = self.segments[-1], self.config
         if (
             segment.size_bytes > config.segment_size_bytes - size
@@ -347,7 +356,7 @@ class PartitionLog:
 
     @on_disk
     def maybe_roll(self, now_ms: int) -> bool:
-        """Rolls when the active segment is older than `segment.ms`, no append needed (the raft log asks for it)."""
+        """Rolls without an append if the active segment is older than `segment.ms`."""
         segment = self.segments[-1]
         if segment.size_bytes and segment.waited_ms(now_ms, now_ms) > self._segment_ms(segment):
             self._roll(self.log_end_offset, now_ms)
@@ -360,13 +369,13 @@ class PartitionLog:
         self._roll(self.log_end_offset, self._now_ms())
         return self.segments[-1]
 
-    def _roll(self, base_offset: int, now_ms: int) -> None:
+    def _roll(self, base_offset: Offset, now_ms: int) -> None:
         with self.exchange:
             self._roll_alone(base_offset, now_ms)
         if self.recovery_point < base_offset:
             self.directory.background(lambda: self._flush_in_background(base_offset))
 
-    def _roll_alone(self, base_offset: int, now_ms: int) -> None:
+    def _roll_alone(self, base_offset: Offset, now_ms: int) -> None:
         active = self.segments[-1]
         assert base_offset >= self.log_end_offset, "a segment begins at or past the log end"
         if active.base_offset == base_offset:
@@ -379,7 +388,7 @@ class PartitionLog:
             self.snapshots.take(self.producers)
         self._add_segment(base_offset, now_ms)
 
-    def _add_segment(self, base_offset: int, now_ms: int) -> Segment:
+    def _add_segment(self, base_offset: Offset, now_ms: int) -> Segment:
         segment = Segment(self.directory.pool, self.path, base_offset, created_ms=now_ms, sizes={})
         segment.create_files(self.config.segment_size_bytes if self.config.preallocate else 0)
         segment.roll_jitter_ms = self._jitter_ms()
@@ -388,7 +397,9 @@ class PartitionLog:
 
     # --- read
 
-    def read(self, offset: int, max_bytes: int, *, end_offset: int, at_least_one: bool = True) -> LogSlice:
+    def read(
+        self, offset: Offset, max_bytes: int, *, end_offset: Offset, at_least_one: bool = True
+    ) -> LogSlice:
         """Whole batches from the one that holds `offset`, of one segment, before `end_offset`, up to `max_bytes`.
 
         `at_least_one`: the first batch comes even if it alone is larger than `max_bytes`.
@@ -408,7 +419,7 @@ class PartitionLog:
                 if found is not None:
                     start, end = found
                     return LogSlice(start, end - start, segment.log.file(), directory)
-            return LogSlice(0, 0, self.segments[-1].log.file(), directory)
+            return LogSlice(Position(0), 0, self.segments[-1].log.file(), directory)
         except OSError as error:
             raise directory.failed(error) from error
 
@@ -420,32 +431,32 @@ class PartitionLog:
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         return lookup.offset_of_max_timestamp(self.segments, self.log_start_offset)
 
-    def epoch_for_offset(self, offset: int) -> int:
+    def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         return self.leader_epochs.epoch_for_offset(offset)
 
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(largest known epoch ≤ `epoch`, its end offset), (−1, −1) when it cannot be told."""
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        """(largest known epoch ≤ `epoch`, its end offset); (−1, −1) if `epoch` is unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @on_disk
-    def append_leader_epoch(self, epoch: int) -> None:
-        """A replica becomes leader: its epoch begins at the log end (called before any append).
+    def append_leader_epoch(self, epoch: LeaderEpoch) -> None:
+        """Notes that the epoch of a new leader begins at the log end. Call it before the first append.
 
-        It is written when something is appended in it, or at the next flush: an epoch without records is forgotten
-        at start-up in any case, and writing thousands of these files would delay it.
+        The checkpoint is written with the first append of the epoch or at the next flush. A start drops an epoch
+        without records in any case, and writing thousands of these files would delay the start.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
     @on_disk
-    def aborted_transactions(self, from_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, from_offset: Offset, upper_offset: Offset) -> list[AbortedTransaction]:
         return lookup.aborted_transactions(self.segments, from_offset, upper_offset)
 
     @on_disk
-    def has_aborted_transactions(self, from_offset: int) -> bool:
+    def has_aborted_transactions(self, from_offset: Offset) -> bool:
         return lookup.has_aborted_transactions(self.segments, from_offset)
 
     @on_disk
-    def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
+    def upper_bound_offset(self, offset: Offset, size_bytes: int) -> Offset:
         return lookup.upper_bound_offset(self.segments, offset, size_bytes, self.log_end_offset)
 
     def active_producers(self) -> tuple[ProducerEntry, ...]:
@@ -457,8 +468,8 @@ class PartitionLog:
     # --- cutting
 
     @on_disk
-    def delete_records_before(self, offset: int) -> int:
-        """Moves the log start up to `offset` (−1: the high watermark); whole segments go at the next retention."""
+    def delete_records_before(self, offset: Offset) -> Offset:
+        """Moves the log start up to `offset` (−1: the high watermark); the next retention removes whole segments."""
         if offset == -1:
             offset = self.high_watermark
         if not 0 <= offset <= self.high_watermark:
@@ -470,13 +481,13 @@ class PartitionLog:
             self._move_log_start(offset)
         return self.log_start_offset
 
-    def _move_log_start(self, offset: int) -> None:
+    def _move_log_start(self, offset: Offset) -> None:
         self.log_start_offset = offset
         self.leader_epochs.truncate_start(offset)
         self._flush_epochs_soon()
 
     @on_disk
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops everything from `offset` on; nothing when the log ends before it."""
         if offset >= self.log_end_offset:
             return
@@ -491,7 +502,7 @@ class PartitionLog:
             self._after_cut()
 
     @on_disk
-    def truncate_fully_and_start_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Empties the log; the next record will have this offset."""
         with self.exchange:
             self.drop_segments(list(self.segments))
@@ -512,7 +523,7 @@ class PartitionLog:
 
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
-        """Retention: returns how many segments it removed. Log start first, then size, then time."""
+        """Applies retention, by log start, then by size, then by time; returns the number of segments removed."""
         with self.exchange:
             return self._delete_old_segments(now_ms)
 
@@ -536,7 +547,7 @@ class PartitionLog:
         return deletable
 
     def drop_segments(self, segments: Sequence[Segment]) -> None:
-        """Takes segments and their snapshots out of the log; the files go when no reader can want them."""
+        """Takes segments and their snapshots out of the log; the files are removed after file.delete.delay.ms."""
         with self.exchange:
             gone = set(segments)
             self.segments = [segment for segment in self.segments if segment not in gone]
@@ -544,7 +555,7 @@ class PartitionLog:
                 self._set_aside(segment, self.snapshots.rename_deleted(segment.base_offset))
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
-        """Puts a compacted segment in the place of those in a row that it was made of."""
+        """Puts a compacted segment in the place of the neighbouring segments that it was made from."""
         with self.exchange:
             at = self.segments.index(old[0])
             assert self.segments[at : at + len(old)] == list(old), "they stand in a row"
@@ -560,8 +571,8 @@ class PartitionLog:
 
     # --- durability
 
-    def flush(self, up_to: int | None = None) -> None:
-        """Returns when everything before `up_to` (the log end) would survive a power failure. May block."""
+    def flush(self, up_to: Offset | None = None) -> None:
+        """Returns when every record before `up_to` (None: the log end) would survive a power failure. May block."""
         end = self.log_end_offset if up_to is None else up_to
         if end > self.recovery_point:
             self._flush(end)
@@ -574,7 +585,7 @@ class PartitionLog:
 
     @on_disk
     def settle_files(self) -> None:
-        """All of `settle` but the log's own name, which may be synced for many logs at once."""
+        """Does `settle` without the log's own name: the caller may sync the names of many logs at once."""
         directory = self.directory
         try:
             with directory.settling:
@@ -586,7 +597,7 @@ class PartitionLog:
         except FileNotFoundError:
             if directory is self.directory:
                 raise
-            # closed, and its directory renamed, while this thread came to it
+            # the log was closed, and its directory renamed, before this thread came here
 
     @on_disk
     def _sync_name(self) -> None:
@@ -594,7 +605,7 @@ class PartitionLog:
         self.is_settled = True
 
     @on_disk
-    def _flush(self, end: int) -> None:
+    def _flush(self, end: Offset) -> None:
         self.settle()
         cuts, recovery_point = self.cuts, self.recovery_point
         segments = [
@@ -605,16 +616,16 @@ class PartitionLog:
                 if not segment.deleted:
                     segment.flush()
             except FileNotFoundError:
-                if not segment.deleted:  # by the owner of the log, while this thread came to it
+                if not segment.deleted:  # deleted meanwhile: nothing is left to flush
                     raise
         if not segments or segments[-1].base_offset >= recovery_point:
             self.directory.disk.sync_dir(self.path)  # a new segment's names
         self.leader_epochs.flush()
-        if self.cuts == cuts:  # else other records may have come where some of these were cut
+        if self.cuts == cuts:  # after a cut, other records may stand where flushed ones stood
             self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
         self.last_flush_ms = self._now_ms()
 
-    def _flush_in_background(self, base_offset: int) -> None:
+    def _flush_in_background(self, base_offset: Offset) -> None:
         try:
             self.snapshots.sync(base_offset)
             self.flush(base_offset)
@@ -623,7 +634,7 @@ class PartitionLog:
 
     @on_disk
     def close(self, *, clean: bool) -> None:
-        """`clean`: leaves the files as Kafka would, and everything on the device."""
+        """Closes the files. `clean`: first leaves them as Kafka would, with everything on the device."""
         if clean:
             self.snapshots.take(self.producers)
             self.segments[-1].seal()
@@ -632,7 +643,8 @@ class PartitionLog:
             self.leader_epochs.flush()
         for segment in self.segments:
             segment.close()
-        # Whoever still holds this log, a fetch or a flush in a thread, must not take its absence for a bad disk.
+        # A fetch or a flush in a thread may still hold this log: missing files must not look like a bad disk
+        # to it.
         self.directory = self.directory.closed(self.path)
 
     # --- producer state

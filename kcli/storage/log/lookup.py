@@ -1,17 +1,18 @@
-"""Finding things in a log: a look over its segments, which are in order and are not changed by it."""
+"""Searches in the segments of a log, by offset, timestamp and transaction. Nothing here changes a segment."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
+from kcli.model.ids import Offset, Position
 from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 
-def segments_from(segments: Sequence[Segment], offset: int) -> Sequence[Segment]:
-    """Those that may hold `offset` or what follows it."""
+def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segment]:
+    """The segments that may hold `offset` or later offsets."""
     if offset >= segments[-1].base_offset:
         return segments[-1:]
     found = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
@@ -19,29 +20,29 @@ def segments_from(segments: Sequence[Segment], offset: int) -> Sequence[Segment]
 
 
 def whole_batches(
-    segment: Segment, offset: int, max_bytes: int, *, end_offset: int | None, at_least_one: bool
-) -> tuple[int, int] | None:
+    segment: Segment, offset: Offset, max_bytes: int, *, end_offset: Offset | None, at_least_one: bool
+) -> tuple[Position, Position] | None:
     """(start, end) of the batches from the one that holds `offset`, before `end_offset` (None: the segment's end).
 
-    None when there is none in this segment.
+    None if this segment has no such batch.
     """
     found = segment.locate(offset, doubting_gaps=True)
     if found is None:
         return None
     start, first_size = found
-    end = segment.size_bytes
+    end = segment.end_position
     if end_offset is not None:
         limit = segment.locate(end_offset)
         end = end if limit is None else limit[0]
     if end - start > max_bytes:
-        end = segment.boundary_at_or_below(start, start + max_bytes)
+        end = segment.boundary_at_or_below(start, Position(start + max_bytes))
         if end == start and at_least_one:
-            end = start + first_size
+            end = Position(start + first_size)
     return start, max(end, start)
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int
+    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: Offset
 ) -> TimestampOffset | None:
     """The first record at or past the timestamp; None when all are older."""
     for segment in segments:
@@ -52,7 +53,7 @@ def offset_for_timestamp(
     return None
 
 
-def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: int) -> TimestampOffset | None:
+def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) -> TimestampOffset | None:
     """The first record that has the largest timestamp; None in a log without timestamps."""
     segment = max(segments, key=lambda segment: segment.max_timestamp().timestamp_ms)
     newest = segment.max_timestamp().timestamp_ms
@@ -60,9 +61,9 @@ def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: int) 
 
 
 def aborted_transactions(
-    segments: Sequence[Segment], from_offset: int, upper_offset: int
+    segments: Sequence[Segment], from_offset: Offset, upper_offset: Offset
 ) -> list[AbortedTransaction]:
-    """Those with data in [from_offset, upper_offset), for read_committed consumers to drop."""
+    """The aborted transactions with data in [from_offset, upper_offset), which read_committed consumers drop."""
     aborted = []
     for segment in segments_from(segments, from_offset):
         entries = segment.txn_index.entries()
@@ -75,25 +76,27 @@ def aborted_transactions(
     return aborted
 
 
-def has_aborted_transactions(segments: Sequence[Segment], from_offset: int) -> bool:
-    """Whether one ends at or past the offset, so that it may have data there."""
+def has_aborted_transactions(segments: Sequence[Segment], from_offset: Offset) -> bool:
+    """Whether an aborted transaction ends at or past the offset, so that it may have data there."""
     found = (segment.txn_index.entries() for segment in segments_from(segments, from_offset))
     return any(entries and entries[-1].last_offset >= from_offset for entries in found)
 
 
-def _first_ending_at(entries: Sequence[AbortedTransaction], offset: int) -> int:
-    """The place of the first whose marker is at or past the offset; markers are in offset order."""
+def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> int:
+    """The index of the first entry whose marker is at or past the offset; markers are in offset order."""
     return bisect_left(entries, offset, key=lambda entry: entry.last_offset)
 
 
-def upper_bound_offset(segments: Sequence[Segment], offset: int, size_bytes: int, log_end_offset: int) -> int:
+def upper_bound_offset(
+    segments: Sequence[Segment], offset: Offset, size_bytes: int, log_end_offset: Offset
+) -> Offset:
     """An offset past everything in the first `size_bytes` bytes from `offset`: how far to look for aborts."""
     candidates = segments_from(segments, offset)
     for nth, segment in enumerate(candidates, 1):
         found = segment.locate(offset)
         if found is None:
-            continue  # compaction, or a crash, took all from there to its end: what is read lies in the next
-        bound = segment.upper_bound_offset(found[0] + size_bytes)
+            continue  # compaction or a crash removed the rest of this segment: the read begins in the next one
+        bound = segment.upper_bound_offset(Position(found[0] + size_bytes))
         if bound is not None:
             return bound
         return candidates[nth].base_offset if nth < len(candidates) else log_end_offset

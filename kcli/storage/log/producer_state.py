@@ -1,7 +1,8 @@
-"""What a partition knows of the producers that wrote to it: idempotence, open transactions (KIP-98), `.snapshot` files.
+"""The state of a partition's producers: idempotence, open transactions (KIP-98), `.snapshot` files.
 
 A client's batch is checked before it is written (`check`); every batch that is written, live or read back, updates the
-state (`update`). Snapshots save reading the whole log at start: the newest and the batches after it are the state.
+state (`update`). With snapshots a start need not read the whole log: the newest snapshot and the batches after it give
+the state.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kcli.errors import (
     TransactionCoordinatorFencedException,
 )
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_OFFSET, NO_SEQUENCE
+from kcli.model.ids import NO_OFFSET, NO_SEQUENCE, Offset, ProducerId
 from kcli.protocol.batches.batch import MAX_SEQUENCE, BatchHeader, read_records
 from kcli.protocol.batches.control import ControlType, EndTransactionMarker, control_type_of, decode_control
 from kcli.runtime.disk import Disk, read_file
@@ -42,16 +43,17 @@ _CRC_END = 6
 
 
 class WrittenBatch(NamedTuple):
-    """`offset_delta` is the distance from the first offset to the last, and so of the sequences."""
+    """A batch that a producer wrote. `offset_delta` is the distance from first to last, of the offsets and of the
+    sequences."""
 
     last_sequence: int
-    last_offset: int
+    last_offset: Offset
     offset_delta: int
     timestamp_ms: int
 
     @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
+    def first_offset(self) -> Offset:
+        return Offset(self.last_offset - self.offset_delta)
 
     @property
     def first_sequence(self) -> int:
@@ -60,13 +62,13 @@ class WrittenBatch(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerEntry:
-    """One producer id. `batches` holds the newest five of the current epoch, oldest first."""
+    """The state of one producer id. `batches` holds the newest five of the current epoch, oldest first."""
 
-    producer_id: int
+    producer_id: ProducerId
     epoch: int
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
     last_timestamp_ms: int = -1
-    current_txn_first_offset: int | None = None
+    current_txn_first_offset: Offset | None = None
     batches: deque[WrittenBatch] = field(default_factory=lambda: deque(maxlen=CACHED_BATCHES))
 
     @property
@@ -74,7 +76,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
-    def last_data_offset(self) -> int:
+    def last_data_offset(self) -> Offset:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def copy(self) -> ProducerEntry:
@@ -90,10 +92,10 @@ class ProducerEntry:
 
 @dataclass(slots=True, eq=False)
 class Verification:
-    """A producer whose transaction the coordinator is asked about before its first batch here (KIP-890).
+    """A transaction that its coordinator must confirm before the first batch of the producer here (KIP-890).
 
-    A batch that comes with it may begin the transaction for as long as the log remembers it: a marker that is written
-    meanwhile makes the log forget it, and the straggler is refused.
+    A batch that comes with it may begin the transaction while the log still has the verification. A marker drops the
+    verification, so a batch that arrives after the end of its transaction is refused.
     """
 
     epoch: int
@@ -103,7 +105,7 @@ class Verification:
 
 
 ALREADY_OPEN = Verification(-1, 0, False, 0)
-"""For a batch of a transaction that was open in the log when it came: good only while it stays open."""
+"""The verification of a batch whose transaction is open in the log; valid while the transaction is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,9 @@ def read_marker(batch: Buffer) -> Marker | None:
 class OpenTransaction:
     """A transaction in this partition; `last_offset` is its marker's once there is one."""
 
-    producer_id: int
-    first_offset: int
-    last_offset: int | None = None
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset | None = None
 
 
 class ProducerState:
@@ -144,21 +146,21 @@ class ProducerState:
     def __init__(self, topic_partition: str, expiration_ms: int) -> None:
         self._topic_partition = topic_partition
         self.expiration_ms = expiration_ms
-        self.producers: dict[int, ProducerEntry] = {}
-        self.end_offset = 0
-        self.last_snapshot_offset = 0
+        self.producers: dict[ProducerId, ProducerEntry] = {}
+        self.end_offset = Offset(0)
+        self.last_snapshot_offset = Offset(0)
         # Kafka's table of producers never shrinks; its size decides the order of entries in a snapshot.
         self._most_producers = 0
-        self._verifications: dict[int, Verification] = {}
-        self._ongoing: dict[int, OpenTransaction] = {}  # by first offset, ascending
+        self._verifications: dict[ProducerId, Verification] = {}
+        self._ongoing: dict[Offset, OpenTransaction] = {}  # by first offset, ascending
         self._unreplicated: dict[
-            int, OpenTransaction
+            Offset, OpenTransaction
         ] = {}  # decided, but its marker is not below the high watermark
 
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
-        """The cached batch that `header` repeats: the client did not hear that it was written."""
+        """The cached batch that `header` repeats, because the client did not get the response to the first one."""
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -169,7 +171,7 @@ class ProducerState:
         return None
 
     def check(self, header: BatchHeader) -> None:
-        """Raises unless the batch continues what its producer wrote before."""
+        """Raises unless the batch continues the producer's sequence."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -195,7 +197,7 @@ class ProducerState:
         )
 
     def check_marker(self, header: BatchHeader, marker: Marker, transaction_version: int) -> None:
-        """Raises when the marker comes from a coordinator or an epoch that was superseded (KIP-890)."""
+        """Raises if the marker comes from an old coordinator or an old producer epoch (KIP-890)."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -216,9 +218,9 @@ class ProducerState:
             )
 
     def verification(
-        self, producer_id: int, epoch: int, base_sequence: int, *, from_zero: bool, now_ms: int
+        self, producer_id: ProducerId, epoch: int, base_sequence: int, *, from_zero: bool, now_ms: int
     ) -> Verification:
-        """What must come with a transactional batch; ALREADY_OPEN where the coordinator need not be asked."""
+        """The verification that a transactional batch needs; ALREADY_OPEN if its coordinator need not confirm it."""
         if self._is_open(producer_id, epoch):
             return ALREADY_OPEN
         known = self._verifications.get(producer_id)
@@ -232,7 +234,7 @@ class ProducerState:
         return known
 
     def check_verified(self, header: BatchHeader, verification: Verification) -> None:
-        """Raises when a transactional batch would begin a transaction that the coordinator may have ended."""
+        """Raises if a transactional batch would begin a transaction that the coordinator may have ended."""
         producer_id = header.producer_id
         if self._is_open(producer_id, header.producer_epoch):
             return
@@ -249,12 +251,12 @@ class ProducerState:
                 f"{verification.lowest_sequence} (earliest seen sequence)"
             )
 
-    def _is_open(self, producer_id: int, epoch: int) -> bool:
+    def _is_open(self, producer_id: ProducerId, epoch: int) -> bool:
         entry = self.producers.get(producer_id)
         return entry is not None and entry.epoch == epoch and entry.current_txn_first_offset is not None
 
     def check_epoch(self, header: BatchHeader) -> None:
-        """Raises when a newer incarnation of the producer has written here."""
+        """Raises if a newer epoch of the producer has written here."""
         entry = self.producers.get(header.producer_id)
         if entry is not None and header.producer_epoch < entry.epoch:
             raise InvalidProducerEpochException(
@@ -264,15 +266,15 @@ class ProducerState:
 
     # --- taking in what is in the log
 
-    def update(self, header: BatchHeader, base_offset: int) -> None:
-        """A batch of data of an idempotent or transactional producer has been written at `base_offset`."""
+    def update(self, header: BatchHeader, base_offset: Offset) -> None:
+        """Notes a batch of records that an idempotent or transactional producer has written at `base_offset`."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self._add(ProducerEntry(header.producer_id, header.producer_epoch))
         elif entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
-        last_offset = base_offset + header.last_offset_delta
+        last_offset = Offset(base_offset + header.last_offset_delta)
         entry.batches.append(
             WrittenBatch(header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp_ms)
         )
@@ -282,8 +284,8 @@ class ProducerState:
             self._verifications.pop(header.producer_id, None)
             self._ongoing[base_offset] = OpenTransaction(header.producer_id, base_offset)
 
-    def update_marker(self, header: BatchHeader, offset: int, marker: Marker) -> AbortedTransaction | None:
-        """A marker has been written at `offset`; returns what an abort adds to the transaction index."""
+    def update_marker(self, header: BatchHeader, offset: Offset, marker: Marker) -> AbortedTransaction | None:
+        """Notes a marker written at `offset`; returns the entry that an abort adds to the transaction index."""
         self._verifications.pop(header.producer_id, None)
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -301,7 +303,7 @@ class ProducerState:
         self._unreplicated[first_offset] = transaction
         if marker.commit:
             return None
-        still_open = next(iter(self._ongoing), offset + 1)
+        still_open = next(iter(self._ongoing), Offset(offset + 1))
         return AbortedTransaction(header.producer_id, first_offset, offset, still_open)
 
     def _add(self, entry: ProducerEntry) -> ProducerEntry:
@@ -311,13 +313,13 @@ class ProducerState:
 
     # --- transactions
 
-    def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins that a committed reader must not see yet."""
+    def first_unstable_offset(self) -> Offset | None:
+        """The first offset of the oldest transaction that read_committed consumers must not see yet."""
         if not self._ongoing and not self._unreplicated:
             return None
         return min(next(iter(self._ongoing), NEVER), min(self._unreplicated, default=NEVER))
 
-    def on_high_watermark(self, high_watermark: int) -> None:
+    def on_high_watermark(self, high_watermark: Offset) -> None:
         if self._unreplicated:
             decided = [
                 first
@@ -348,12 +350,12 @@ class ProducerState:
         self._verifications.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
-        self.end_offset = 0
-        self.last_snapshot_offset = 0
+        self.end_offset = Offset(0)
+        self.last_snapshot_offset = Offset(0)
 
     # --- snapshots
 
-    def load(self, entries: Iterable[ProducerEntry], offset: int, now_ms: int) -> None:
+    def load(self, entries: Iterable[ProducerEntry], offset: Offset, now_ms: int) -> None:
         """Starts from a snapshot taken at `offset`."""
         self.clear()
         for entry in entries:
@@ -373,18 +375,18 @@ class ProducerState:
         return bytes(packed)
 
     def _in_java_order(self) -> list[ProducerEntry]:
-        """The order in which Java's HashMap would walk them, so that our snapshots are Kafka's to the byte."""
+        """The entries in the order of Java's HashMap, so that a snapshot has the bytes of Kafka's."""
         capacity = MIN_JAVA_CAPACITY
         while self._most_producers > capacity * 3 // 4:
             capacity *= 2
         return sorted(self.producers.values(), key=lambda entry: _java_bucket(entry.producer_id, capacity))
 
 
-NEVER = (1 << 63) - 1
+NEVER = Offset((1 << 63) - 1)
 MIN_JAVA_CAPACITY = 16
 
 
-def _java_bucket(producer_id: int, capacity: int) -> int:
+def _java_bucket(producer_id: ProducerId, capacity: int) -> int:
     folded = (producer_id ^ producer_id >> 32) & 0xFFFF_FFFF
     return (folded ^ folded >> 16) & capacity - 1
 
@@ -409,7 +411,7 @@ def _pack_entry(entry: ProducerEntry) -> bytes:
 
 
 def read_snapshot(disk: Disk, path: str) -> list[ProducerEntry]:
-    """The entries of a `.snapshot` file. CorruptRecordError when it is not whole."""
+    """The entries of a `.snapshot` file. Raises CorruptRecordError if it is damaged."""
     return decode_snapshot(read_file(disk, path), path)
 
 

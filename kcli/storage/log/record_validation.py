@@ -1,8 +1,8 @@
-"""What a leader demands of the records in a producer's batch, as Kafka's LogValidator does.
+"""The leader's checks of the records in a producer's batch, those of Kafka's LogValidator.
 
-Records that are sound are `survey`'s to tell, many at a time. Where it will not vouch for them, or a rule may be
-broken, they are read one by one, and that decides: a structure that cannot be refuses the batch, and a record that
-breaks a rule of its topic is named in the answer (KIP-467).
+`survey` recognises sound records, many at a time. If it cannot, or if a rule may be broken, the records are read one by
+one, and that decides. An impossible structure refuses the batch. The answer names each record that breaks a rule of its
+topic (KIP-467).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from kcli.protocol.batches.survey import Survey, survey
 LOG_APPEND_TIME = "LogAppendTime"
 
 SHOWN_ERRORS = 3
-"""Of the records' errors so many are in the message of the batch, as in Kafka's."""
+"""Errors of single records that the error message of a batch shows, as in Kafka."""
 
 
 class Validation(StrEnum):
-    """Whose records are read although no rule of their topic asks for it (`kcli.validate.records`)."""
+    """The batches whose records are read although no rule of the topic needs it (`kcli.validate.records`)."""
 
     ALL = "all"
     UNCOMPRESSED = "uncompressed"
@@ -46,9 +46,9 @@ def examine(
     topic_partition: str,
     validation: Validation,
 ) -> Survey | None:
-    """Reads the records of a batch whose header and checksum are right; None where nobody asked for that.
+    """Reads the records of a batch whose header and checksum are right; None if no setting asks for it.
 
-    Raises InvalidRecordException or InvalidTimestampException, with `record_errors` where a record breaks a rule.
+    Raises InvalidRecordException or InvalidTimestampException, with `record_errors` if a record breaks a rule.
     """
     by_producer = config.message_timestamp_type != LOG_APPEND_TIME
     bounded = by_producer and (
@@ -86,12 +86,12 @@ def _decompressed(records: Buffer, header: BatchHeader) -> bytes:
         try:
             return decompress(header.codec, view[HEADER_SIZE:])
         except CorruptRecordException as error:
-            # Kafka has no code for bytes that were sent like this: the checksum is right.
+            # Kafka has no better code for invalid bytes under a right checksum.
             raise UnknownServerException(error.message) from None
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps certainly are."""
+    """Whether all timestamps are certainly within the bounds."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms
@@ -148,7 +148,7 @@ def _time_problem(record: Record, header: BatchHeader, config: LogConfig, now_ms
 
 
 def _long(value: int) -> int:
-    """As Java's 64 bits have it: a bound of "for ever" goes past their end, and so does base plus delta."""
+    """Wraps to Java's 64 bits: a bound without limit exceeds them, and base plus delta can."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

@@ -1,7 +1,7 @@
-"""After an unclean stop: the end of a log is read again, batch by batch, and what is whole is kept.
+"""Recovery after an unclean stop: reads the end of a log again, batch by batch, and keeps the whole batches.
 
-What was not flushed may be torn, and is cut. What was flushed can only be damaged: that is said loudly, and where
-nothing may be lost of it (the metadata log) the log is refused instead, as it is, for a copy or a person to mend.
+Bytes that were not flushed may be torn, and are cut. Bytes that were flushed can only be damaged: recovery logs an
+error and cuts them too. The metadata log may lose nothing: it is refused unchanged, so that an operator can repair it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ import logging
 from collections.abc import Sequence
 
 from kcli.errors import CorruptRecordError, KafkaError
+from kcli.model.ids import FIRST_OFFSET, Offset, Position
 from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, crc_is_valid, iter_batches, read_header
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.producer_state import read_marker
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.split import Piece, split_of
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 RECOVERY_CHUNK_BYTES = 1 << 20
 
 READS_OF_DAMAGE = 2
-"""What looks damaged is read once more before it is cut: the bit may have flipped on the way from the device."""
+"""Reads of a damaged batch before it is cut: the bit may have flipped on the way from the device."""
 
 
 class OffsetOverflow(Exception):
-    """A segment has offsets that no index entry can hold, as a Kafka before 1.0 could write it: it must be split."""
+    """A segment has offsets that no index entry can hold. It must be split. Kafka before 1.0 could write such
+    segments."""
 
     def __init__(self, segment: Segment, pieces: list[Piece]) -> None:
         super().__init__(f"{segment.log.path} holds offsets too far from its base offset")
@@ -34,13 +36,18 @@ class OffsetOverflow(Exception):
 
 
 class Recovery:
-    """Reads the segments of one log that may not be whole. `flushed_offset`: what lies before it was on the device.
+    """Reads the segments of one log that may be torn. `flushed_offset`: every record before it was on the device.
 
-    `must_keep`: it may not be lost, so damage before `flushed_offset` raises CorruptRecordError, and no batch is cut.
+    `must_keep`: damage before `flushed_offset` raises CorruptRecordError, and no batch is cut.
     """
 
     def __init__(
-        self, log: PartitionLog, now_ms: int, *, flushed_offset: int = 0, must_keep: bool = False
+        self,
+        log: PartitionLog,
+        now_ms: int,
+        *,
+        flushed_offset: Offset = FIRST_OFFSET,
+        must_keep: bool = False,
     ) -> None:
         self._log = log
         self._now_ms = now_ms
@@ -48,7 +55,7 @@ class Recovery:
         self._must_keep = must_keep
         self.first_offset = log.log_start_offset
 
-    def run(self, first_unsure_offset: int) -> int:
+    def run(self, first_unsure_offset: Offset) -> Offset:
         """Recovers the segments from the one that holds `first_unsure_offset`; returns the log end offset.
 
         Raises OffsetOverflow for a segment that must be split first.
@@ -59,12 +66,13 @@ class Recovery:
             for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
             if following is None or following.base_offset > first_unsure_offset
         ]
-        # What recovery writes anew, indexes above all, is not on the device: the next flush begins here.
+        # Recovery writes files again, above all indexes, that are not on the device: the next flush begins
+        # here.
         self.first_offset = unsure[0].base_offset
         self._rewind_producers(unsure[0])
         end = unsure[0].base_offset
         for nth, segment in enumerate(unsure):
-            logger.info("%s is recovered: segment %d of %d", segment.log.path, nth + 1, len(unsure))
+            _log.info("%s is recovered: segment %d of %d", segment.log.path, nth + 1, len(unsure))
             log.producers.end_offset = max(log.producers.end_offset, segment.base_offset)
             log.snapshots.take(log.producers)
             end, cut = self._recover(segment)
@@ -76,7 +84,8 @@ class Recovery:
         return end
 
     def _rewind_producers(self, first: Segment) -> None:
-        """Producers as they were where recovery begins; snapshots of what is read again are not believed."""
+        """Sets the producers back to the begin of recovery; snapshots of records that are read again are not
+        trusted."""
         log = self._log
         for offset in log.snapshots.offsets():
             if offset > first.base_offset:
@@ -84,27 +93,28 @@ class Recovery:
         log.log_end_offset = first.base_offset
         log.rebuild_producers(self._now_ms)
 
-    def _recover(self, segment: Segment) -> tuple[int, int]:
-        """(offset after the last whole batch, bytes cut). Indexes, epochs and producers are built on the way."""
+    def _recover(self, segment: Segment) -> tuple[Offset, int]:
+        """Reads one segment, and builds indexes, epochs and producers. Returns (offset after the last whole batch,
+        bytes cut)."""
         segment.reset_indexes()
         file = segment.log.file()
         file_size = file.size()
-        valid, next_offset = 0, segment.base_offset
+        valid, next_offset = Position(0), segment.base_offset
         tries = READS_OF_DAMAGE
         while valid < file_size and tries:
             chunk = file.read_at(valid, self._chunk_size(segment, valid, file_size))
             taken, next_offset = self._recover_chunk(segment, chunk, valid, next_offset)
-            valid += taken
+            valid = Position(valid + taken)
             tries = READS_OF_DAMAGE if taken else tries - 1
         cut = file_size - valid
         if cut:
             self._check_may_cut(segment, valid, next_offset)
             file.truncate(valid)
-        segment.size_bytes = valid
+        segment.end_position = valid
         segment.finish_recovery()
         return next_offset, cut
 
-    def _check_may_cut(self, segment: Segment, position: int, offset: int) -> None:
+    def _check_may_cut(self, segment: Segment, position: Position, offset: Offset) -> None:
         if offset >= self._flushed_offset:
             return
         damage = (
@@ -115,10 +125,10 @@ class Recovery:
             raise CorruptRecordError(
                 f"{damage}. Nothing was cut: put the file back from a copy, or remove the directory to begin without it"
             )
-        logger.error("%s. The log is cut there: records that were acknowledged are lost", damage)
+        _log.error("%s. The log is cut there: records that were acknowledged are lost", damage)
 
     def _drop_rest(self, later: Sequence[Segment], torn: Segment, end: int, cut: int) -> None:
-        logger.warning(
+        _log.warning(
             "%s: %d bytes after offset %d were torn and are cut; %d later segments are removed",
             torn.log.path,
             cut,
@@ -127,7 +137,7 @@ class Recovery:
         )
         self._log.drop_segments(later)
 
-    def _chunk_size(self, segment: Segment, position: int, end: int) -> int:
+    def _chunk_size(self, segment: Segment, position: Position, end: int) -> int:
         """A chunk, or the one batch that is larger than a chunk."""
         size = RECOVERY_CHUNK_BYTES
         try:
@@ -137,7 +147,9 @@ class Recovery:
             pass  # found again, and cut, when the chunk is read
         return min(size, end - position)
 
-    def _recover_chunk(self, segment: Segment, chunk: bytes, start: int, next_offset: int) -> tuple[int, int]:
+    def _recover_chunk(
+        self, segment: Segment, chunk: bytes, start: Position, next_offset: Offset
+    ) -> tuple[int, Offset]:
         """(bytes of whole and valid batches at the head of the chunk, the offset after them)."""
         taken = 0
         try:
@@ -148,14 +160,14 @@ class Recovery:
                     if (pieces := split_of(segment)) is not None:
                         raise OffsetOverflow(segment, pieces)
                     break
-                self._take(segment, chunk, position, start + position, header)
+                self._take(segment, chunk, position, Position(start + position), header)
                 next_offset = header.next_offset
                 taken = position + header.size_bytes
         except (CorruptRecordError, KafkaError) as error:
-            logger.warning("%s at byte %d: %s", segment.log.path, start + taken, error)
+            _log.warning("%s at byte %d: %s", segment.log.path, start + taken, error)
         return taken, next_offset
 
-    def _take(self, segment: Segment, chunk: bytes, at: int, position: int, header: BatchHeader) -> None:
+    def _take(self, segment: Segment, chunk: bytes, at: int, position: Position, header: BatchHeader) -> None:
         log = self._log
         segment.note(
             position,

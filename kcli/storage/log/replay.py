@@ -1,4 +1,4 @@
-"""Bringing the producers of a log up to its end, by reading the batches that their snapshot does not cover."""
+"""Brings the producers of a log up to its end: reads the batches that their snapshot does not cover."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import logging
 from collections.abc import Collection, Iterable
 
 from kcli.errors import CorruptRecordError, KafkaError
+from kcli.model.ids import Offset
 from kcli.storage.log.producer_state import ProducerState, read_marker
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.snapshots import ProducerSnapshots
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def replay(
@@ -18,11 +19,11 @@ def replay(
     producers: ProducerState,
     snapshots: ProducerSnapshots,
     *,
-    start_offset: int,
-    end_offset: int,
+    start_offset: Offset,
+    end_offset: Offset,
     to_snapshot: Collection[int],
 ) -> None:
-    """Feeds the batches of [start_offset, end_offset) to the producers, with no checks: they are in the log.
+    """Feeds the batches of [start_offset, end_offset) to the producers, without checks: they are in the log already.
 
     Snapshots are taken at the base offsets in `to_snapshot`, so that the next start has less to read, and at the end.
     """
@@ -38,15 +39,15 @@ def replay(
 
 
 def _replay_segment(segment: Segment, producers: ProducerState) -> None:
-    """What is damaged is passed over, with what follows it: nobody can read it, and its log is no worse for that."""
+    """Feeds one segment. Stops at a damaged batch, because no consumer can read the rest of the segment either."""
     start_offset = producers.end_offset
     try:
         _replay_batches(segment, producers, start_offset)
     except (CorruptRecordError, KafkaError) as error:
-        logger.error("%s: producers are not known from the damaged batch on: %s", segment.log.path, error)
+        _log.error("%s: producers are not known from the damaged batch on: %s", segment.log.path, error)
 
 
-def _replay_batches(segment: Segment, producers: ProducerState, start_offset: int) -> None:
+def _replay_batches(segment: Segment, producers: ProducerState, start_offset: Offset) -> None:
     for position, header in segment.headers_near(start_offset):
         if header.last_offset < start_offset or header.producer_id < 0:
             continue

@@ -1,7 +1,7 @@
-"""Which segments of a log may go: always some of the oldest, in a row.
+"""Retention: how many of the oldest segments of a log are deleted.
 
-A segment goes only when everything in it is below the high watermark. The active one counts too, unless it is empty:
-the log rolls first, so that a partition always has a segment.
+A segment is deleted only if all its records are below the high watermark. The active one counts too, unless it is
+empty: the log rolls first, so that a partition always has a segment.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ import logging
 from collections.abc import Sequence
 
 from kcli.config.topic import LogConfig
+from kcli.model.ids import Offset
 from kcli.storage.log.segment import Segment
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def deletable_count(
     segments: Sequence[Segment],
     config: LogConfig,
     *,
-    log_start_offset: int,
-    log_end_offset: int,
-    high_watermark: int,
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+    high_watermark: Offset,
     now_ms: int,
 ) -> int:
-    """How many of the oldest segments retention takes: by log start offset, then by size, then by time."""
+    """The number of oldest segments to delete: by log start offset, then by size, then by time."""
     ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
     count = sum(1 for end in ends[:-1] if end <= log_start_offset)
     if not config.delete:
@@ -40,7 +41,7 @@ def deletable_count(
 
 
 def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, allowed: int) -> int:
-    """What is left must still be at least `retention_bytes`."""
+    """Adds the segments without which the log still has at least `retention_bytes`."""
     excess = sum(segment.size_bytes for segment in segments[count:]) - retention_bytes
     while count < allowed and excess >= segments[count].size_bytes:
         excess -= segments[count].size_bytes
@@ -49,12 +50,13 @@ def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, al
 
 
 def _past_time(segments: Sequence[Segment], retention_ms: int, now_ms: int, count: int, allowed: int) -> int:
-    """A timestamp in the future keeps its segment, and so all after it."""
+    """Adds the segments past `retention_ms`. A timestamp in the future keeps its segment and all later ones."""
     while count < allowed:
         largest_ms = segments[count].largest_timestamp_ms()
         if largest_ms > now_ms:
-            logger.warning(
-                "%s holds a record of the future (timestamp %d): until then retention.ms deletes nothing from it on",
+            _log.warning(
+                "%s has a record with a timestamp in the future (%d): until then retention.ms deletes neither it "
+                "nor later segments",
                 segments[count].log.path,
                 largest_ms,
             )

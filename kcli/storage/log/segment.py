@@ -1,8 +1,8 @@
 """One segment of a partition's log: a `.log` file of batches back to back, and its indexes.
 
-The active segment remembers where its newest batches begin, so that a consumer at the tail is answered without
-looking at an index or at the file. One that was only listed at start-up looks at its files when they are wanted: a log
-of thousands of segments opens as fast as their names are read.
+The active segment remembers where its newest batches begin, so that a fetch at the tail needs neither an index nor the
+file. Other segments open their files at first use: a log of thousands of segments opens as fast as their names are
+listed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import chain
 
 from kcli.errors import CorruptRecordError
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.ids import NO_TIMESTAMP, Offset, Position
 from kcli.protocol.batches.batch import (
     HEADER_SIZE,
     PREFIX_SIZE,
@@ -49,21 +49,23 @@ from kcli.storage.log.index import (
 )
 from kcli.storage.log.transaction_index import TransactionIndex
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 FIRST_SCAN_BYTES = 4096
 SCAN_BYTES = 32_768
-"""Read at once while walking headers: at first what lies between two index entries, then more and more."""
+"""Bytes read at a time while walking headers: at first those between two index entries, then twice as many each
+time."""
 
 MAX_RECENT_BATCHES = 512
-"""Positions remembered of the newest batches (8 kB at most); a quarter goes when it is full."""
+"""Newest batches whose positions are remembered (8 kB at most); the oldest quarter is dropped when it is full."""
 
+_START = Position(0)
 
-Placed = tuple[int, int, int]
+Placed = tuple[Offset, int, int]
 """A batch about to be written: last offset, max timestamp, size in bytes."""
 
 _LOOKING = threading.Lock()
-"""Held while a segment looks at its files for the first time, which it does once."""
+"""Held while a segment looks up its files, which happens once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_index_entry",
+        "_end_position",
         "_first_timestamp_ms",
         "_indexes",
         "_max_timestamp",
@@ -85,7 +88,6 @@ class Segment:
         "_pool",
         "_recent_last_offsets",
         "_recent_positions",
-        "_size_bytes",
         "base_offset",
         "created_ms",
         "deleted",
@@ -99,14 +101,14 @@ class Segment:
         self,
         pool: HandlePool,
         directory: str,
-        base_offset: int,
+        base_offset: Offset,
         *,
         created_ms: int,
         sizes: dict[str, int] | None,
         name_suffix: str = "",
     ) -> None:
-        """`sizes`: suffix -> bytes of the files that exist, None when nobody has looked; `name_suffix`: `.swap` and
-        the like."""
+        """`sizes`: suffix -> bytes of the files that exist, None if not looked up yet; `name_suffix`: `.swap` and the
+        like."""
         self.disk: Disk = pool.disk
         self.directory = directory
         self.base_offset = base_offset
@@ -116,7 +118,7 @@ class Segment:
         self._pool = pool
         self._name_suffix = name_suffix
         self.log = self._handle(LOG_SUFFIX)
-        self._size_bytes = None if sizes is None else sizes.get(LOG_SUFFIX, 0)
+        self._end_position = None if sizes is None else Position(sizes.get(LOG_SUFFIX, 0))
         self._indexes = None if sizes is None else self._open_indexes(sizes)
         self._bytes_since_index_entry = 0
         self._max_timestamp: TimestampOffset | None = None
@@ -151,14 +153,19 @@ class Segment:
         return found
 
     @property
-    def size_bytes(self) -> int:
-        if self._size_bytes is None:
-            self._size_bytes = self.disk.size(self.log.path)
-        return self._size_bytes
+    def end_position(self) -> Position:
+        """Where the next batch begins."""
+        if self._end_position is None:
+            self._end_position = Position(self.disk.size(self.log.path))
+        return self._end_position
 
-    @size_bytes.setter
-    def size_bytes(self, size_bytes: int) -> None:
-        self._size_bytes = size_bytes
+    @end_position.setter
+    def end_position(self, position: Position) -> None:
+        self._end_position = position
+
+    @property
+    def size_bytes(self) -> int:
+        return self.end_position if self._end_position is None else self._end_position
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -173,7 +180,7 @@ class Segment:
         return (self._indexes or self._look()).txn
 
     def create_files(self, preallocate_bytes: int) -> None:
-        """Makes empty files, over whatever a crash left under these names."""
+        """Makes empty files; replaces files that a crash left under these names."""
         for handle in (self.log, self.offset_index.entries.handle, self.time_index.entries.handle):
             handle.create().truncate(0)
         self.txn_index.reset()
@@ -184,7 +191,7 @@ class Segment:
 
     def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
         """Writes batches at the end, in one write. If it raises, the segment is as before."""
-        position = self.size_bytes
+        position = self.end_position
         if self._recent_positions is _NONE:
             self._recent_last_offsets, self._recent_positions = array("q"), array("q")
         self.log.file().write_at(position, *buffers)
@@ -192,8 +199,8 @@ class Segment:
             self.note(position, last_offset, max_timestamp_ms, size_bytes, index_interval_bytes)
             self._recent_last_offsets.append(last_offset)
             self._recent_positions.append(position)
-            position += size_bytes
-        self.size_bytes = position
+            position = Position(position + size_bytes)
+        self.end_position = position
         if len(self._recent_positions) > MAX_RECENT_BATCHES:
             surplus = len(self._recent_positions) - MAX_RECENT_BATCHES * 3 // 4
             del self._recent_last_offsets[:surplus]
@@ -201,8 +208,8 @@ class Segment:
 
     def note(
         self,
-        position: int,
-        last_offset: int,
+        position: Position,
+        last_offset: Offset,
         max_timestamp_ms: int,
         size_bytes: int,
         index_interval_bytes: int,
@@ -218,7 +225,7 @@ class Segment:
         self._bytes_since_index_entry += size_bytes
 
     def seal(self) -> None:
-        """The end of its time as the active segment: a last time entry, every file at its real size."""
+        """Ends its time as the active segment: adds a last time entry and cuts every file to its real size."""
         newest = self.max_timestamp()
         self.time_index.append_if_newer(newest.timestamp_ms, newest.offset)
         self.offset_index.entries.write_out()
@@ -234,14 +241,14 @@ class Segment:
         self.time_index.entries.sync()
         self.txn_index.sync()
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops every batch that ends at or past `offset`."""
         found = self.locate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
         if found is not None:
-            self.size_bytes = found[0]
+            self.end_position = found[0]
             self.log.file().truncate(self.size_bytes)
         self.forget()
         self._bytes_since_index_entry = 0
@@ -258,17 +265,17 @@ class Segment:
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def finish_recovery(self) -> None:
-        """The indexes hold the whole segment again; `size_bytes` has been set."""
+        """Call this when the indexes cover the whole segment again and `end_position` is set."""
         self.seal()
         self._bytes_since_index_entry = 0
         self._first_timestamp_ms = None
 
     def forget(self) -> None:
-        """Drops the positions remembered of the newest batches; they are found in the index and the file."""
+        """Drops the remembered positions of the newest batches; the index and the file still have them."""
         self._recent_last_offsets = self._recent_positions = _NONE
 
     def _find_max_timestamp(self) -> TimestampOffset:
-        """The last time entry, or what is newer in the batches after it (a sealed segment has none)."""
+        """The last time entry, or the newest timestamp after it (a sealed segment has no batches after it)."""
         newest = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
         for _position, header in self.headers_near(newest.offset):
             if header.max_timestamp_ms > newest.timestamp_ms:
@@ -288,7 +295,7 @@ class Segment:
         )
 
     def rename_deleted(self) -> list[str]:
-        """Puts `.deleted` after the names; returns the paths to remove when no reader can need them any more."""
+        """Puts `.deleted` after the names; returns the paths, to be removed when no reader needs them any more."""
         self.deleted = True
         self.offset_index.entries.write_out()
         self.time_index.entries.write_out()
@@ -300,7 +307,7 @@ class Segment:
         return paths
 
     def rename_suffix(self, suffix: str, to: str) -> None:
-        """From `.cleaned` to `.swap` to no suffix: the steps of an exchange of segments."""
+        """Renames from `.cleaned` to `.swap` to no suffix: the steps of an exchange of segments."""
         self._name_suffix = to
         for handle in self.handles():
             if self.disk.exists(handle.path):
@@ -310,8 +317,8 @@ class Segment:
 
     # --- reading
 
-    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of each batch from `position` on; CorruptRecordError where they are nonsense."""
+    def headers(self, position: Position = _START) -> Iterator[tuple[Position, BatchHeader]]:
+        """(position, header) of each batch from `position` on. Raises CorruptRecordError at an impossible header."""
         end, file = self.size_bytes, self.log.file()
         chunk, start, scan_bytes = b"", position, FIRST_SCAN_BYTES
         while end - position > PREFIX_SIZE:
@@ -324,20 +331,20 @@ class Segment:
                     return  # truncated while we read
             header = read_header(chunk, at)
             if position + header.size_bytes > end:
-                # Kafka would take this for the end of the segment, and its readers would never miss the rest.
+                # Kafka takes this for the end of the segment, and its readers skip the rest without an error.
                 raise CorruptRecordError(
                     f"{self.log.path} at byte {position}: the batch at offset {header.base_offset} states "
                     f"{header.size_bytes} bytes, but the segment ends {end - position} bytes after it begins"
                 )
             yield position, header
-            position += header.size_bytes
+            position = Position(position + header.size_bytes)
 
-    def headers_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """As `headers`, from the last indexed batch that ends at or below `offset`.
+    def headers_near(self, offset: Offset) -> Iterator[tuple[Position, BatchHeader]]:
+        """Like `headers`, from the last indexed batch that ends at or below `offset`.
 
-        An index has no checksum: one that a wrong bit makes point past `offset` would skip records, and nobody would
-        miss them. So the batch must begin at or below the offset of its entry (it need not end there: Kafka 3 told of
-        several batches in one entry); else the segment is read from its start.
+        An index has no checksum: with a wrong bit it may point past `offset`, and records would be skipped without an
+        error. So the batch must begin at or below the offset of its entry; else the segment is read from its start. The
+        batch need not end there, because Kafka 3 wrote one entry for several batches.
         """
         entry = self.offset_index.lookup(offset)
         if not entry.position:
@@ -347,30 +354,30 @@ class Segment:
             indexed = next(following, None)
         except CorruptRecordError:
             indexed = None
-        # An old wrapper tells of its last offset only.
+        # An old wrapper has its last offset only.
         if indexed is not None and (indexed[1].base_offset <= entry.offset or indexed[1].magic < 2):
             return chain((indexed,), following)
-        logger.error(
-            "%s is damaged: it tells of offset %d at byte %d of the log, which is not there. Remove it while the "
-            "broker is stopped, and it is made anew",
+        _log.error(
+            "%s is damaged: it has offset %d at byte %d of the log, which is not there. Remove it while the "
+            "broker is stopped: the next start rebuilds it",
             self.offset_index.entries.handle.path,
             entry.offset,
             entry.position,
         )
         return self.headers()
 
-    def locate(self, offset: int, *, doubting_gaps: bool = False) -> tuple[int, int] | None:
-        """(position, size) of the first batch that ends at or past `offset`; None when all end before it.
+    def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
+        """(position, size) of the first batch that ends at or past `offset`; None if all end before it.
 
-        `doubting_gaps`: where none holds `offset`, the batch before the gap is what is found if it is damaged. It may
-        have held it, and its checksum tells the reader so.
+        `doubting_gaps`: if no batch holds `offset`, a damaged batch before the gap is returned. It may have held
+        `offset`, and its wrong checksum reports the damage to the reader.
         """
         last_offsets = self._recent_last_offsets
         if last_offsets and offset > last_offsets[0]:
             nth = bisect_left(last_offsets, offset)
             if nth == len(last_offsets):
                 return None
-            position = self._recent_positions[nth]
+            position = Position(self._recent_positions[nth])
             following = nth + 1
             end = self._recent_positions[following] if following < len(last_offsets) else self.size_bytes
             return position, end - position
@@ -385,37 +392,37 @@ class Segment:
             found = before
         return None if found is None else (found[0], found[1].size_bytes)
 
-    def _is_damaged(self, position: int, header: BatchHeader) -> bool:
+    def _is_damaged(self, position: Position, header: BatchHeader) -> bool:
         return not crc_is_valid(self.log.file().read_at(position, header.size_bytes), 0, header)
 
-    def boundary_at_or_below(self, start: int, limit: int) -> int:
+    def boundary_at_or_below(self, start: Position, limit: Position) -> Position:
         """The greatest end of a batch in [start, limit], where `start` begins a batch."""
         positions = self._recent_positions
         if positions and limit >= positions[0]:
-            return max(start, positions[bisect_right(positions, limit) - 1])
-        # A damaged index may point into the middle of a batch, where nothing can be read.
+            return max(start, Position(positions[bisect_right(positions, limit) - 1]))
+        # A damaged index may point into the middle of a batch, where no header can be read.
         indexed = max(start, self.offset_index.position_at_or_below(limit))
         return self._boundary_after(indexed, limit) or self._boundary_after(start, limit) or start
 
-    def _boundary_after(self, start: int, limit: int) -> int | None:
-        """As `boundary_at_or_below`, up to what is damaged; None where already `start` begins no batch."""
+    def _boundary_after(self, start: Position, limit: Position) -> Position | None:
+        """Like `boundary_at_or_below`, up to the first damage; None if no batch begins at `start`."""
         boundary = None
-        with contextlib.suppress(CorruptRecordError):  # its reader is told of it when he comes to it
+        with contextlib.suppress(CorruptRecordError):  # a reader gets the error when it reads this batch
             for position, header in self.headers(start):
                 if position + header.size_bytes > limit:
                     return position
-                boundary = position + header.size_bytes
+                boundary = Position(position + header.size_bytes)
         return boundary
 
-    def tail(self) -> tuple[int, int]:
+    def tail(self) -> tuple[Offset, Position]:
         """The offset and the position after the last whole batch, found by walking from the last index entry."""
         last = self.offset_index.last()
-        offset, end = self.base_offset, 0 if last is None else last.position
+        offset, end = self.base_offset, _START if last is None else last.position
         for position, header in self.headers(end):
-            offset, end = header.next_offset, position + header.size_bytes
+            offset, end = header.next_offset, Position(position + header.size_bytes)
         return offset, end
 
-    def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
+    def offset_for_timestamp(self, timestamp_ms: int, start_offset: Offset) -> TimestampOffset | None:
         """The first record at or past both `timestamp_ms` and `start_offset`."""
         start = max(self.time_index.lookup(timestamp_ms).offset, start_offset)
         file = self.log.file()
@@ -424,17 +431,18 @@ class Segment:
                 continue
             for record in read_records(file.read_at(position, header.size_bytes)):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp_ms, record.offset)
+                    return TimestampOffset(record.timestamp_ms, Offset(record.offset))
         return None
 
     def max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp and the last offset of the batch that has it; −1 when there is none."""
+        """The largest timestamp and the last offset of its batch; timestamp −1 without records."""
         if self._max_timestamp is None:
             self._max_timestamp = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return self._max_timestamp
 
     def largest_timestamp_ms(self) -> int:
-        """What retention by time looks at: the records' largest timestamp, else when the file was last written."""
+        """The time that retention compares: the largest timestamp of the records, or without one the time of the last
+        write."""
         newest = self.max_timestamp().timestamp_ms
         return newest if newest >= 0 else self.disk.modified_ms(self.log.path)
 
@@ -444,32 +452,34 @@ class Segment:
             try:
                 first = next(self.headers(), None)
             except CorruptRecordError:
-                self._first_timestamp_ms = NO_TIMESTAMP  # no reason to refuse what comes after it
+                self._first_timestamp_ms = (
+                    NO_TIMESTAMP  # a damaged first batch is no reason to refuse an append
+                )
             else:
                 if first is None:
                     return NO_TIMESTAMP
                 self._first_timestamp_ms = first[1].max_timestamp_ms
         return self._first_timestamp_ms
 
-    def upper_bound_offset(self, position: int) -> int | None:
-        """An offset at or past every batch that starts before `position`; None when the index knows none."""
+    def upper_bound_offset(self, position: Position) -> Offset | None:
+        """An offset at or past every batch that starts before `position`; None if the index has none."""
         return self.offset_index.upper_bound(position)
 
     # --- rules
 
-    def fits(self, last_offset: int) -> bool:
+    def fits(self, last_offset: Offset) -> bool:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def indexes_are_full(self, max_index_bytes: int) -> bool:
         return self.offset_index.is_full(max_index_bytes) or self.time_index.is_full(max_index_bytes)
 
     def waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
-        """How long the segment is in use: message time drives rolling, not the wall clock."""
+        """The age of the segment for rolling, by timestamps of records and not by the wall clock."""
         first = self.first_timestamp_ms() if self.size_bytes else NO_TIMESTAMP
         return max_timestamp_ms - first if first >= 0 else now_ms - self.created_ms
 
     def has_sane_indexes(self) -> bool:
-        """False when one of them was torn, or a crash left it padded with zeros."""
+        """False if an index is torn, or a crash left it padded with zeros."""
         sizes = self.sizes()
         return (
             sizes.get(INDEX_SUFFIX, 0) % OFFSET_ENTRY.size == 0
@@ -480,4 +490,4 @@ class Segment:
 
 
 _NONE = array("q")
-"""What a segment that nothing was written to remembers of its newest batches; never changed."""
+"""The remembered batches of a segment without appends; never changed."""

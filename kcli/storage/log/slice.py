@@ -1,18 +1,20 @@
-"""What a read of a log returns: where the bytes are. They are fetched only when they can be had without waiting."""
+"""The result of a read of a log: the place of the bytes in a file. They can be read at once if the page cache has
+them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcli.model.ids import Position
 from kcli.runtime.disk import File
 from kcli.storage.directory import LogDirectory
 
 
 @dataclass(slots=True)
 class LogSlice:
-    """Whole batches in a segment's file. `file` stays readable while the slice lives, whatever becomes of the log."""
+    """Whole batches in a segment's file. `file` stays readable while the slice lives, even if the log is deleted."""
 
-    base_position: int
+    base_position: Position
     size_bytes: int
     file: File
     directory: LogDirectory

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import Offset
 from kcli.runtime.disk import Disk
 from kcli.storage.files import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name, offset_of
 from kcli.storage.log.producer_state import ProducerState, read_snapshot
 
 
 class ProducerSnapshots:
-    """The snapshot files in one partition's directory; `names`: what is in it, as it was listed."""
+    """The snapshot files in one partition's directory; `names`: the listing of the directory."""
 
     def __init__(self, disk: Disk, directory: str, names: Iterable[str]) -> None:
         self._disk = disk
@@ -19,17 +20,17 @@ class ProducerSnapshots:
         found = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
         self._offsets = {offset for offset in found if offset is not None}
 
-    def path(self, offset: int) -> str:
+    def path(self, offset: Offset) -> str:
         return f"{self._directory}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
 
-    def offsets(self) -> list[int]:
+    def offsets(self) -> list[Offset]:
         """Ascending."""
         return sorted(self._offsets)
 
     def take(self, producers: ProducerState) -> None:
-        """Writes the state at `producers.end_offset`, unless the last snapshot says it already.
+        """Writes the state at `producers.end_offset`, unless the last snapshot already has that offset.
 
-        It is not synced: a torn one has a wrong checksum, and the one before it serves as well.
+        The file is not synced: a torn one has a wrong checksum, and then the snapshot before it is used.
         """
         offset = producers.end_offset
         if offset <= producers.last_snapshot_offset:
@@ -43,7 +44,7 @@ class ProducerSnapshots:
         self._offsets.add(offset)
         producers.last_snapshot_offset = offset
 
-    def load(self, producers: ProducerState, end_offset: int, now_ms: int) -> None:
+    def load(self, producers: ProducerState, end_offset: Offset, now_ms: int) -> None:
         """Starts the producers from the newest whole snapshot at or below `end_offset`; torn ones are removed."""
         producers.clear()
         for offset in reversed(self.offsets()):
@@ -57,17 +58,17 @@ class ProducerSnapshots:
             producers.load(entries, offset, now_ms)
             return
 
-    def remove(self, offset: int) -> None:
+    def remove(self, offset: Offset) -> None:
         self._disk.remove(self.path(offset))
         self._offsets.discard(offset)
 
-    def remove_outside(self, log_start_offset: int, end_offset: int) -> None:
-        """Removes those past the end of the log, and those at or before its start, which tell nothing."""
+    def remove_outside(self, log_start_offset: Offset, end_offset: Offset) -> None:
+        """Removes the snapshots past the end of the log, and those at or before its start, which are of no use."""
         for offset in self.offsets():
             if offset > end_offset or offset <= log_start_offset:
                 self.remove(offset)
 
-    def rename_deleted(self, offset: int) -> list[str]:
+    def rename_deleted(self, offset: Offset) -> list[str]:
         """Puts `.deleted` after the name of the snapshot at `offset`, if there is one; returns its path."""
         if offset not in self._offsets:
             return []
@@ -76,7 +77,7 @@ class ProducerSnapshots:
         self._disk.rename(path, path + DELETED_SUFFIX)
         return [path + DELETED_SUFFIX]
 
-    def sync(self, offset: int) -> None:
+    def sync(self, offset: Offset) -> None:
         if offset in self._offsets:
             file = self._disk.open(self.path(offset))
             try:

@@ -1,8 +1,9 @@
-"""Splitting a segment whose offsets lie too far apart.
+"""Splits a segment whose offsets are too far apart.
 
-An index entry holds the distance from the base offset in 31 bits. A Kafka before 1.0 could merge segments beyond
-that when it compacted. Such a segment becomes several, each with a base offset that its batches are near to: they are
-written as `.cleaned` and renamed to `.swap`, the highest first; start-up drops them or puts them in its place.
+An index entry holds the distance from the base offset in 31 bits. Compaction in Kafka before 1.0 could merge segments
+beyond that distance. Such a segment is split into several, each with a base offset near its batches. They are written
+as `.cleaned` and renamed to `.swap`, the highest first. A start drops the `.cleaned` files and installs the `.swap`
+files.
 """
 
 from __future__ import annotations
@@ -12,58 +13,61 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import Offset, Position
 from kcli.protocol.batches.batch import BatchHeader
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, offset_name
 from kcli.storage.log.index import MAX_RELATIVE_OFFSET
 from kcli.storage.log.segment import Segment
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    base_offset: int
-    start: int
-    end: int
+    base_offset: Offset
+    start: Position
+    end: Position
 
 
 def split_of(segment: Segment) -> list[Piece] | None:
-    """Where to part a segment that holds an offset too far away. None when that offset is damaged: a bit of it flipped.
+    """The pieces of a segment with an offset that is too far away. None if that offset is damaged (a flipped bit).
 
-    The checksum does not cover it, but damaged, it leaps past the offsets that follow, or off the end of the file.
+    The checksum does not cover the offset. But a damaged one is above the offsets that follow, or ends the file with a
+    leap.
     """
     pieces = []
     base_offset = next_offset = segment.base_offset
-    start = end = 0
+    start = end = Position(0)
     leaps = False
     for position, header in _readable(segment):
         if header.last_offset < next_offset:
             return None
         if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
             pieces.append(Piece(base_offset, start, position))
-            # A wrapper of the old formats tells its last offset only: its first lies after the one before.
+            # A wrapper of the old formats has its last offset only: its first one follows the batch before.
             first_offset = header.base_offset if header.magic == 2 else next_offset
-            base_offset, start = max(first_offset, header.last_offset - MAX_RELATIVE_OFFSET), position
+            lowest = Offset(header.last_offset - MAX_RELATIVE_OFFSET)
+            base_offset, start = max(first_offset, lowest), position
         leaps = header.last_offset - next_offset > MAX_RELATIVE_OFFSET
         next_offset = header.next_offset
-        end = position + header.size_bytes
-    # The first piece keeps the segment's base offset, though nothing may be left in it.
+        end = Position(position + header.size_bytes)
+    # The first piece keeps the segment's base offset, even if the piece is empty.
     return None if leaps else [*pieces, Piece(base_offset, start, end)]
 
 
-def _readable(segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
-    """The headers up to the first that is none: what follows it is lost in any case."""
+def _readable(segment: Segment) -> Iterator[tuple[Position, BatchHeader]]:
+    """The headers up to the first invalid one: the batches after it are lost in any case."""
     try:
         yield from segment.headers()
     except CorruptRecordError as error:
-        logger.warning("%s: %s", segment.log.path, error)
+        _log.warning("%s: %s", segment.log.path, error)
 
 
 def write_split(segment: Segment, pieces: Sequence[Piece]) -> None:
     """Leaves the `.swap` files of the pieces beside the segment; opening the log again installs them."""
-    logger.warning(
+    _log.warning(
         "%s holds offsets too far from its base offset; it is split into %d segments, at offsets %s",
         segment.log.path,
         len(pieces),
@@ -89,5 +93,5 @@ def _copy(segment: Segment, piece: Piece, path: str) -> None:
         target.sync()
     finally:
         target.close()
-    # Retention by time looks here where no record has a timestamp.
+    # Retention by time uses this if no record has a timestamp.
     segment.disk.set_modified_ms(path, segment.disk.modified_ms(segment.log.path))

@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import Offset, ProducerId
 from kcli.runtime.disk import Disk
 from kcli.storage.files import Handle
 
@@ -17,16 +18,17 @@ VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """`last_offset` is the offset of the abort marker; below `last_stable_offset` everything was decided then."""
+    """An aborted transaction. `last_offset` is that of the abort marker; `last_stable_offset` was the last stable
+    offset then."""
 
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
+    last_stable_offset: Offset
 
 
 class TransactionIndex:
-    """Append-only; read whole, for aborts are rare and a fetch that asks has data of them in view."""
+    """The index of one segment. It only grows, and is read whole, because aborts are rare."""
 
     __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "handle")
 
@@ -35,7 +37,8 @@ class TransactionIndex:
         self.handle = handle
         self._entries: list[AbortedTransaction] | None = None if exists else []
         self._guard = threading.Lock()
-        # The file comes with the first aborted transaction, when the segment's other names are long on the device.
+        # The file is created with the first aborted transaction, after the segment's other names are on the
+        # device.
         self._has_durable_name = False
 
     def entries(self) -> list[AbortedTransaction]:
@@ -57,7 +60,7 @@ class TransactionIndex:
         self.handle.create().write_at(len(entries) * ENTRY.size, packed)
         entries.append(aborted)
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops the transactions whose marker is at or past `offset`."""
         entries = self.entries()
         kept = [entry for entry in entries if entry.last_offset < offset]
@@ -80,8 +83,8 @@ class TransactionIndex:
     def exists(self) -> bool:
         return self._disk.exists(self.handle.path)
 
-    def check(self, base_offset: int) -> None:
-        """Raises CorruptRecordError unless every entry can be one of this segment's."""
+    def check(self, base_offset: Offset) -> None:
+        """Raises CorruptRecordError if an entry cannot belong to this segment."""
         for entry in self.entries():
             if entry.last_offset < base_offset:
                 raise CorruptRecordError(
@@ -94,7 +97,7 @@ class TransactionIndex:
         content = file.read_at(0, file.size())
         if len(content) % ENTRY.size:
             raise CorruptRecordError(
-                f"{self.handle.path}: {len(content)} bytes are no whole number of entries of {ENTRY.size} bytes"
+                f"{self.handle.path}: {len(content)} bytes are not a multiple of the entry size, {ENTRY.size} bytes"
             )
         loaded = []
         for version, producer_id, first_offset, last_offset, last_stable_offset in ENTRY.iter_unpack(content):

@@ -1,7 +1,7 @@
-"""What a leader demands of a batch before it is written, and how the batch gets its place in the log.
+"""The leader's checks of a batch before it is written, and the place of the batch in the log.
 
-Size, checksum and the 61-byte header are seen to here, the records in `record_validation`. A batch is written as it
-came wherever it can be: only base offset and leader epoch are patched, and a max timestamp that its records belie.
+This module checks size, checksum and the 61-byte header; `record_validation` checks the records. A batch is written as
+the client sent it if possible: only base offset, leader epoch and a wrong max timestamp are patched.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcli.errors import (
     RecordTooLargeException,
 )
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import (
     HEADER_SIZE,
     BatchHeader,
@@ -32,11 +32,12 @@ from kcli.protocol.batches.batch import (
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.protocol.batches.survey import Survey
 from kcli.storage.log.record_validation import LOG_APPEND_TIME, Validation, examine
+from kcli.storage.log.segment import Placed
 
 KEEP_CODEC = "producer"
 
 COPIED_BYTES = 16_384
-"""Up to here copying a read-only batch is cheaper than writing its header and its body as two buffers."""
+"""Largest read-only batch that is copied: above it, writing header and body as two buffers is cheaper."""
 
 CURRENT_MAGIC = 2
 
@@ -45,18 +46,23 @@ class PlacedBatch(NamedTuple):
     """A batch with its offset and epoch in it, ready to be written."""
 
     header: BatchHeader
-    base_offset: int
+    base_offset: Offset
     size_bytes: int
     buffers: tuple[Buffer, ...]
     log_append_time_ms: int
+
+    @property
+    def placed(self) -> Placed:
+        last_offset = Offset(self.base_offset + self.header.last_offset_delta)
+        return last_offset, self.header.max_timestamp_ms, self.size_bytes
 
 
 def check_client_batch(
     records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, validation: Validation
 ) -> tuple[BatchHeader, Survey | None]:
-    """The header of the one batch that a client sent for a partition, all checks passed. Raises KafkaError.
+    """Checks the one batch that a client sent for a partition, and returns its header. Raises KafkaError.
 
-    With what its records were found to be, where they had to be read.
+    Also returns the survey of its records, if they had to be read.
     """
     try:
         header = read_header(records)
@@ -125,16 +131,15 @@ def place(
     records: Buffer,
     header: BatchHeader,
     config: LogConfig,
-    base_offset: int,
-    leader_epoch: int,
+    base_offset: Offset,
+    leader_epoch: LeaderEpoch,
     now_ms: int,
     found: Survey | None = None,
 ) -> PlacedBatch:
-    """Gives the batch its offset and epoch; in place where `records` can be written to.
+    """Gives the batch its offset and epoch, in place if `records` is writable.
 
-    `found`: what its records are, where they were read. A max timestamp that is not theirs is corrected. Offsets with
-    gaps are made dense: Kafka does that to compressed batches and writes others as they are, for consumers to stumble
-    over.
+    `found`: the survey of its records, if they were read. A wrong max timestamp is corrected. Offsets with gaps are
+    made dense. Kafka does that for compressed batches only; consumers fail on the others.
     """
     codec = header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
     if codec != header.codec or (found is not None and not found.is_dense):
@@ -207,7 +212,8 @@ def _level(codec: Codec, config: LogConfig) -> int | None:
 
 
 def split_batches(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
-    """The batches in `records`, each with its own piece of the buffer. All of it must be batches."""
+    """The batches in `records`, each with its own piece of the buffer. Raises CorruptRecordException for other
+    bytes."""
     try:
         found = list(iter_batches(records))
     except CorruptRecordError as error:

@@ -1,31 +1,35 @@
 """Copies of partitions on their way to another log directory (KIP-113): `<topic>-<partition>.<hex>-future`.
 
-A copy grows beside the log it copies and takes its place in one step, `promote`. The directory is told to the
-controller before that step (KIP-858), so a crash inside it, when the old log is under `-delete` and the copy still has
-its own name, is told at start from a copy that was never finished: `promote` is then called again.
+A copy grows beside its log and takes its place in one step, `promote`. The broker reports the new directory to the
+controller before that step (KIP-858). A crash inside the step leaves the old log under `-delete` and the copy under its
+own name. At the next start the directory in the metadata distinguishes such a copy from an unfinished one, and
+`promote` is called again.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
+from kcli.model.ids import NO_LEADER_EPOCH
 from kcli.model.topic_partition import TopicPartition
 from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_name, suffixed_dir_name
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
-class LogOwner(Protocol):
-    """What the copies need of the store that owns the logs."""
+class Logs(Protocol):
+    """The part of a `LogStore` that its copies use."""
 
     logs: dict[TopicPartition, PartitionLog]
-    directories: list[LogDirectory]
+
+    @property
+    def directories(self) -> Sequence[LogDirectory]: ...
 
     def new_id(self) -> uuid.UUID: ...
     def remove(self, log: PartitionLog) -> None: ...
@@ -33,12 +37,12 @@ class LogOwner(Protocol):
 
 
 class FutureLogs:
-    """The copies of one store. A copy belongs to the task that fills it, as a log belongs to its partition's."""
+    """The copies of one `LogStore`. The task that fills a copy owns it."""
 
-    def __init__(self, store: LogOwner, settings: LogSettings) -> None:
+    def __init__(self, store: Logs, settings: LogSettings) -> None:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._cuts: dict[str, int] = {}
-        """Path of a copy -> how often its log was truncated when it was last looked at."""
+        """Path of a copy -> number of truncations of its log at the last look."""
         self._store = store
         self._settings = settings
 
@@ -49,7 +53,7 @@ class FutureLogs:
         return self.logs.get(TopicPartition(topic, partition))
 
     def check_target(self, topic: str, partition: int, path: str) -> LogDirectory:
-        """The directory at `path`. Raises KafkaError when a copy of this partition cannot be made there."""
+        """The directory at `path`. Raises KafkaError if a copy of this partition cannot be made there."""
         directory = next((each for each in self._store.directories if each.path == path), None)
         try:
             suffixed_dir_name(topic, partition, self._store.new_id(), FUTURE_SUFFIX)
@@ -62,7 +66,7 @@ class FutureLogs:
         return directory
 
     def begin(self, topic: str, partition: int, directory: LogDirectory) -> PartitionLog:
-        """An empty copy in `directory`, which begins where the log begins. Raises StorageError."""
+        """Makes an empty copy in `directory` that begins where the log begins. Raises StorageError."""
         current = self._store.logs[TopicPartition(topic, partition)]
         assert (topic, partition) not in self.logs, "one copy at a time"
         assert current.directory is not directory, "a log does not move to where it is"
@@ -80,7 +84,7 @@ class FutureLogs:
         return copy
 
     def abandon(self, topic: str, partition: int) -> None:
-        """Gives a copy up; its files are deleted. One in an offline directory stays there until the next start."""
+        """Gives a copy up and deletes its files. In an offline directory they stay until the next start."""
         copy = self.logs.pop(TopicPartition(topic, partition), None)
         if copy is not None:
             self._cuts.pop(copy.path, None)
@@ -88,19 +92,19 @@ class FutureLogs:
             try:
                 self._store.remove(copy)
             except StorageError as error:
-                logger.error("%s is not deleted: %s", copy.path, error)
+                _log.error("%s is not deleted: %s", copy.path, error)
 
     def take_in(self, copy: PartitionLog, current: PartitionLog, records: bytes, now_ms: int) -> None:
-        """Appends what was read of the log to its copy; may block."""
-        copy.append(records, leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=now_ms)
+        """Appends batches read from the log to its copy; may block."""
+        copy.append(records, leader_epoch=NO_LEADER_EPOCH, origin=AppendOrigin.REPLICATION, now_ms=now_ms)
         copy.set_high_watermark(current.high_watermark)
 
     def follow(self, copy: PartitionLog, current: PartitionLog, now_ms: int) -> None:
-        """What the log lost since, at its start or at its end, goes from the copy too; may block."""
+        """Removes from the copy the records that the log has lost since, at its start or end; may block."""
         start = current.log_start_offset
         cuts = self._cuts.get(copy.path, 0)
         if current.cuts != cuts:
-            # A follower was truncated: what came afterwards may differ from what was copied.
+            # A follower was truncated: later records may differ from the copied ones.
             self._cuts[copy.path] = current.cuts
             copy.truncate_fully_and_start_at(start)
         elif start > copy.log_end_offset:
@@ -111,13 +115,13 @@ class FutureLogs:
             copy.delete_old_segments(now_ms)
 
     def is_behind(self, copy: PartitionLog, current: PartitionLog) -> bool:
-        """Whether there is something to `follow`."""
+        """Whether `follow` has something to do."""
         return current.log_start_offset > copy.log_start_offset or current.cuts != self._cuts.get(
             copy.path, 0
         )
 
     def is_complete(self, copy: PartitionLog, current: PartitionLog) -> bool:
-        """Whether the copy may take the place of the log: nothing is missing, nothing is less durable than it was."""
+        """Whether the copy may take the place of the log: it has all records, and they are as durable as the log's."""
         return (
             not self.is_behind(copy, current)
             and copy.log_end_offset == current.log_end_offset
@@ -125,9 +129,9 @@ class FutureLogs:
         )
 
     def promote(self, topic: str, partition: int) -> PartitionLog:
-        """Puts the copy in the place of the log, whose files are deleted; returns the log as it is from now on.
+        """Puts the copy in the place of the log, whose files are deleted; returns the partition's new log.
 
-        Without a log (a crash came between the two renames) the copy alone is what there is.
+        After a crash between the two renames there is a copy only, and no log.
         """
         copy = self.logs[TopicPartition(topic, partition)]
         directory = copy.directory
@@ -151,5 +155,5 @@ class FutureLogs:
         del self.logs[TopicPartition(topic, partition)]
         self._cuts.pop(copy.path, None)
         self._store.logs[TopicPartition(topic, partition)] = log
-        logger.info("%s has moved to %s", name, directory.path)
+        _log.info("%s has moved to %s", name, directory.path)
         return log

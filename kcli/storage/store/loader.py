@@ -1,7 +1,7 @@
-"""From a directory to a `PartitionLog`: what a crash or a clean stop left is put in order and opened.
+"""Loads a `PartitionLog` from its directory, after a clean stop or a crash.
 
-The steps are Kafka's: finish or undo what the cleaner was installing, open the segments, read again what may not have
-reached the device (after an unclean stop only), cut the torn tail, then epochs and producers.
+The steps are Kafka's: finish or undo the cleaner's renames, open the segments, and restore epochs and producers. After
+an unclean stop, the records that may not be on the device are read again, and a torn tail is cut.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import FIRST_OFFSET, Offset
 from kcli.protocol.batches.batch import HEADER_SIZE, PREFIX_SIZE, read_header
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import (
@@ -41,25 +42,26 @@ from kcli.storage.log.recovery import OffsetOverflow, Recovery
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.split import write_split
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-MAX_OFFSET = (1 << 63) - 1
+MAX_OFFSET = Offset((1 << 63) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """What the directory's checkpoints say of one log. `must_keep`: it is refused when it lacks what they know of."""
+    """The checkpoints' entries for one log. `must_keep`: the log is refused if it lacks records before the recovery
+    point."""
 
     clean: bool
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    high_watermark: int = 0
+    recovery_point: Offset = FIRST_OFFSET
+    log_start_offset: Offset = FIRST_OFFSET
+    high_watermark: Offset = FIRST_OFFSET
     must_keep: bool = False
 
 
 @dataclass(slots=True)
 class LogSettings:
-    """What all logs of a store share; the expiration may change while it runs (KIP-854)."""
+    """Settings that all logs of a store share; the expiration may change at run time (KIP-854)."""
 
     now_ms: Callable[[], int]
     random_below: Callable[[int], int]
@@ -76,7 +78,7 @@ def create_log(
     config: LogConfig,
     settings: LogSettings,
 ) -> PartitionLog:
-    """A new, empty log in a directory of its own, which a crash will not take."""
+    """Makes a new, empty log in a directory of its own. It survives a crash."""
     log = make_log(directory, name, topic, partition, topic_id, config, settings)
     log.settle()
     return log
@@ -91,7 +93,7 @@ def make_log(
     config: LogConfig,
     settings: LogSettings,
 ) -> PartitionLog:
-    """As `create_log`, but nothing of it is on the device before the log is settled."""
+    """Like `create_log`, but the log may be lost in a crash until it is settled."""
     directory.disk.make_dir(f"{directory.path}/{name}")
     log = load_log(directory, name, topic, partition, config, settings, LoadState(clean=True))
     if log.topic_id is None:
@@ -109,7 +111,7 @@ def load_log(
     settings: LogSettings,
     state: LoadState,
 ) -> PartitionLog:
-    """Opens the log in `<directory>/<name>`. Raises OSError, or CorruptRecordError where no recovery helps."""
+    """Opens the log in `<directory>/<name>`. Raises OSError, or CorruptRecordError if recovery is impossible."""
     disk, path = directory.disk, f"{directory.path}/{name}"
     files = disk.list_names(path)
     if finish_swaps(disk, path, files):
@@ -130,7 +132,7 @@ def load_log(
         producers=ProducerState(f"{topic}-{partition}", settings.producer_expiration_ms),
         log_start_offset=max(state.log_start_offset, segments[0].base_offset),
         log_end_offset=segments[-1].base_offset,
-        recovery_point=0,
+        recovery_point=FIRST_OFFSET,
         file_names=files,
         now_ms=settings.now_ms,
         random_below=settings.random_below,
@@ -162,22 +164,22 @@ def load_log(
     return log
 
 
-def _whole_end(segment: Segment) -> int | None:
-    """The offset after the last batch; None when there are bytes after it that are no batch."""
+def _whole_end(segment: Segment) -> Offset | None:
+    """The offset after the last batch; None if other bytes follow it."""
     try:
         offset, end = segment.tail()
     except CorruptRecordError as error:
-        logger.warning("%s is read again: %s", segment.log.path, error)
+        _log.warning("%s is read again: %s", segment.log.path, error)
         return None
     return offset if end == segment.size_bytes else None
 
 
 def _settle(
-    log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: int, *, trust_empty: bool
+    log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: Offset, *, trust_empty: bool
 ) -> None:
-    """Bounds, epochs and producers of a log whose segments are in order, on the device up to `durable_end`."""
+    """Sets bounds, epochs and producers of a log whose segments are in order and on the device up to `durable_end`."""
     if log.log_end_offset < state.log_start_offset:
-        logger.warning(
+        _log.warning(
             "%s ends at offset %d, before its log start offset %d; it starts again, empty, there",
             log.path,
             log.log_end_offset,
@@ -190,7 +192,7 @@ def _settle(
     log.leader_epochs.truncate_start(log.log_start_offset)
     _remove_stray_snapshots(log)
     if trust_empty:
-        # No snapshot after a clean stop: nobody wrote with a producer id (or Kafka was too old to know them).
+        # No snapshot after a clean stop: no producer id wrote to the log (or Kafka was too old to know them).
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
             log.producers.end_offset = offset
             log.snapshots.take(log.producers)
@@ -201,10 +203,10 @@ def _settle(
 
 
 def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
-    """Step one after a crash: undo what the cleaner was writing, finish what it was installing.
+    """Step one after a crash: removes the files that the cleaner was writing, finishes its renames.
 
     `.cleaned` files are unfinished, and so is every `.swap` at or past the lowest of them. The other `.swap` files are
-    whole: the segments they replace go, and they take their names. True when anything was done.
+    whole: the segments they replace go, and they take their names. True if anything was done.
     """
     if not any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
         return False
@@ -231,19 +233,19 @@ def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
     return True
 
 
-def _offset(name: str) -> int:
+def _offset(name: str) -> Offset:
     offset = offset_of(name)
     if offset is None:
         raise CorruptRecordError(f"'{name}' is no segment file: it should begin with an offset of 20 digits")
     return offset
 
 
-def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[int, int]:
+def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[Offset, Offset]:
     """[lowest base offset, highest end offset) of the `.swap` segments."""
     logs = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
     if not logs:
-        return 0, 0
-    end = 0
+        return FIRST_OFFSET, FIRST_OFFSET
+    end = FIRST_OFFSET
     for name in logs:
         file = disk.open(f"{path}/{name}")
         try:
@@ -260,7 +262,7 @@ def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[int, int]:
 
 def _open_segments(
     directory: LogDirectory, path: str, files: Sequence[str], settings: LogSettings, *, clean: bool
-) -> tuple[list[Segment], list[int]]:
+) -> tuple[list[Segment], list[Offset]]:
     """The segments in order, and the base offsets of those that must be read again."""
     segments, damaged = [], []
     names, now_ms = set(files), settings.now_ms()
@@ -279,9 +281,9 @@ def _open_segments(
 
 
 def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bool:
-    """`deep` looks at the sizes and ends of the indexes; else their names must do (as in Kafka)."""
+    """Whether the indexes are usable. `deep` checks their sizes and ends; else only their names (as in Kafka)."""
     if stem + INDEX_SUFFIX not in names:
-        logger.warning("%s has no offset index; it is rebuilt", segment.log.path)
+        _log.warning("%s has no offset index; it is rebuilt", segment.log.path)
         return False
     if stem + TIME_INDEX_SUFFIX not in names:
         segment.time_index.entries.handle.create()
@@ -290,15 +292,15 @@ def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bo
             segment.txn_index.check(segment.base_offset)
         sound = not deep or segment.has_sane_indexes()
     except CorruptRecordError as error:
-        logger.warning("%s is read again: %s", segment.log.path, error)
+        _log.warning("%s is read again: %s", segment.log.path, error)
         return False
     if not sound:
-        logger.warning("%s is read again: an index of it is not whole", segment.log.path)
+        _log.warning("%s is read again: an index of it is not whole", segment.log.path)
     return sound
 
 
 def _new_segment(
-    directory: LogDirectory, path: str, base_offset: int, config: LogConfig, settings: LogSettings
+    directory: LogDirectory, path: str, base_offset: Offset, config: LogConfig, settings: LogSettings
 ) -> Segment:
     segment = Segment(directory.pool, path, base_offset, created_ms=settings.now_ms(), sizes={})
     segment.create_files(config.segment_size_bytes if config.preallocate else 0)
@@ -306,7 +308,7 @@ def _new_segment(
 
 
 def _remove_stray_snapshots(log: PartitionLog) -> None:
-    """Snapshots belong to segments; one alone may stand above the last segment, the newest."""
+    """Removes snapshots without a segment, except the newest if it is above the last segment."""
     bases = {segment.base_offset for segment in log.segments}
     offsets = log.snapshots.offsets()
     for offset in offsets:

@@ -1,9 +1,10 @@
-"""The checkpoint files of a log directory that tell the next start an offset of each log."""
+"""The checkpoint files of a log directory with one offset per log, for the next start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kcli.model.ids import Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import Disk
@@ -18,13 +19,14 @@ from kcli.storage.log.log import PartitionLog
 
 
 class OffsetCheckpoints:
-    """Written whole, when something changed; a disk that fails takes its directory offline. May block."""
+    """The checkpoints of all directories. Each file is written whole after a change. A disk error takes its directory
+    offline. May block."""
 
     def __init__(self, disk: Disk, logs_in: Callable[[LogDirectory], Iterable[PartitionLog]]) -> None:
-        self.kept_offset = 0  # what the metadata log must never lack
+        self.kept_offset = Offset(0)  # the metadata log must have every record before it
         self._disk = disk
         self._logs_in = logs_in
-        self._written: dict[str, Mapping[TopicPartition, int]] = {}
+        self._written: dict[str, Mapping[TopicPartition, Offset]] = {}
 
     def write_recovery_points(self, directory: LogDirectory) -> None:
         self._write(directory, RECOVERY_POINT_FILE, self._recovery_point)
@@ -36,7 +38,8 @@ class OffsetCheckpoints:
         self._write(directory, LOG_START_OFFSET_FILE, _log_start)
 
     def write_cuts(self, directory: LogDirectory) -> None:
-        """A new log of the name of one that is gone must not inherit where that was cut."""
+        """Writes log starts and recovery points, so that a new log does not inherit those of a deleted one of the same
+        name."""
         self.write_log_starts(directory)
         self.write_recovery_points(directory)
 
@@ -45,20 +48,20 @@ class OffsetCheckpoints:
         self.write_log_starts(directory)
         self.write_high_watermarks(directory)
 
-    def _recovery_point(self, log: PartitionLog) -> int | None:
-        """Kafka notes none for the metadata log. Here it tells the next start what of that log was on the device and
-        committed, so that damage to it is not taken for the torn tail of a crash."""
+    def _recovery_point(self, log: PartitionLog) -> Offset | None:
+        """The recovery point. Kafka notes none for the metadata log. kcli notes how far that log was committed and on
+        the device, so that the next start does not take damage there for the torn tail of a crash."""
         if log.topic != CLUSTER_METADATA_TOPIC:
             return log.recovery_point
         self.kept_offset = max(self.kept_offset, min(log.recovery_point, log.high_watermark))
         return self.kept_offset or None
 
     def _write(
-        self, directory: LogDirectory, name: str, offset_of: Callable[[PartitionLog], int | None]
+        self, directory: LogDirectory, name: str, offset_of: Callable[[PartitionLog], Offset | None]
     ) -> None:
         path = f"{directory.path}/{name}"
         with directory.checkpointing:
-            offsets: dict[TopicPartition, int] = {}
+            offsets: dict[TopicPartition, Offset] = {}
             for log in self._logs_in(directory):
                 offset = offset_of(log)
                 if offset is not None:
@@ -73,13 +76,13 @@ class OffsetCheckpoints:
             self._written[path] = offsets
 
 
-def _high_watermark(log: PartitionLog) -> int | None:
-    """That of the metadata log is the quorum's to know."""
+def _high_watermark(log: PartitionLog) -> Offset | None:
+    """The high watermark; None for the metadata log, whose quorum knows it."""
     return None if log.topic == CLUSTER_METADATA_TOPIC else log.high_watermark
 
 
-def _log_start(log: PartitionLog) -> int | None:
-    """Only where it cannot be seen from the first segment's name. That of the metadata log is in its snapshots."""
+def _log_start(log: PartitionLog) -> Offset | None:
+    """The log start, unless the first segment's name shows it. The snapshots have that of the metadata log."""
     if log.topic == CLUSTER_METADATA_TOPIC:
         return None
     return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

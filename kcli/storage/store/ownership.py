@@ -1,4 +1,4 @@
-"""Whose the log directories are: the locks on them, and what their meta.properties say.
+"""The owner of the log directories: their locks and their meta.properties.
 
 One broker at a time works in a directory, and only the node and cluster that it was formatted for.
 """
@@ -16,13 +16,13 @@ from kcli.runtime.rng import Rng
 from kcli.storage.directory import LogDirectory
 from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 LOCK_FILE = ".lock"
 
 
 class Ownership:
-    """Of the directories of one store, from `claim` to `release`."""
+    """The ownership of the directories of one store, from `claim` to `release`."""
 
     def __init__(self, disk: Disk, clock: Clock, rng: Rng) -> None:
         self.cluster_id: str | None = None
@@ -32,7 +32,7 @@ class Ownership:
         self._locks: dict[str, FileLock] = {}
 
     def claim(self, directories: Sequence[LogDirectory], node_id: int) -> None:
-        """Raises StorageError when they are locked, not formatted, or not this node's."""
+        """Takes the locks. Raises StorageError if a directory is locked, not formatted, or another node's."""
         found: dict[str, MetaProperties] = {}
         for directory in directories:
             try:
@@ -81,7 +81,7 @@ class Ownership:
                     )
 
     def _identify(self, directory: LogDirectory, properties: MetaProperties | None, node_id: int) -> None:
-        """A directory without an id gets one (a disk that was added, or one from before KIP-858)."""
+        """Gives an id to a directory without one (a disk that was added, or a directory from before KIP-858)."""
         if properties is None or properties.directory_id is None:
             properties = MetaProperties(self.cluster_id, node_id, self._rng.uuid())
             try:
@@ -95,5 +95,5 @@ class Ownership:
             try:
                 lock.release()
             except OSError as error:
-                logger.error("%s: the lock file cannot be removed: %s", path, error)
+                _log.error("%s: the lock file cannot be removed: %s", path, error)
         self._locks.clear()

@@ -1,10 +1,9 @@
-"""What new and deleted logs still owe to the device, paid in the background.
+"""The syncs of new and deleted logs, done in the background.
 
-Creating or deleting a thousand partitions means as many new names, each to be synced: seconds that no request should
-wait for, and on the event loop all would. So a log is served as soon as its files are there, as in Kafka. Until it is
-settled a power failure may take it, but then no record in it was flushed either: the first flush settles the log.
-A deleted log is out of service at once. Its entries in the checkpoints, which say where it was cut, go before another
-log takes its name.
+Creating or deleting a thousand partitions makes as many new names. Syncing all of them takes seconds, in which the
+event loop could serve no request. So a log is served as soon as its files exist, as in Kafka. A power failure may take
+a log that is not settled; but then none of its records were flushed, because the first flush settles the log. A deleted
+log is out of service at once. Its checkpoint entries are removed before another log takes its name.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_off
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import PartitionLog
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class _Gone:
-    """One deletion: of two logs of one name each is told from the other."""
+    """A deletion, compared by identity: two logs may have had the same name."""
 
     __slots__ = ("directory",)
 
@@ -34,10 +33,10 @@ class _Gone:
 
 
 class Settling:
-    """`made`, `gone` and `soon` are told on the event loop; `run` may block."""
+    """The unsettled logs. Call `made`, `gone` and `soon` on the event loop; `run` may block."""
 
     def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None]) -> None:
-        """`checkpoint` writes what says where the logs of a directory were cut."""
+        """`checkpoint` writes the log starts and recovery points of a directory."""
         self._disk = disk
         self._checkpoint = checkpoint
         self._made: deque[PartitionLog] = deque()
@@ -52,24 +51,24 @@ class Settling:
         self._background = log.directory.background
 
     def gone(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """The log's directory has another name now."""
+        """Notes a deleted log: its directory has another name now."""
         self._gone[key, directory.path] = _Gone(directory)
         self._background = directory.background
 
     def before_making(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """A log of this name is about to be made there: what was written of an older one must be gone."""
+        """Call this before a log of this name is made there: it removes the checkpoint entries of an older one."""
         if (key, directory.path) in self._gone:
             self._forget_gone()
 
     def soon(self) -> None:
-        """Has it all done in the background."""
+        """Starts the work in the background."""
         if not self._is_asked and (self._made or self._gone):
             self._is_asked = True
             assert self._background is not None, "it came with the first of them"
             self._background(self.run)
 
     def run(self) -> None:
-        self._is_asked = False  # what comes from now on asks again
+        self._is_asked = False  # later changes start it again
         self._forget_gone()
         with self._settling:
             self._settle_made()
@@ -85,7 +84,7 @@ class Settling:
                 log.settle_files()
                 named.setdefault(directory, []).append(log)
             except StorageError:
-                pass  # the log was deleted meanwhile, or its directory has failed and said so
+                pass  # the log was deleted meanwhile, or its directory has failed and reported it
         for directory, logs in named.items():
             if self._synced(directory):
                 for log in logs:
@@ -102,7 +101,7 @@ class Settling:
                     self._checkpoint(directory)
                     self.forget_cleaned(directory, forgotten)
             for entry, each in gone.items():
-                if self._gone[entry] is each:  # else one more log of the name has gone meanwhile
+                if self._gone[entry] is each:  # else one more log of the same name was deleted meanwhile
                     del self._gone[entry]
 
     def _synced(self, directory: LogDirectory) -> bool:
@@ -115,7 +114,7 @@ class Settling:
         return directory.error is None
 
     def forget_cleaned(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
-        """How far the cleaner came in logs that are no more."""
+        """Removes the cleaner's entries of deleted logs."""
         path, gone = f"{directory.path}/{CLEANER_OFFSET_FILE}", set(keys)
         try:
             with directory.checkpointing:
@@ -126,4 +125,4 @@ class Settling:
         except OSError as error:
             directory.failed(error)
         except CorruptRecordError as error:
-            logger.warning("%s", error)  # the cleaner takes it for empty, and writes it anew
+            _log.warning("%s", error)  # the cleaner takes it for empty, and writes a new one

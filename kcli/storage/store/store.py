@@ -1,7 +1,7 @@
 """Every partition log of every log directory of a node.
 
-Opening, making, deleting, housekeeping and closing of all logs. What they do one by one is the log's; whose the
-directories are is `ownership`'s, and what new and deleted logs still owe to the device is `settling`'s.
+The store opens, makes, deletes, maintains and closes all logs. `log` has the operations on one log, `ownership` the
+locks of the directories, `settling` the syncs of new and deleted logs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kcli.errors import (
     KafkaStorageException,
     StorageError,
 )
+from kcli.model.ids import FIRST_OFFSET, Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
@@ -55,21 +56,23 @@ from kcli.storage.store.offset_checkpoints import OffsetCheckpoints
 from kcli.storage.store.ownership import Ownership
 from kcli.storage.store.settling import Settling
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 MAX_PREFERRED = 10_000
-"""Clients name partitions that may never come: as many are remembered as a request may create."""
+"""Preferred directories that are kept at most: clients may name partitions that never come. A request may create as
+many."""
 
 FIRST_DIRECTORY_ID = 100
-"""Directory ids below say that none is chosen, or that it is lost (KIP-858)."""
+"""Directory ids below this one mean that no directory is chosen, or that it is lost (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSize:
-    """`offset_lag` is how much a copy on its way to this directory (`is_future`) still lacks."""
+    """The size of a partition's log. `offset_lag`: the offsets that a copy on its way to this directory (`is_future`)
+    lacks."""
 
     topic: str
     partition: int
@@ -80,7 +83,7 @@ class PartitionSize:
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """What DescribeLogDirs tells of one directory. Sizes are −1 while it is offline."""
+    """The answer of DescribeLogDirs for one directory. Sizes are −1 while it is offline."""
 
     path: str
     directory_id: uuid.UUID | None
@@ -92,7 +95,7 @@ class LogDirDescription:
 
 @dataclass(frozen=True, slots=True)
 class NewLog:
-    """A log that is to be made; `assigned`: in the directory that the metadata names, if it names one."""
+    """A log to be made. `assigned`: the directory that the metadata names, if it names one."""
 
     topic: str
     partition: int
@@ -102,12 +105,12 @@ class NewLog:
 
 
 def run_inline(work: Callable[[], None]) -> None:
-    """Background work of a store without an executor: done at once, by the caller."""
+    """The background of a store without an executor: the caller does the work at once."""
     work()
 
 
 class LogStore:
-    """Opened by `LogStore.open`; one per node."""
+    """All logs of a node, opened by `LogStore.open`."""
 
     def __init__(
         self,
@@ -159,11 +162,11 @@ class LogStore:
         background: Background = run_inline,
         on_failure: Callable[[LogDirectory, StorageError], None] | None = None,
     ) -> LogStore:
-        """Locks the directories, checks whose they are, and loads every log.
+        """Locks the directories, checks their owner, and loads every log.
 
-        `background` runs flushes after a roll (give it an executor); `on_failure` hears of directories that go
-        offline. Raises StorageError when the directories are not formatted, not this node's, locked, hold something
-        that is no partition, or when none of them works.
+        `background` runs flushes after a roll (give it an executor); `on_failure` is called for each directory that
+        goes offline. Raises StorageError if a directory is not formatted, locked, another node's, or holds an entry
+        that is no partition, or if no directory works.
         """
         settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
@@ -208,14 +211,14 @@ class LogStore:
         def load(name: str) -> None:
             topic, partition, suffix = _parsed(name)
             key = TopicPartition(topic, partition)
-            recovery_point = recovery_points.get(key, 0)
-            # The metadata log's own entry is what was committed, and nobody else has it.
+            recovery_point = recovery_points.get(key, FIRST_OFFSET)
+            # For the metadata log the entry is the committed offset, which no other file has.
             is_metadata = topic == CLUSTER_METADATA_TOPIC
             state = LoadState(
                 clean,
                 recovery_point,
-                log_start_offsets.get(key, 0),
-                recovery_point if is_metadata else high_watermarks.get(key, 0),
+                log_start_offsets.get(key, FIRST_OFFSET),
+                recovery_point if is_metadata else high_watermarks.get(key, FIRST_OFFSET),
                 must_keep=is_metadata,
             )
             if is_metadata:
@@ -229,7 +232,7 @@ class LogStore:
                 return
             twin = (self.futures.logs if suffix else self.logs).setdefault(key, log)
             if not clean:
-                logger.info(
+                _log.info(
                     "%s: %d segments with offsets %d to %d, %d of %d logs of %s",
                     log.path,
                     len(log.segments),
@@ -242,12 +245,12 @@ class LogStore:
             if twin is not log:
                 raise StorageError(f"Duplicate log directories found: {log.path}, {twin.path}")
 
-        # Recovery reads and checks much, which threads can share; a clean start is Python all through.
+        # Recovery reads and checksums, which threads can share; a clean start is pure Python.
         self._each(load, names, parallel=not clean)
         if names and directory.error is None:
             how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"
             elapsed_ms = (self._clock.monotonic() - began) * 1000
-            logger.info("Loaded %d logs of %s in %.0f ms %s", len(names), directory.path, elapsed_ms, how)
+            _log.info("Loaded %d logs of %s in %.0f ms %s", len(names), directory.path, elapsed_ms, how)
 
     def _each(self, work: Callable[[str], None], names: Sequence[str], *, parallel: bool) -> None:
         if parallel and self._threads > 1 and len(names) > 1:
@@ -266,15 +269,15 @@ class LogStore:
             self.disk.sync_dir(path)
         return broker_epoch
 
-    def _read_forgivingly(self, path: str, name: str) -> dict[TopicPartition, int]:
+    def _read_forgivingly(self, path: str, name: str) -> dict[TopicPartition, Offset]:
         try:
             return read_offsets(self.disk, f"{path}/{name}")
         except CorruptRecordError as error:
-            logger.warning("%s: every log is taken to begin at 0 in it", error)
+            _log.warning("%s: the file is ignored, and every log begins at offset 0 in it", error)
             return {}
 
     def _partition_dirs(self, directory: LogDirectory) -> list[str]:
-        """Names of the directories to load; those under `-delete` are put in the queue."""
+        """The names of the directories to load; those with `-delete` go to the queue of deletions."""
         names = []
         due_ms = self._clock.now_ms() + self.default_config.file_delete_delay_ms
         for entry in self.disk.list_dir(directory.path):
@@ -293,7 +296,7 @@ class LogStore:
                 case suffix if suffix == DELETE_SUFFIX:
                     directory.deletions.add([f"{directory.path}/{entry.name}"], due_ms)
                 case suffix:
-                    logger.warning("%s/%s is kept and not served (%s)", directory.path, entry.name, suffix)
+                    _log.warning("%s/%s is kept and not served (%s)", directory.path, entry.name, suffix)
         return names
 
     # --- logs
@@ -311,12 +314,12 @@ class LogStore:
         assigned: uuid.UUID | None = None,
         more: bool = False,
     ) -> PartitionLog:
-        """The partition's log, made in the directory with the fewest partitions unless it exists.
+        """The partition's log. A new one is made in the directory with the fewest partitions.
 
-        `more`: others are made or deleted next, and `settle_soon` is called then.
+        `more`: the caller makes or deletes other logs next, and then calls `settle_soon`.
 
-        `assigned`: the directory that the metadata names. Where that one is missing or broken, the log is there and
-        cannot be reached: an empty one in its place would be loss of data, so KafkaStorageException is raised.
+        `assigned`: the directory that the metadata names. If that one is missing or offline, the log exists and cannot
+        be reached. An empty log in its place would lose records, so KafkaStorageException is raised.
         """
         log = self.logs.get(TopicPartition(topic, partition))
         if log is None:
@@ -334,7 +337,8 @@ class LogStore:
         return log
 
     def make_ahead(self, wanted: Iterable[NewLog]) -> None:
-        """Makes what `create` will ask for next; where it cannot, `create` says why. May block, in any thread."""
+        """Makes the logs that `create` will ask for next. On a failure `create` raises the error. May block, in any
+        thread."""
         for new in wanted:
             key = TopicPartition(new.topic, new.partition)
             if key not in self.logs:
@@ -349,7 +353,7 @@ class LogStore:
         self._settling.before_making(TopicPartition(topic, partition), directory)
         name = partition_dir_name(topic, partition)
         if topic == CLUSTER_METADATA_TOPIC:
-            self._checkpoints.write_recovery_points(directory)  # of one that somebody has removed
+            self._checkpoints.write_recovery_points(directory)  # of a directory that was removed from outside
         try:
             return make_log(directory, name, topic, partition, new.topic_id, new.config, self._settings)
         except OSError as error:
@@ -382,7 +386,7 @@ class LogStore:
         return min(online, key=lambda directory: counts[id(directory)])
 
     def prefer(self, topic: str, partition: int, path: str) -> None:
-        """Where a log shall be made that is not there yet (KIP-113)."""
+        """Sets the directory of a log that does not exist yet (KIP-113)."""
         if len(self._preferred) < MAX_PREFERRED:
             self._preferred[TopicPartition(topic, partition)] = path
 
@@ -399,14 +403,14 @@ class LogStore:
                 self.settle_soon()
 
     def settle_soon(self) -> None:
-        """Has the names of new and deleted logs put on the device, in the background.
+        """Starts syncing the names of new and deleted logs, in the background.
 
-        Not before there are no more: the syncs of one hold up the making of the next.
+        Call it after the last one, because the syncs of one log delay the making of the next.
         """
         self._settling.soon()
 
     def remove(self, log: PartitionLog) -> None:
-        """As `delete`, of one log only, be it the partition's or a copy; when this returns, no crash brings it back."""
+        """Deletes one log, a partition's or a copy. After this returns, no crash brings it back."""
         directory = log.directory
         self._delete_later(directory, log, self._set_aside_for_good(log, DELETE_SUFFIX))
 
@@ -417,10 +421,10 @@ class LogStore:
         return self._rng.uuid()
 
     def make_stray(self, topic: str, partition: int) -> None:
-        """Sets a log aside that the cluster no longer knows: kept under `-stray`, never served, never deleted."""
+        """Sets a log aside that the metadata does not have: it stays under `-stray`, and is never served or deleted."""
         log = self.logs.get(TopicPartition(topic, partition))
         if log is not None:
-            logger.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
+            _log.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
             self._set_aside_for_good(log, STRAY_SUFFIX)
 
     def _set_aside_for_good(self, log: PartitionLog, suffix: str) -> str:
@@ -451,7 +455,8 @@ class LogStore:
     # --- housekeeping
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Retention over every log but the metadata log, whose snapshots decide; a bad disk stops its own logs only."""
+        """Applies retention to every log except the metadata log, whose snapshots decide. A bad disk stops its own logs
+        only."""
         return sum(
             self._safely(
                 lambda log: 0 if log.topic == CLUSTER_METADATA_TOPIC else log.delete_old_segments(now_ms)
@@ -463,7 +468,7 @@ class LogStore:
         return sum(directory.deletions.run(now_ms) for directory in self.directories)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
-        """A new `producer.id.expiration.ms`, for the logs that are there and those to come."""
+        """Sets a new `producer.id.expiration.ms`, for present and future logs."""
         self._settings.producer_expiration_ms = expiration_ms
         for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
             log.producers.expiration_ms = expiration_ms
@@ -486,7 +491,7 @@ class LogStore:
                 try:
                     results.append(work(log) or 0)
                 except StorageError as error:
-                    logger.error("%s: %s", log.path, error)
+                    _log.error("%s: %s", log.path, error)
         return results
 
     def describe(self) -> list[LogDirDescription]:
@@ -543,7 +548,8 @@ class LogStore:
     # --- closing
 
     def close(self, clean: bool = True, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
-        """Clean: everything flushed, checkpoints and the clean-shutdown marker written. Releases the locks."""
+        """Closes the store cleanly: flushes all logs, writes checkpoints and clean-shutdown markers, releases the
+        locks."""
         self.is_open = False
         if clean:
             self._settling.run()
@@ -566,13 +572,13 @@ class LogStore:
         self._ownership.release()
 
     def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
-        """False when one could not be closed: the next start must not trust the files."""
+        """Closes the logs. False if one could not be closed: then the next start must not trust the files."""
 
         def close(log: PartitionLog) -> bool:
             try:
                 log.close(clean=clean)
             except StorageError as error:
-                logger.error("%s: not closed cleanly: %s", log.path, error)
+                _log.error("%s: not closed cleanly: %s", log.path, error)
                 return False
             return True
 

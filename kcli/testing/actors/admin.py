@@ -1,4 +1,4 @@
-"""An administrator in a simulation: topics made, grown, filled, deleted and made again under the same name."""
+"""An administrator in a simulation: topics created, grown, filled, deleted and created again with the same name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kcli.testing.actors.clients import PASSING, World
 from kcli.testing.sim.cluster import BROKER_PORT
 
 PARTITIONS = 2
-# Names are used again and again: a topic must not inherit anything from the one before it.
+# Names are used again, because a new topic must not inherit anything from its predecessor.
 NAMES = ("a0", "a1", "a2")
 
 
@@ -41,7 +41,7 @@ def admin_of(world: World) -> AdminClient:
 
 
 class Administrator:
-    """Works for some seconds; tells the ledger what was answered."""
+    """Works for some seconds and reports each answer to the ledger."""
 
     def __init__(self, world: World, seconds: float) -> None:
         self.world = world
@@ -81,7 +81,7 @@ class Administrator:
     async def _create(self, admin: AdminClient, name: str) -> None:
         asked = self.world.cluster.node.running
         (error,) = (await admin.create_topics([NewTopic(name=name, partitions=PARTITIONS)])).values()
-        # A broker that stops, or whose session is over, is fenced: nobody can take the replicas (as in Kafka).
+        # A broker that stops, or whose session is over, is fenced, so no broker can take the replicas (as in Kafka).
         fenced = isinstance(error, InvalidReplicationFactorException) and self._may_be_fenced(asked)
         exists = isinstance(error, TopicExistsException)
         assert error is None or error.retriable or fenced or exists, repr(error)
@@ -103,7 +103,7 @@ class Administrator:
             assert isinstance(error, UnknownTopicOrPartitionException) or error.retriable, repr(error)
 
     async def _fill(self, admin: AdminClient, name: str, topic_id: uuid.UUID) -> None:
-        """One request with a batch for each partition, as a producer without idempotence sends it."""
+        """Sends one batch to each partition in one request, as a producer without idempotence."""
         losses = self.ledger.losses
         now_ms = self.world.cluster.node.clock.now_ms()
         contents = {}

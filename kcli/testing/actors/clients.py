@@ -1,9 +1,10 @@
-"""Clients of a simulated cluster: an idempotent producer and a consumer that tell the ledger what they were told."""
+"""Clients of a simulated cluster: an idempotent producer, and a consumer. They report their answers to the ledger."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
@@ -26,18 +27,18 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.testing.checks.invariants import Content, Ledger
 from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
 
-# What a client survives; anything else is a failure of the simulation.
+# Errors that a client survives. Any other error fails the simulation.
 TROUBLE = (OSError, TimeoutError, NetworkException)
 REQUEST_TIMEOUT_S = 15.0
 BACKOFF_S = 0.1
-# As Java's producer: more in flight than the broker remembers sequences of could not be retried.
+# The limit of Java's producer: with more in flight, the broker would not remember the sequences of a retry.
 IN_FLIGHT_MAX = 5
 LATEST, EARLIEST = -1, -2
-# Few keys, so that compaction has something to do.
+# Few keys, so that compaction finds old records.
 KEYS = 5
 COMPACTED, RETAINED = "compacted", "retained"
-"""What the names of topics begin with whose old records go: by key, or by size."""
-# These pass by themselves.
+"""The prefixes of topics whose old records are deleted: by key, or by size."""
+# Errors that pass by themselves.
 PASSING = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -54,21 +55,21 @@ PASSING = frozenset(
 
 @dataclass(slots=True)
 class World:
-    """What all actors share."""
+    """The state that all actors share."""
 
     cluster: SimCluster
     ledger: Ledger
     rng: random.Random
     ending: bool = False
-    """No new work any more; what is begun is brought to its end."""
+    """Actors finish their work and begin no more."""
     written: bool = False
-    """Nothing will be produced any more."""
-    topic_ids: dict[str, Any] = field(default_factory=dict)
+    """No producer will write any more."""
+    topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Link:
-    """A connection and how much had been lost when it was opened."""
+    """A connection, and the number of losses when it was opened."""
 
     connection: Connection
     losses: int
@@ -80,7 +81,7 @@ class Link:
 
 
 class Actor(ABC):
-    """Somebody with a machine of his own who connects, works, and connects again when that fails."""
+    """A client on a machine of its own: it connects, works, and connects again after a failure."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -90,7 +91,7 @@ class Actor(ABC):
         self.link: Link | None = None
 
     async def run(self) -> None:
-        """Until the world ends and nothing is left to be done."""
+        """Works until it is done."""
         while not self.is_done:
             try:
                 await self._connected()
@@ -118,7 +119,7 @@ class Actor(ABC):
 
     @abstractmethod
     async def work(self, link: Link) -> None:
-        """What to do once connected; called again after trouble."""
+        """Works on a connection; called again after each failure."""
 
     async def pause(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(least_s + (most_s - least_s) * self.rng.random())
@@ -133,7 +134,7 @@ class Batch:
 
 
 class Producer(Actor):
-    """Idempotent, acks=all, several requests in flight, each repeated until it is answered."""
+    """An idempotent producer with acks=all and several requests in flight. It repeats each until it is answered."""
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, big: bool) -> None:
         super().__init__(world, name)
@@ -146,7 +147,8 @@ class Producer(Actor):
         self._forget()
 
     def _forget(self) -> None:
-        """As a producer whose state the broker does not know any more: a new id, and nobody knows what was written."""
+        """Begins again with a new producer id, because the broker has lost the state. Unanswered batches may be
+        written."""
         self.given_up += len(self._unanswered)
         self._unanswered.clear()
         self._sequences: dict[TopicPartition, int] = {}
@@ -162,14 +164,16 @@ class Producer(Actor):
             await self._begin(link)
             if self._producer_id < 0:
                 return
-        in_flight: deque[asyncio.Task[Any]] = deque(self._send(link, each) for each in self._unanswered)
+        in_flight: deque[asyncio.Task[p.ProduceResponse]] = deque(
+            self._send(link, each) for each in self._unanswered
+        )
         try:
             while not self.is_done:
                 self._fill(link, in_flight)
                 if not in_flight:
                     await self.pause(0.0, 0.3)
                     continue
-                if not self._take_answer(self._unanswered[0], await in_flight[0], link):
+                if not self._handle_answer(self._unanswered[0], await in_flight[0], link):
                     return
                 in_flight.popleft()
                 if self.rng.random() < 0.5:
@@ -192,8 +196,9 @@ class Producer(Actor):
         self._producer_id = response.producer_id
         self._lives = self.world.cluster.node.life
 
-    def _fill(self, link: Link, in_flight: deque[asyncio.Task[Any]]) -> None:
-        """A few new batches. The first of a sequence goes alone: a broker takes any number for the first."""
+    def _fill(self, link: Link, in_flight: deque[asyncio.Task[p.ProduceResponse]]) -> None:
+        """Sends a few new batches. The first of a producer id goes alone, because a broker takes any sequence for the
+        first."""
         wanted = self.rng.randint(1, IN_FLIGHT_MAX)
         while not self.world.ending and len(in_flight) < wanted:
             partition = self.rng.choice(self._partitions)
@@ -229,7 +234,7 @@ class Producer(Actor):
         )
         return Batch(partition, sequence, contents, encoded)
 
-    def _send(self, link: Link, batch: Batch) -> asyncio.Task[Any]:
+    def _send(self, link: Link, batch: Batch) -> asyncio.Task[p.ProduceResponse]:
         topic, partition = batch.partition
         data = p.PartitionProduceData(index=partition, records=batch.encoded)
         version = self.rng.choice((9, 11, 12, 13))
@@ -242,8 +247,8 @@ class Producer(Actor):
         )
         return asyncio.get_running_loop().create_task(link.ask(request, ApiKey.PRODUCE, at_most=version))
 
-    def _take_answer(self, batch: Batch, response: Any, link: Link) -> bool:
-        """False when everything unanswered must be sent again."""
+    def _handle_answer(self, batch: Batch, response: p.ProduceResponse, link: Link) -> bool:
+        """Handles an answer. False: everything unanswered must be sent again."""
         (topic,) = response.responses
         (answer,) = topic.partition_responses
         code = answer.error_code
@@ -256,7 +261,7 @@ class Producer(Actor):
                     self.world.ledger.acknowledged(batch.partition, offset, content, losses=link.losses)
             return True
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # After a restart a broker remembers one batch of each producer, not five (the snapshot has no more).
+            # After a restart a broker remembers one batch of each producer, not five: its snapshot has no more.
             assert restarted, f"{self.name}: {batch.partition} refused sequence {batch.sequence}"
             self._forget()
             return False
@@ -265,7 +270,7 @@ class Producer(Actor):
 
 
 class Consumer(Actor):
-    """Reads partitions from their start to their end and compares; `sessions`: by incremental fetches (KIP-227)."""
+    """Reads partitions from start to end and compares them. `sessions`: uses incremental fetches (KIP-227)."""
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, sessions: bool) -> None:
         super().__init__(world, name)
@@ -304,7 +309,7 @@ class Consumer(Actor):
                 session_id, epoch, sent = 0, 0, {}
                 continue
             sent = dict(self.positions)
-            await self._take(response, link)
+            await self._read_answer(response, link)
             if self._sessions:
                 session_id, epoch = response.session_id, 0 if response.session_id == 0 else epoch + 1
             if self.rng.random() < 0.2:
@@ -313,7 +318,7 @@ class Consumer(Actor):
     def _max_bytes(self) -> int:
         return self.rng.choice((1, 1_000, 50_000, 1_000_000))
 
-    async def _take(self, response: Any, link: Link) -> None:
+    async def _read_answer(self, response: f.FetchResponse, link: Link) -> None:
         for partition, data in partitions_of(response, self.world.topic_ids):
             code = data.error_code
             if code is ErrorCode.NONE:
@@ -335,7 +340,7 @@ def _changes(
 
 def fetch_request(
     positions: dict[TopicPartition, int],
-    topic_ids: dict[str, Any],
+    topic_ids: dict[str, uuid.UUID],
     *,
     session_id: int = 0,
     epoch: int = -1,
@@ -360,8 +365,10 @@ def fetch_request(
     )
 
 
-def partitions_of(response: Any, topic_ids: dict[str, Any]) -> list[tuple[TopicPartition, f.PartitionData]]:
-    names = {topic_id: name for name, topic_id in topic_ids.items()}
+def partitions_of(
+    response: f.FetchResponse, topic_ids: dict[str, uuid.UUID]
+) -> list[tuple[TopicPartition, f.PartitionData]]:
+    names: dict[uuid.UUID | None, str] = {topic_id: name for name, topic_id in topic_ids.items()}
     return [
         (TopicPartition(topic.topic or names[topic.topic_id], part.partition_index), part)
         for topic in response.responses
@@ -372,7 +379,7 @@ def partitions_of(response: Any, topic_ids: dict[str, Any]) -> list[tuple[TopicP
 def read_into(
     ledger: Ledger, partition: TopicPartition, position: int, data: f.PartitionData, link: Link
 ) -> int:
-    """Compares what was fetched from `position` with the ledger; the next position."""
+    """Compares the records from `position` with the ledger. Returns the next position."""
     for at, header in iter_batches(data.records or b""):
         assert header.next_offset <= data.high_watermark, (
             f"{partition}: batch {header.base_offset} is given out, the high watermark is {data.high_watermark}"
@@ -385,20 +392,20 @@ def read_into(
             )
             ledger.acknowledged(partition, record.offset, (record.key, record.value), losses=link.losses)
             position = record.offset + 1
-        # Compaction leaves batches without records, and records missing at the end of one.
+        # Compaction leaves empty batches, and batches without their last records.
         position = max(position, header.next_offset)
     return position
 
 
 async def reset_offset(ledger: Ledger, link: Link, partition: TopicPartition, position: int) -> int:
-    """From where to go on when `position` is out of range, which it may be only where records are lost or deleted."""
+    """Returns the new position after OFFSET_OUT_OF_RANGE, which is right only if records are lost or deleted."""
     assert ledger.losses or partition[0].startswith(RETAINED), f"{partition}: {position} is out of range"
     earliest = await _listed_offset(link, partition, EARLIEST)
     return earliest if position < earliest else await _listed_offset(link, partition, LATEST)
 
 
 async def _listed_offset(link: Link, partition: TopicPartition, timestamp: int) -> int:
-    """0 while nobody can say."""
+    """The start offset; 0 while no broker can tell it."""
     topic, index = partition
     wanted = lo.ListOffsetsPartition(partition_index=index, timestamp=timestamp)
     request = lo.ListOffsetsRequest(
@@ -412,7 +419,7 @@ async def _listed_offset(link: Link, partition: TopicPartition, timestamp: int) 
 
 
 async def eventually(condition: Callable[[], bool], within_s: float, what: str) -> None:
-    """Fails when `condition` is not true within so many simulated seconds."""
+    """Waits until `condition` is true. Fails after `seconds` of simulated time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
     while not condition():

@@ -1,29 +1,31 @@
-"""Members that speak the consumer protocol (KIP-848) in a simulation: they heartbeat, give up, take over, are slow."""
+"""Members with the consumer protocol (KIP-848) in a simulation: they heartbeat, give up and take over partitions, late
+at times."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import consumer_group_heartbeat as ch
+from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.actors.clients import BACKOFF_S, Link, World
 from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, Member
 
 LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
-# What a broker must be told so that stories do not wait for its shortest session timeout.
+# Settings of the broker without which stories would wait for its shortest session timeout.
 QUICK_SESSIONS = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "500",
 }
-# It has to join anew, with nothing.
+# The member has to join again, without partitions.
 BEGIN_ANEW = frozenset(
     {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 )
-# The next heartbeat tells: its epoch has risen, or its former self has not left yet.
+# The next heartbeat decides: the epoch has risen, or the former member has not left yet.
 ASK_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID})
 
 
@@ -49,11 +51,11 @@ class ConsumerMember(Member):
             assert code in NOT_NOW or code in ASK_AGAIN, f"{self.name}: {code!r}"
         raise Again
 
-    def _asker(self) -> dict[str, Any]:
-        return {"member_id": self._member_id, "member_epoch": self._epoch}
+    def _identified(self, group: of.OffsetFetchRequestGroup) -> of.OffsetFetchRequestGroup:
+        return replace(group, member_id=self._member_id, member_epoch=self._epoch)
 
     async def _join(self, link: Link) -> None:
-        """Says all of itself; it owns nothing, since its connection is new."""
+        """Joins with all fields. The member owns no partition, because its connection is new."""
         if not self._member_id:
             self._member_id, self._epoch = f"{self.name}-{self.rng.randrange(1 << 40):x}", 0
         await self._beat(
@@ -99,7 +101,7 @@ class ConsumerMember(Member):
         )
         if any(each not in wanted for each in self.owned):
             if self.rng.random() < 0.7:
-                await self._commit(link)  # as a consumer does before it lets its partitions go
+                await self._commit(link)  # as a consumer does before it gives up its partitions
             if self.rng.random() < 0.1:
                 await self.pause(0.0, REBALANCE_TIMEOUT_MS / 1000 * 1.5)
         self.owned = {each: at for each, at in self.owned.items() if each in wanted}

@@ -1,10 +1,8 @@
-"""Members of a classic group in a simulation: they join, share, read, commit, leave, and die without a word."""
+"""Members of a classic group in a simulation: they join, share, read, commit, leave, and die."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import Any
 
 from kcli.client.admin.consumer_protocol import decode_assignment
 from kcli.errors import ErrorCode
@@ -37,17 +35,17 @@ from kcli.testing.actors.clients import (
 )
 
 SESSION_TIMEOUT_MS = 6_000
-# Joining waits for the other members this long; less than a client waits for any answer.
+# The time that a join waits for the other members; less than a client waits for an answer.
 REBALANCE_TIMEOUT_MS = 8_000
 PROTOCOL = "range"
-# The coordinator is somewhere else, or not yet anywhere: ask again.
+# The coordinator has moved or is loading: ask again.
 NOT_NOW = PASSING | {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-# The member has to join again: with its id, or as a new one.
+# The member has to join again, with its id or as a new member.
 REJOIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION})
 
 
 class Again(Exception):
-    """The member must start anew: find the coordinator, join."""
+    """Raised if the member must find the coordinator and join again."""
 
 
 class Member(Actor):
@@ -67,7 +65,7 @@ class Member(Actor):
         self._topics = topics
         self._member_id = ""
         self._life = 0
-        """That of the node which gave the id."""
+        """The life of the node that gave the member id."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -83,7 +81,7 @@ class Member(Actor):
         await self.run()
 
     def die(self) -> None:
-        """Without a word: the coordinator has to find out."""
+        """Ends without LeaveGroup: the coordinator has to notice."""
         assert self._task is not None, "it was started"
         self._task.cancel()
         if self.link is not None:
@@ -92,7 +90,7 @@ class Member(Actor):
         self._member_id = ""
 
     async def stopped(self) -> None:
-        """Returns when it has left; raises what went wrong in it."""
+        """Leaves the group. Raises the error of the member's task."""
         self.leaving = True
         if self._task is not None:
             await asyncio.wait((self._task,))
@@ -124,7 +122,7 @@ class Member(Actor):
             self._stop_owning()
             await self.pause(0.0, BACKOFF_S)
 
-    # --- the steps of a membership
+    # The steps of a membership.
 
     async def _find(self, link: Link) -> None:
         request = fc.FindCoordinatorRequest(key=self.group, coordinator_keys=(self.group,))
@@ -132,10 +130,10 @@ class Member(Actor):
         self._check(response.coordinators[0].error_code)
 
     def _check(self, code: ErrorCode) -> None:
-        """Raises Again on what is no mistake of the coordinator."""
+        """Raises Again for an error that is not a mistake of the coordinator."""
         if code is ErrorCode.NONE:
             return
-        # An id given in a rebalance is written down when that ends: a crash before brings back the instance's old id.
+        # An id of a rebalance is stored at the end of the rebalance. A crash before that brings back the old id.
         restarted = self.world.cluster.node.life != self._life
         forgotten = code is ErrorCode.FENCED_INSTANCE_ID and (restarted or self.world.ledger.losses)
         if code is ErrorCode.UNKNOWN_MEMBER_ID or forgotten:
@@ -164,7 +162,7 @@ class Member(Actor):
             self._member_id, self._life = joined.member_id, self.world.cluster.node.life
         await self._sync(link, joined)
 
-    async def _sync(self, link: Link, joined: Any) -> None:
+    async def _sync(self, link: Link, joined: j.JoinGroupResponse) -> None:
         leads = joined.leader == self._member_id and not joined.skip_assignment
         request = s.SyncGroupRequest(
             group_id=self.group,
@@ -187,7 +185,7 @@ class Member(Actor):
 
     @property
     def _identity(self) -> str:
-        """A static member that comes back holds the same place under a new id."""
+        """Checks a static member that comes back: it has the same place under a new id."""
         return self._instance or self._member_id
 
     def _assign(self, members: list[str]) -> tuple[s.SyncGroupRequestAssignment, ...]:
@@ -207,7 +205,7 @@ class Member(Actor):
     async def _committed(
         self, link: Link, partitions: tuple[TopicPartition, ...]
     ) -> dict[TopicPartition, int]:
-        """From where to read: the committed offsets, which are never before what was known when we asked."""
+        """Returns the positions: the committed offsets, which are not before those known at the request."""
         floors = {each: self.world.ledger.committed_offset(self.group, each) for each in partitions}
         losses = self.world.ledger.losses
         topics: dict[str, list[int]] = {}
@@ -218,7 +216,7 @@ class Member(Actor):
             for topic, parts in topics.items()
         )
         asked = of.OffsetFetchRequestGroup(group_id=self.group, topics=wanted)
-        request = of.OffsetFetchRequest(groups=(replace(asked, **self._asker()),), require_stable=True)
+        request = of.OffsetFetchRequest(groups=(self._identified(asked),), require_stable=True)
         response = await link.ask(request, ApiKey.OFFSET_FETCH, at_most=9)
         (group,) = response.groups
         self._check(group.error_code)
@@ -233,9 +231,9 @@ class Member(Actor):
                 found[partition] = max(part.committed_offset, 0)
         return found
 
-    def _asker(self) -> dict[str, Any]:
-        """As whom offsets are asked for: fields of the request's group."""
-        return {}
+    def _identified(self, group: of.OffsetFetchRequestGroup) -> of.OffsetFetchRequestGroup:
+        """The group of an OffsetFetch, with the fields that name this member if the protocol has them."""
+        return group
 
     async def _poll(self, link: Link) -> None:
         request = h.HeartbeatRequest(
@@ -246,12 +244,12 @@ class Member(Actor):
         )
         response = await link.ask(request, ApiKey.HEARTBEAT)
         if response.error_code is ErrorCode.REBALANCE_IN_PROGRESS and self.rng.random() < 0.7:
-            await self._commit(link)  # as a consumer does before it lets its partitions go
+            await self._commit(link)  # as a consumer does before it gives up its partitions
         self._check(response.error_code)
         await self._use(link)
 
     async def _use(self, link: Link) -> None:
-        """Reads what it owns, commits, and waits a while."""
+        """Reads its partitions, commits, and waits a while."""
         if self.owned:
             await self._read(link)
             if self.rng.random() < 0.6:

@@ -1,4 +1,4 @@
-"""Transactions in a simulation: producers that commit and abort, and a reader who must see all of each or nothing."""
+"""Transactions in a simulation: producers that commit and abort, and a reader that must see each one whole or not."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kcli.testing.checks.invariants import Content
 
 TIMEOUT_MS = 6_000
 TRANSACTION = 1
-"""FindCoordinator's type of key."""
-# The versions of clients that name their partitions themselves, and of those that leave it to the broker (KIP-890).
+"""The key type of FindCoordinator for transactional ids."""
+# The versions of clients that add partitions themselves, and of those that leave it to the broker (KIP-890).
 OLD_PRODUCE, OLD_END = 11, 4
 NEW_PRODUCE, NEW_END = 13, 5
 KEY = b"transaction"
 
-# After these a producer begins anew with InitProducerId: it was fenced, by time or by a crash.
+# After these errors a producer calls InitProducerId again: it was fenced, by a timeout or by a crash.
 FENCED = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -41,23 +41,20 @@ FENCED = frozenset(
         ErrorCode.UNKNOWN_PRODUCER_ID,
     }
 )
-NOT_NOW = (
-    PASSING
-    | {
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,  # the coordinator could not be asked whether it knows the transaction (KIP-890)
-    }
-)
+NOT_NOW = PASSING | {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,  # the broker could not ask the coordinator about the transaction (KIP-890)
+}
 
 
 class Refused(Exception):
-    """The producer has to begin anew."""
+    """Raised if the producer has to begin again."""
 
 
 class TransactionalProducer(Actor):
-    """One transaction after the other; whatever goes wrong is answered with InitProducerId, as a restart would."""
+    """Runs one transaction after the other. After any error it calls InitProducerId, as after a restart."""
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, new: bool) -> None:
         super().__init__(world, name)
@@ -81,11 +78,11 @@ class TransactionalProducer(Actor):
             await self.pause(0.0, BACKOFF_S)
 
     def _check(self, code: ErrorCode, what: str) -> bool:
-        """False: ask again. Raises Refused."""
+        """Checks an error code. False: ask again. Raises Refused."""
         if code is ErrorCode.NONE:
             return True
         assert code in FENCED or code in NOT_NOW, f"{self.name}: {what} failed with {code!r}"
-        # A coordinator that has lost its newest records is behind its partitions, and cannot end what it finds there.
+        # A coordinator that has lost its newest records is behind its partitions, and cannot end their transactions.
         stuck = self.world.ending and self.world.ledger.losses
         if code in FENCED or stuck:
             raise Refused
@@ -101,11 +98,11 @@ class TransactionalProducer(Actor):
         while True:
             response = await link.ask(request, ApiKey.INIT_PRODUCER_ID)
             if self._check(response.error_code, "InitProducerId"):
-                self._take_identity(response.producer_id, response.producer_epoch)
+                self._set_identity(response.producer_id, response.producer_epoch)
                 return
             await self.pause(0.0, BACKOFF_S)
 
-    def _take_identity(self, producer_id: int, epoch: int) -> None:
+    def _set_identity(self, producer_id: int, epoch: int) -> None:
         grows = producer_id != self._producer_id or epoch > self._epoch or self.world.ledger.losses
         assert grows, f"{self.name}: epoch {epoch} after {self._epoch} of producer id {producer_id}"
         self._producer_id, self._epoch = producer_id, epoch
@@ -121,7 +118,7 @@ class TransactionalProducer(Actor):
         for partition in chosen:
             await self._write(link, transaction, partition)
         if self.rng.random() < 0.1:
-            await self.pause(0.0, 2 * TIMEOUT_MS / 1000)  # it may be aborted meanwhile
+            await self.pause(0.0, 2 * TIMEOUT_MS / 1000)  # the coordinator may abort it meanwhile
         commits = self.rng.random() < 0.7
         if commits:
             transaction.outcome = Outcome.UNKNOWN
@@ -199,13 +196,13 @@ class TransactionalProducer(Actor):
             response = await link.ask(request, ApiKey.END_TXN, at_most=NEW_END if self._new else OLD_END)
             if self._check(response.error_code, "EndTxn"):
                 if self._new:
-                    self._take_identity(response.producer_id, response.producer_epoch)
+                    self._set_identity(response.producer_id, response.producer_epoch)
                 return
             await self.pause(0.0, BACKOFF_S)
 
 
 def _merged(topics: tuple[ap.AddPartitionsToTxnTopic, ...]) -> tuple[ap.AddPartitionsToTxnTopic, ...]:
-    """Each topic once, with all its partitions."""
+    """Groups the partitions by topic."""
     merged: dict[str, tuple[int, ...]] = {}
     for topic in topics:
         merged[topic.name] = merged.get(topic.name, ()) + topic.partitions
@@ -230,13 +227,13 @@ class CommittedReader(Actor):
             request = fetch_request(self.positions, self.world.topic_ids, isolation_level=READ_COMMITTED)
             response = await link.ask(request, ApiKey.FETCH)
             for partition, data in partitions_of(response, self.world.topic_ids):
-                if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:  # retention came first
+                if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:  # retention has deleted records
                     self.positions[partition] = max(data.log_start_offset, self.positions[partition] + 1)
                     continue
                 assert data.error_code is ErrorCode.NONE, f"{self.name}: {partition}: {data.error_code!r}"
-                self._take(partition, data)
+                self._read_partition(partition, data)
 
-    def _take(self, partition: TopicPartition, data: f.PartitionData) -> None:
+    def _read_partition(self, partition: TopicPartition, data: f.PartitionData) -> None:
         """The filter of Java's consumer: aborted producers from their first offset to their marker."""
         to_come = sorted(data.aborted_transactions or (), key=lambda each: each.first_offset)
         aborted = self._aborted[partition]
@@ -261,7 +258,7 @@ class CommittedReader(Actor):
 async def check_atomic(
     world: World, producers: list[TransactionalProducer], partitions: list[TopicPartition]
 ) -> None:
-    """Every transaction is seen whole, or not at all; for when all of them have ended."""
+    """Checks that every transaction is seen whole, or not at all. Runs when all of them have ended."""
     reader = CommittedReader(world, "committed-reader", partitions)
     async with asyncio.timeout(120):
         await reader.run()

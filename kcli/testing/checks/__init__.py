@@ -1,1 +1,1 @@
-"""What must hold after every event, and who judges it."""
+"""Checks of a simulation: the promises that hold after every event."""

@@ -1,6 +1,7 @@
-"""What `kcli dump-log` says of a log directory: after every crash it must have nothing to complain of.
+"""Runs `kcli dump-log` over a log directory, which must report no fault after any crash.
 
-Producer snapshots are left out: an old one may be torn, and is told by its checksum when it is wanted."""
+Producer snapshots are left out: an old one may be torn, and its checksum shows that when it is read.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +23,15 @@ CHECKS = (
 )
 
 EMPTY_BATCHES = re.compile(r"Found timestamp mismatch in :.*\n(  Index timestamp: \d+, log timestamp: -1\n)+")
-"""The cleaner leaves headers without records, with the time that stands in the time index: Kafka's tool tells of it."""
+"""The report of an empty batch of the cleaner. Its time is that of the time index, which Kafka's tool reports."""
 
 OFFSET_GAPS = re.compile(r"Non-consecutive offsets in .*\n(  \d+ is followed by \d+\n)+")
 
 
 def dump_complaints(disk: Disk, path: str, *, compacted: bool = False) -> str:
-    """The words of every check over the files of the partition in `path`; '' when all is well.
+    """Returns the faults of all files of the partition in `path`; '' if there are none.
 
-    `compacted`: offsets may be missing, which dump-log tells of.
+    `compacted`: offsets may be missing, which dump-log reports.
     """
     with tempfile.TemporaryDirectory() as copy:
         names = [entry.name for entry in disk.list_dir(path) if not entry.is_dir]
@@ -55,7 +56,7 @@ def _complaints_of(files: list[str], options: tuple[str, ...]) -> str:
 
 
 def record_lines(disk: Disk, path: str) -> list[str]:
-    """The records that dump-log prints of a partition, segment after segment, without what tells of its batches."""
+    """Returns the records that dump-log prints of a partition, segment by segment, without the lines about batches."""
     with tempfile.TemporaryDirectory() as copy:
         for entry in disk.list_dir(path):
             if entry.name.endswith(LOG_SUFFIX):

@@ -1,10 +1,10 @@
-"""What the log says of groups, and what must be true of it: the part of the ledger that reads `__consumer_offsets`.
+"""The group part of the ledger: it reads `__consumer_offsets` and checks the promises about groups.
 
 * a committed offset never goes back;
-* a classic group's generation, a consumer group's epoch and its members' epochs never go back, but where a group ends
-  and begins anew;
-* nobody assigns a partition twice: neither a classic generation, nor the targets of an epoch;
-* a member of a consumer group is given a partition only when whoever had it has given it up.
+* a classic group's generation, a consumer group's epoch and its members' epochs never go back, except after the group
+  has ended;
+* a partition is never assigned twice, neither in a classic generation, nor in the targets of an epoch;
+* a member of a consumer group gets a partition only when its last owner has given it up.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _IdPartition = tuple[uuid.UUID, int]
 
 
 class GroupLedger:
-    """`losses` of the ledger: after one, offsets may begin again before what was committed."""
+    """`losses` of the ledger: after one, offsets may begin before an earlier commit."""
 
     def __init__(self) -> None:
         self._committed: dict[tuple[str, str, int], int] = {}
         self._generations: dict[str, int] = {}
         self._ended: dict[str, None] = {}
-        """Groups whose record was deleted: what comes next may begin at any number."""
+        """Groups whose record was deleted. Their next record may have any number."""
         self.eras: dict[str, int] = {}
-        """How often a group has begun anew."""
+        """The number of times that a group has begun again."""
         self._targets: dict[str, dict[str, frozenset[_IdPartition]]] = {}
         self._owned: dict[str, dict[str, frozenset[_IdPartition]]] = {}
 
     def forget(self) -> None:
-        """Records may be gone: all of it is read again."""
+        """Forgets all records: some may be lost, and the log is read again."""
         self._committed.clear()
         self._generations.clear()
         self._targets.clear()
@@ -60,12 +60,14 @@ class GroupLedger:
         return self._committed.get((group, topic, partition), -1)
 
     def generation(self, group: str) -> int:
-        """The newest generation or epoch in the log; −1 for a group that nobody has joined."""
+        """The newest generation or epoch in the log; −1 for a group that never had a member."""
         return self._generations.get(group, -1)
 
     def take(self, record: Record, *, again: bool, losses: int) -> None:
-        """`again`: it was written in an earlier life, maybe before one that was lost, and compaction may have taken
-        what was beside it."""
+        """Reads one record.
+
+        `again`: it was written in an earlier life, and compaction may have removed its neighbours.
+        """
         if record.key is None:
             return
         key = decode_key(record.key)
@@ -109,7 +111,7 @@ class GroupLedger:
         assert len(assigned) == len(set(assigned)), f"{group} in {value.generation} assigns twice: {assigned}"
 
     def _moves_on(self, group: str, to: int | None, *, again: bool) -> None:
-        """A group has this generation or epoch now; None: it has ended."""
+        """Sets the generation or epoch of a group; None: the group has ended."""
         if to is None:
             self._ended[group] = None
             return

@@ -1,16 +1,15 @@
-"""Judges a history of transactions against what a read_committed reader saw, in the manner of Elle (Kingsbury, Alvaro).
+"""Compares a history of transactions with the records that a read_committed reader saw, like Elle (Kingsbury, Alvaro).
 
-Every value is written once, so that the log of a partition tells the order of its writes. What must not be there:
+Every value is written once, so the log of a partition shows the order of its writes. These are anomalies:
 
-- a lost write: a value of a transaction that its producer knows is committed, and nobody sees;
-- an aborted read: a value of a transaction that was aborted, or never asked to commit;
-- a torn transaction: of one whose end is unknown, some values and not the others;
-- a value twice, or one that nobody wrote;
-- values of one transaction, of one producer, or of two transactions of which one had ended before the other began, in
-  another order than that.
+    - a lost write: the producer knows that the transaction is committed, and the reader lacks its value;
+    - an aborted read: a value of a transaction that was aborted, or that the producer never asked to commit;
+    - a torn transaction: one with an unknown end, of which the reader saw some values and not the others;
+    - a value twice, or a value that no transaction wrote;
+    - a wrong order: of values of one transaction, of one producer, or of two transactions that did not overlap in time.
 
-Write cycles (transaction A before B in one partition and after it in another) are told apart, since Kafka lets
-transactions that overlap in time interleave: `write_cycles` must be empty only where they take turns.
+Write cycles (transaction A before B in one partition and after it in another) are reported separately. Kafka allows
+them for transactions that overlap in time, so `write_cycles` must be empty only if transactions take turns.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from typing import Any
 Partition = Hashable
 Value = Hashable
 Log = Mapping[Any, Sequence[Value]]
-"""For each partition, what the reader saw, in the order of offsets."""
+"""The values that the reader saw, by partition, in the order of offsets."""
 
 
 class Outcome(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "asked to commit"
-    """The producer never learned how it ended."""
+    """The producer does not know the end of the transaction."""
 
 
 @dataclass(slots=True)
 class Transaction:
-    """What its producer knows of it. Times are of one clock, in any unit."""
+    """A transaction as its producer knows it. Times are of one clock, in any unit."""
 
     producer: str
     number: int
@@ -51,7 +50,7 @@ class Transaction:
 
 
 def anomalies(transactions: Iterable[Transaction], log: Log) -> list[str]:
-    """What went wrong, each in words; empty for a correct history."""
+    """Returns a description of each anomaly; nothing for a correct history."""
     known = list(transactions)
     writer = {value: transaction for transaction in known for _, value in transaction.writes}
     return [
@@ -70,7 +69,7 @@ def _seen_wrongly(writer: Mapping[Value, Transaction], log: Log) -> Iterable[str
             seen.add(value)
             transaction = writer.get(value)
             if transaction is None:
-                yield f"{value!r} in {partition} was written by nobody"
+                yield f"{value!r} in {partition} was never written"
             elif transaction.outcome is Outcome.ABORTED:
                 yield f"aborted read: {value!r} in {partition} of {transaction}"
 
@@ -90,7 +89,7 @@ def _incomplete(transactions: Iterable[Transaction], log: Log) -> Iterable[str]:
 def _disorder(
     partition: Partition, values: Sequence[Value], writer: Mapping[Value, Transaction]
 ) -> Iterable[str]:
-    """From the end of the log on, so that what comes later is known at each value."""
+    """Reads from the end of the log, so that later values are known at each value."""
     first_ended: Transaction | None = None
     first_of_producer: dict[str, Transaction] = {}
     next_of: dict[int, int] = {}
@@ -114,7 +113,7 @@ def _disorder(
 
 
 def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Transaction]]:
-    """Groups of transactions, each before another of its group in some partition and after it in another."""
+    """Returns groups of transactions, each before another of its group in one partition and after it in another."""
     writer = {value: transaction for transaction in transactions for _, value in transaction.writes}
     after: dict[int, set[int]] = {}
     by_id: dict[int, Transaction] = {}

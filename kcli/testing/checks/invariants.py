@@ -1,13 +1,13 @@
-"""What a cluster has promised, kept by somebody who cannot be crashed, and compared with it after every event.
+"""The ledger: the promises of a cluster, stored outside of it, and compared with it after every event.
 
-The ledger reads what each partition commits as it commits it, and hears from clients what they were told. It knows:
+The ledger reads each partition's records when they are committed, and clients report their answers to it. It checks:
 
-* committed records never change, offsets are dense, the high watermark never goes back within a life;
-* one offset per producer sequence, and no producer id twice;
-* what was acknowledged or read is committed, and still there after a crash. After a loss of power that holds where
-  every append is flushed (`durable`); elsewhere a part may be missing, but what is there is what was written;
-* acknowledged topics and metadata survive everything; broker epochs grow;
-* a group's generation and its committed offsets never go back, one member owns a partition in a generation.
+    * committed records never change, offsets are dense, the high watermark never goes back within a life;
+    * one offset per producer sequence, and no producer id twice;
+    * acknowledged and read records are committed, and exist after a crash. After a loss of power that holds if every
+  append is flushed (`durable`). Otherwise records may be missing, but the others are right;
+    * acknowledged topics and metadata survive everything; broker epochs grow;
+    * a group's generation and its committed offsets never go back, one member owns a partition in a generation.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.model.ids import Offset
 from kcli.model.topic_names import GROUP_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, Record, crc_is_valid, iter_batches, read_records
@@ -38,13 +39,13 @@ Content = tuple[bytes | None, bytes | None]
 
 @dataclass(slots=True)
 class History:
-    """One partition as it must be."""
+    """The expected content of one partition."""
 
     topic_id: uuid.UUID | None
     records: dict[int, Content] = field(default_factory=dict)
     sequences: dict[Sequence, int] = field(default_factory=dict)
     end: int = 0
-    """Up to where everything committed has been read."""
+    """The offset up to which all committed records have been read."""
     open_transactions: dict[int, int] = field(default_factory=dict)
     """Producer id -> first offset."""
 
@@ -64,17 +65,17 @@ class Topic:
     topic_id: uuid.UUID
     partitions: int
     may_be_deleted: bool = False
-    """Somebody has asked for it; from then on it may be there or not."""
+    """A client has asked for the deletion. From then on the topic may exist or not."""
 
 
 class Ledger:
-    """`watch` after every turn of the loop; the rest is told by clients and by whoever crashes nodes."""
+    """Runs `watch` after every turn of the loop. Clients and the code that crashes nodes report all other events."""
 
     def __init__(self, *, durable: bool) -> None:
         self.durable = durable
-        """Every append is flushed before it is acknowledged."""
+        """Whether every append is flushed before it is acknowledged."""
         self.losses = 0
-        """How often records may have been lost. What was said before the last time counts no more."""
+        """The number of possible losses of records. Answers from before the last one do not count any more."""
         self.batches_seen = 0
         self.histories: dict[TopicPartition, History] = {}
         self.topics: dict[str, Topic] = {}
@@ -82,13 +83,13 @@ class Ledger:
         self._producer_ids: dict[int, None] = {}
         self._owners: dict[tuple[str, int, int, TopicPartition], str] = {}
         self._groups = GroupLedger()
-        # What a broker said about commits in the turn in which it died.
+        # Commits that a broker reported in the turn in which it died.
         self._promised: dict[tuple[str, str, int], int] = {}
         self._node: Node | None = None
         self._metadata_offset = -1
         self._broker_epoch = -1
 
-    # --- what the cluster does
+    # Events of the cluster.
 
     def watch(self, node: Node | None) -> None:
         if node is None:
@@ -102,13 +103,13 @@ class Ledger:
         self._metadata_offset = offset
         for leader in _broker(node).replicas:
             if leader.log.directory.error is not None:
-                continue  # nobody is served from it any more; its end is on the way
+                continue  # it serves no client any more, and will end soon
             history = self.histories.get(TopicPartition(leader.topic, leader.partition))
             if history is None or leader.log.high_watermark != history.end:
                 self._read_news(leader)
 
     def power_lost(self) -> None:
-        """Records that were not flushed may be gone, and with them what groups have agreed on."""
+        """Forgets records that were not flushed, and the state of groups that depends on them."""
         if not self.durable:
             self.losses += 1
             self._owners.clear()
@@ -164,10 +165,10 @@ class Ledger:
         known = history.records.setdefault(record.offset, content)
         assert known == content, f"{leader}: offset {record.offset} was {known!r} and is {content!r}"
 
-    # --- after a crash
+    # After a crash.
 
     def _begin_life(self, node: Node) -> None:
-        """Compares everything with what it must be."""
+        """Compares the whole cluster with the expected content."""
         epoch = _broker(node).lifecycle.epoch
         assert epoch > self._broker_epoch, f"broker epoch {epoch} follows {self._broker_epoch}"
         self._broker_epoch = epoch
@@ -180,7 +181,7 @@ class Ledger:
         for (topic, partition), history in list(self.histories.items()):
             leader = _broker(node).replicas.find(topic, partition)
             if leader is None or leader.log.topic_id != history.topic_id:
-                # Only a deletion takes a partition away; check_topics has compared the topics.
+                # Only a deletion removes a partition; check_topics has compared the topics.
                 known = self.topics.get(topic)
                 assert known is None or known.may_be_deleted or known.topic_id != history.topic_id, (
                     f"{topic}-{partition} is gone"
@@ -203,7 +204,7 @@ class Ledger:
             for record in records:
                 known = before.get(record.offset)
                 content = (record.key, record.value)
-                # Where something was lost the coordinators may have written in its place already.
+                # After a loss the coordinators may have written other records in its place.
                 replaced = self.losses and (header.is_control or leader.topic.startswith("__"))
                 assert known is None or known == content or replaced, (
                     f"{leader}: offset {record.offset} was {known!r} before the crash and is {content!r}"
@@ -241,21 +242,22 @@ class Ledger:
         for topic_id, name in self.deleted.items():
             assert topics.topic_by_id(topic_id) is None, f"topic {name} was deleted and is back"
 
-    # --- what clients are told
+    # Reports of clients.
 
     def acknowledged(self, partition: TopicPartition, offset: int, content: Content, *, losses: int) -> None:
-        """A client was told, or has read, that `content` is at `offset`. `losses`: as they were when it connected."""
+        """A client has read `content` at `offset`, or its write was acknowledged there. `losses`: the number at its
+        connect."""
         if losses != self.losses:
             return
         history = self.histories.get(partition)
         assert history is not None, (
-            f"records of {partition} are acknowledged, but nobody has seen the partition"
+            f"records of {partition} are acknowledged, but the ledger has not seen the partition"
         )
         if offset in history.records:
             known = history.records[offset]
             assert known == content, f"{partition} at {offset} is {known!r}, a client was told {content!r}"
             return
-        # The broker died in the very turn in which it answered: what it said is compared when it is back.
+        # The broker died in the turn of its answer: the ledger compares the answer when the broker is back.
         assert self._node is None, f"{partition} at {offset}: acknowledged but not committed"
         history.records[offset] = content
 
@@ -279,7 +281,7 @@ class Ledger:
     def owns(
         self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
     ) -> None:
-        """A member was told its assignment. `losses`: as they were when it connected."""
+        """A member has got its assignment. `losses`: the number when it connected."""
         if losses != self.losses:
             return
         era = self._groups.eras.get(group, 0)
@@ -288,7 +290,7 @@ class Ledger:
             assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
-        """`losses`: as they were when the client connected."""
+        """A group has committed an offset. `losses`: the number when the client connected."""
         if losses != self.losses:
             return
         place = (group, *partition)
@@ -299,21 +301,21 @@ class Ledger:
         assert known >= offset, f"{group}: {partition} is committed to {offset}, the log says {known}"
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
-        """−1 where none is known."""
+        """The committed offset; −1 without a commit."""
         return self._groups.committed_offset(group, *partition)
 
     def generation(self, group: str) -> int:
-        """The newest one in the log; −1 for a group that nobody has joined."""
+        """The newest generation in the log; −1 for a group that never had a member."""
         return self._groups.generation(group)
 
     def end(self, partition: TopicPartition) -> int:
-        """Up to where a partition is committed."""
+        """The offset up to which a partition is committed."""
         history = self.histories.get(partition)
         return 0 if history is None else history.end
 
 
 def _not_superseded(offsets: list[int], records: dict[int, Content]) -> list[int]:
-    """Those of `offsets` that compaction must keep: the last record of each key, unless it deletes the key."""
+    """The offsets that compaction must keep: the last record of each key, unless it deletes the key."""
     last = {key: offset for offset, (key, _) in sorted(records.items())}
     return [
         offset for offset in offsets if last[records[offset][0]] == offset and records[offset][1] is not None
@@ -322,9 +324,9 @@ def _not_superseded(offsets: list[int], records: dict[int, Content]) -> list[int
 
 def _read(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
     """The batches from `start` to `end` with their records, checksums verified."""
-    offset = start
+    offset = Offset(start)
     while offset < end:
-        content = log.read(offset, READ_BYTES, end_offset=end).read()
+        content = log.read(offset, READ_BYTES, end_offset=Offset(end)).read()
         if not content:
             return
         for position, header in iter_batches(content):

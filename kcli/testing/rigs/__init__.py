@@ -1,1 +1,1 @@
-"""Parts of tests: logs made by hand, servers that answer from a script, the number of examples of a property."""
+"""Parts of tests: logs made by hand, scripted servers, and the number of examples of a property."""

@@ -1,4 +1,4 @@
-"""How many examples a property is tested with: a count per property, scaled by the profile of Hypothesis."""
+"""The number of examples of a property test: a count per property, scaled by the profile of Hypothesis."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ USUAL = 100
 
 
 def examples(count: int) -> int:
-    """`count` in a usual run; proportionally fewer or more under a profile with another `max_examples`.
+    """Returns `count` in a usual run, fewer or more under a profile with another `max_examples`.
 
     A property that sets `max_examples` to a plain number ignores the profile, so it must set `examples(number)`.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kcli.config.topic import LogConfig
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Offset
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.batch import read_records as records_in
 from kcli.protocol.batches.compression import Codec
@@ -18,11 +18,11 @@ from kcli.storage.log.log import PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 
 START_MS = 1_800_000_000_000
-"""The hour at which tests begin."""
+"""The time at which tests begin."""
 
 
 class ManualClock:
-    """A `Clock` that moves when it is told to."""
+    """A `Clock` that moves only when a test sets it."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.ms = now_ms
@@ -78,7 +78,7 @@ def marker_of(
 
 
 class LogRig:
-    """One partition log on a disk of the test's choice, to be opened and closed again and again."""
+    """One partition log on a disk of the test's choice, which can be closed and opened again."""
 
     def __init__(
         self,
@@ -115,16 +115,16 @@ class LogRig:
     def load(self, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> PartitionLog:
         """Opens the log again, as a new process would."""
         self.directory = self._directory()
-        state = LoadState(clean, recovery_point, log_start_offset)
+        state = LoadState(clean, Offset(recovery_point), Offset(log_start_offset))
         return load_log(self.directory, f"{self.topic}-0", self.topic, 0, self.config, self.settings, state)
 
 
 def contents(
     log: PartitionLog, *, max_bytes: int = 1 << 20, may_end_early: bool = False
 ) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of every record of the log but the control records, read slice after slice.
+    """Returns (offset, value) of every record of the log except control records, read slice by slice.
 
-    `may_end_early`: there may be nothing before the log end, where a crash took it.
+    `may_end_early`: records may be missing before the log end, because a crash lost them.
     """
     found: list[tuple[int, bytes | None]] = []
     offset = log.log_start_offset

@@ -31,7 +31,7 @@ class ScriptedServer:
 
     script: Mapping[ApiKey, Answer]
     versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=dict)
-    """Narrower version ranges than ours, to play an older broker."""
+    """Narrower version ranges than kcli's, to play an older broker."""
     requests: list[tuple[ApiKey, int, Any]] = field(default_factory=list)
     port: int = 0
     _listener: socket.socket | None = None
@@ -40,7 +40,7 @@ class ScriptedServer:
 
     @property
     def address(self) -> str:
-        """Where it listens, as host:port."""
+        """The address of the server, as host:port."""
         return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
@@ -55,7 +55,7 @@ class ScriptedServer:
             try:
                 each.shutdown(socket.SHUT_RDWR)
             except OSError:
-                continue  # the peer was first
+                continue  # the peer has closed it
         for thread in self._threads:
             thread.join()
         for each in (self._listener, *self._peers):

@@ -1,4 +1,4 @@
-"""The wall clock of a simulated machine: loop time on top of a date, and as wrong as it is told to be."""
+"""The wall clock of a simulated machine: loop time on top of a date, plus a skew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole nodes on a simulated machine: started, stopped, killed and left without power, as often as one likes."""
+"""Whole nodes on simulated machines: they are started, stopped, killed and lose power."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class SimNode:
         return self.running is not None
 
     async def start(self, patience_s: float | None = None) -> bool:
-        """Starts the broker; False when it is not ready after `patience_s` (then it goes on starting).
+        """Starts the broker. Returns False if it is not ready after `patience_s`; the start then goes on.
 
-        Raises what Broker raises when it cannot start.
+        Raises the error of a node that cannot start.
         """
         if self._start is None:
             self.life += 1
@@ -96,14 +96,14 @@ class SimNode:
         self._guard = asyncio.get_running_loop().create_task(self._stop_when_halted(node))
 
     async def _stop_when_halted(self, node: Node) -> None:
-        """As a node's main program does: without its disk it ends."""
+        """Stops the node when it halts, as its main program does."""
         reason = await node.halted
         self._loop.note(f"{self.name} halts: {reason}")
         self.running = None
         await node.stop(clean=False)
 
     async def stop(self) -> None:
-        """A clean stop, as SIGTERM asks for."""
+        """Stops the node cleanly, as after SIGTERM."""
         assert self.running is not None and self._process is not None, "only a running broker is stopped"
         node, self.running = self.running, None
         await self._process.spawn(node.stop(), name=f"stop {self.name}")
@@ -111,13 +111,13 @@ class SimNode:
         self.disk = self.disk.kill_clone()
 
     def kill(self) -> None:
-        """As kill -9 does: what was written stays written."""
+        """Kills the node like SIGKILL: written data stays written."""
         self._loop.note(f"{self.name} is killed")
         self._end(silent=False)
         self.disk = self.disk.kill_clone()
 
     def lose_power(self) -> None:
-        """What was not flushed is lost, in part, in any order."""
+        """Ends the node by a loss of power: data that was not flushed is lost in part, in any order."""
         self._loop.note(f"{self.name} loses its power")
         self._end(silent=True)
         crashed = self.disk.crash_clone(self._rng.randrange(1 << 62))
@@ -134,7 +134,7 @@ class SimNode:
 
 
 class SimCluster:
-    """A network with nodes on it, and one ear on their logs: what they log as an error is a failure."""
+    """A network with nodes on it. An error in the log of a node fails the simulation."""
 
     def __init__(
         self,
@@ -149,19 +149,19 @@ class SimCluster:
         self.rng = random.Random(seed)
         self.network = SimNetwork(loop, self.rng, weather)
         self.node = SimNode(self.network, self.rng, 1, overrides or {})
-        self.ear = Ear(loop)
+        self.error_watch = ErrorWatch(loop)
 
     async def __aenter__(self) -> SimCluster:
-        logging.getLogger("kcli").addHandler(self.ear)
+        logging.getLogger("kcli").addHandler(self.error_watch)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.node.kill()
-        logging.getLogger("kcli").removeHandler(self.ear)
+        logging.getLogger("kcli").removeHandler(self.error_watch)
 
 
-class Ear(logging.Handler):
-    """Makes an error that a broker logs an error of the simulation, unless its disk was told to fail (`tolerates`)."""
+class ErrorWatch(logging.Handler):
+    """Makes an error in a broker's log an error of the simulation, unless its disk may fail (`tolerates`)."""
 
     def __init__(self, loop: SimLoop) -> None:
         super().__init__(logging.ERROR)

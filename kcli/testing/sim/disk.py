@@ -1,9 +1,9 @@
 """A disk in memory that can lose power and fail on command.
 
-What a real disk keeps through a crash is what was synced and some of the rest. `crash_clone` makes the disk one could
-find after the power came back: every synced byte and name, and of the others a random part: writes that came out of
-order, the last one torn in the middle, the newest names missing. Faults strike the n-th call, or the n-th call of one
-operation on paths that contain a text; a test that fails call 1, 2, 3 … until a run passes untouched has tried all.
+After a crash a real disk keeps all synced data and some of the rest. `crash_clone` makes such a disk: every synced byte
+and name, and a random part of the others. Writes may have happened out of order, the last one may be torn, and the
+newest names may be missing. Faults hit the n-th call, or the n-th call of one operation on paths that contain a text. A
+test that fails call 1, 2, 3 … until a run has no fault tries all of them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from kcli.runtime.disk import DirectoryEntry
 
 SIMULATED_SPACE_BYTES = 1 << 40
 STALL_SECONDS = 0.7
-"""Of a worn-out device, or of a volume that its host throttles."""
+"""The stall of a worn-out device, or of a volume that its host throttles."""
 
 
 class FaultKind(Enum):
     ERROR = "error"  # EIO, nothing happens
     FULL = "full"  # ENOSPC; half of a write gets through
     FLIP = "flip"  # a read returns one wrong bit
-    SLOW = "slow"  # the call takes STALL_SECONDS, and whoever made it can do nothing else
+    SLOW = "slow"  # the call blocks its caller for STALL_SECONDS
 
 
 @dataclass(slots=True)
 class Fault:
-    """Strikes once, at the `countdown`-th matching call."""
+    """A fault at the `countdown`-th matching call; it happens once."""
 
     operation: str
     path_part: str
@@ -42,7 +42,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Inode:
-    """`content` is what readers see; `durable` is what the device has, `pending` what it may or may not have yet."""
+    """The data of a file. Readers see `content`. The device holds `durable`, and any part of `pending`."""
 
     content: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -58,7 +58,7 @@ Names = dict[str, Inode | None]
 
 
 class SimDisk:
-    """`Disk` in memory. Not for threads. `stall` lets so many seconds pass."""
+    """`Disk` in memory. Not for threads. `stall(seconds)` lets time pass."""
 
     def __init__(
         self, now_ms: Callable[[], int] = lambda: 0, stall: Callable[[float], None] = lambda seconds: None
@@ -73,12 +73,12 @@ class SimDisk:
         self._killed = False
         self.calls = 0
 
-    # --- faults and crashes
+    # Faults and crashes.
 
     def fail(
         self, operation: str = "", path_part: str = "", *, nth: int = 1, kind: FaultKind = FaultKind.ERROR
     ) -> None:
-        """Makes the n-th coming call fail; `operation` '' is any of them (`open`, `read`, `write`, `sync` …)."""
+        """Makes the n-th call from now fail. `operation` '' is any of them (`open`, `read`, `write`, `sync` …)."""
         self._faults.append(Fault(operation, path_part, nth, kind))
 
     def heal(self) -> None:
@@ -89,7 +89,7 @@ class SimDisk:
         return bool(self._faults)
 
     def struck(self, operation: str, path: str) -> FaultKind | None:
-        """Counts a call; raises the fault that is due, or returns it when the caller must act it out."""
+        """Counts a call. Raises the fault that is due, or returns it if the caller must simulate it."""
         self.calls += 1
         if self._killed:
             raise OSError(errno.EIO, "the process that had this disk was killed", path)
@@ -108,7 +108,7 @@ class SimDisk:
         return None
 
     def crash_clone(self, seed: int) -> SimDisk:
-        """The disk after a power failure now. This one goes on, untouched."""
+        """Returns the disk after a power failure at this moment. This disk stays as it is."""
         rng = random.Random(seed)
         clone = SimDisk(self._now_ms, self._stall)
         names = dict(self._durable)
@@ -126,7 +126,7 @@ class SimDisk:
         return clone
 
     def full_clone(self) -> SimDisk:
-        """The disk as it is now, all of it on the device: for trying something out. This one goes on, untouched."""
+        """Returns a copy with everything on the device, for experiments. This disk stays as it is."""
         clone = SimDisk(self._now_ms, self._stall)
         clone._names = {
             path: inode
@@ -137,22 +137,22 @@ class SimDisk:
         return clone
 
     def flip(self, path: str, position: int, bit: int) -> None:
-        """Turns one bit of a file round, for good."""
+        """Flips one bit of a file for good."""
         inode = self._require(path)
         assert inode is not None, "a directory has no bits"
         inode.content[position] ^= 1 << bit
 
     def kill_clone(self) -> SimDisk:
-        """The disk after a kill -9 of the process: nothing is lost but its locks. This one takes no call any more.
+        """Returns the disk after a SIGKILL of the process: only its locks are lost. This disk fails every further call.
 
-        What was synced stays known, so that a power failure may still come.
+        The copy knows the synced data, so that a power failure may follow.
         """
         clone = SimDisk(self._now_ms, self._stall)
         clone._names, clone._durable, clone._journal = self._names, self._durable, self._journal
         self._killed = True
         return clone
 
-    # --- Disk
+    # Disk.
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> SimFile:
         self.struck("open", path)
@@ -287,7 +287,7 @@ class SimDisk:
 
 
 class SimFile:
-    """An open file of a `SimDisk`. It outlives its name, as on a real system."""
+    """An open file of a `SimDisk`. It can be used after its name is removed, as on a real system."""
 
     def __init__(self, disk: SimDisk, path: str, inode: Inode) -> None:
         self._disk = disk
@@ -348,7 +348,7 @@ class SimLock:
 
 
 def _apply(content: bytearray, position: int, piece: bytes | None) -> None:
-    """A write, or with None a truncation (which may grow the file with zeros)."""
+    """Applies a write, or with None a truncation (which may grow the file with zeros)."""
     if piece is None:
         del content[position:]
     if len(content) < position:
@@ -358,13 +358,13 @@ def _apply(content: bytearray, position: int, piece: bytes | None) -> None:
 
 
 def _survivor(inode: Inode, rng: random.Random) -> Inode:
-    """What the device may hold of a file: all that was synced, and a part of the writes after that."""
+    """The content that the device may have of a file: all synced data, and a part of the later writes."""
     content = bytearray(inode.durable)
     in_order = rng.random() < 0.5  # half of the time the newest writes are lost, else any of them
     kept = rng.randint(0, len(inode.pending))
     for nth, (position, piece) in enumerate(inode.pending):
         if piece is None:
-            _apply(content, position, None)  # a file's size is metadata, which is journaled in order
+            _apply(content, position, None)  # the size is metadata, which is journaled in order
         elif in_order:
             if nth < kept:
                 _apply(content, position, piece)
@@ -385,7 +385,7 @@ def _parents_exist(path: str, names: Names) -> bool:
 
 def _rename(names: Names, source: str, target: str) -> None:
     if source not in names:
-        return  # made and renamed after the last sync, and the making was lost
+        return  # created and renamed after the last sync, and the creation was lost
     _remove(names, target)
     below = source + "/"
     for path in [path for path in names if path == source or path.startswith(below)]:

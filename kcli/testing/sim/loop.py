@@ -1,11 +1,11 @@
-"""An event loop whose time is made up: hours run in a second, and the same seed gives the same run.
+"""An event loop with simulated time: hours run in a second, and the same seed gives the same run.
 
-Nothing is ever waited for. When no callback is ready the clock jumps to the next timer; when there is no timer either,
-every task waits for another and `Deadlock` is raised. Jobs for an executor run here too, after a random delay, and are
-reported after another one, so that a crash can come before, after, and between what was done and who was told.
+The loop never waits. If no callback is ready, the clock jumps to the next timer. If there is no timer either, every
+task waits for another one and `Deadlock` is raised. Jobs for an executor run here too, after a random delay, and are
+reported after another one. So a crash can come before, after, and between the work and its report.
 
-A `SimProcess` is what can be killed: tasks, timers and callbacks carry the process they were made by in their context
-and none of them runs again once it is dead, no `finally` either that would touch a loop or a disk.
+A `SimProcess` can be killed. Tasks, timers and callbacks have the process that made them in their context. None of them
+runs again when it is dead, not even a `finally` that would use a loop or a disk.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
 
-# What is shown of a run that failed.
+# The number of notes that a failed run shows.
 REMEMBERED_NOTES = 60
-# Ended tasks of a process are let go when there are this many entries.
+# The number of entries from which ended tasks of a process are removed.
 TASKS_BEFORE_TIDYING = 256
 # Two timers closer than this fire in one turn, as on a real clock.
 RESOLUTION_S = 1e-9
-# Far more than anything real does without waiting: reading 100 MB takes 1600 turns.
+# Far more turns than real work needs without waiting: reading 100 MB takes 1600 turns.
 TURNS_AT_ONCE_MAX = 20_000
 
 _process: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("sim_process", default=None)
@@ -43,11 +43,11 @@ class Deadlock(AssertionError):
 
 
 class Livelock(AssertionError):
-    """Callbacks call each other for ever and no time passes."""
+    """Callbacks call each other without end, and no time passes."""
 
 
 class SimProcess:
-    """Everything that was begun by `spawn`, directly or not. Its end is `SimLoop.kill`."""
+    """All tasks and callbacks that `spawn` began, directly or not. `SimLoop.kill` ends them."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -70,11 +70,11 @@ class SimProcess:
         self._tasks[task] = None
 
     def end(self) -> None:
-        """Closes every coroutine where it waits. What their clean-up still schedules is dropped, this being dead."""
+        """Closes every coroutine at its `await`. Callbacks of the clean-up are dropped, because the process is dead."""
         self.alive = False
         for task in self._tasks:
             if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # its end is no mistake
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # its end is not an error
                 coroutine = task.get_coro()
                 assert coroutine is not None, "only finished tasks have none"
                 with contextlib.suppress(BaseException):
@@ -83,10 +83,10 @@ class SimProcess:
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """`simulate` makes one, runs a coroutine on it and cleans up.
+    """The loop of one simulation, made by `simulate`.
 
-    `on_turn` is called before each turn; an error there ends the run, and so does anything in `problems`: what
-    callbacks and forgotten tasks raised.
+    `on_turn` is called before each turn. An error in it ends the run, and so does any entry of `problems`, which
+    collects errors of callbacks and of forgotten tasks.
     """
 
     def __init__(self, seed: int) -> None:
@@ -106,14 +106,14 @@ class SimLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
-    # --- what happened
+    # The trace.
 
     def stall(self, seconds: float) -> None:
-        """Time passes inside a callback: nobody else runs meanwhile."""
+        """Lets time pass inside a callback, while no other callback runs."""
         self._now += seconds
 
     def note(self, text: str, *, keep: bool = True) -> None:
-        """One line of the trace; two runs of a seed must have the same. `keep`: it is shown when the run fails."""
+        """Adds a line to the trace. Two runs of a seed have the same trace. `keep`: a failed run shows the line."""
         line = f"{self._now:.6f} {text}"
         if keep:
             self.notes.append(line)
@@ -129,10 +129,10 @@ class SimLoop(asyncio.BaseEventLoop):
         where = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
         self.problems.append(f"{self._now:.6f} {context.get('message')}\n{where}")
 
-    # --- asyncio's own hooks
+    # Asyncio's own hooks.
 
     def advance(self, timeout: float | None) -> None:
-        """In place of waiting for sockets: checks, then the clock moves to the next timer."""
+        """Checks the run, then moves the clock to the next timer. A real loop waits for sockets here."""
         self.turns += 1
         if self.problems:
             raise AssertionError("\n".join(self.problems))
@@ -151,10 +151,10 @@ class SimLoop(asyncio.BaseEventLoop):
         return ", ".join(sorted(task.get_name() for task in asyncio.all_tasks(self)))
 
     def _process_events(self, event_list: object) -> None:
-        """There are no sockets."""
+        """Does nothing: there are no sockets."""
 
     def _write_to_self(self) -> None:
-        """There is no other thread to wake this one from."""
+        """Does nothing: no other thread exists that could wake this one."""
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
@@ -183,10 +183,10 @@ class SimLoop(asyncio.BaseEventLoop):
             process.adopt(task)
         return task
 
-    # --- executors
+    # Executors.
 
     def delay(self) -> float:
-        """How long a disk or a thread takes: mostly little, at times long."""
+        """The delay of a disk or a thread: short in most cases, at times long."""
         chance = self.rng.random()
         if chance < 0.90:
             return self.rng.random() * 0.002
@@ -203,17 +203,17 @@ class SimLoop(asyncio.BaseEventLoop):
             try:
                 result = func(*args)
             except BaseException as error:
-                self.call_later(self.delay(), _settle, answer, None, error)
+                self.call_later(self.delay(), _fail, answer, error)
             else:
-                self.call_later(self.delay(), _settle, answer, result, None)
+                self.call_later(self.delay(), _complete, answer, result)
 
         self.call_later(self.delay(), work)
         return answer
 
-    # --- the end of a process
+    # The end of a process.
 
     def kill(self, process: SimProcess) -> None:
-        """From now on nothing of `process` runs."""
+        """Ends a process: none of its callbacks runs any more."""
         assert SimProcess.current() is not process, "a process is killed from outside"
         process.end()
         for handle in [*self._ready, *self._scheduled]:  # type: ignore[attr-defined]
@@ -222,7 +222,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 def simulate(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, T]]) -> T:
-    """Runs `main` on a new loop; whatever it leaves running ends with it."""
+    """Runs `main` on a new loop. Tasks that it leaves running end with it."""
     loop = SimLoop(seed)
     everything = SimProcess("simulation")
     try:
@@ -236,7 +236,7 @@ def simulate(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, T]]) -> T:
 
 
 class SimExecutor(Executor):
-    """An executor without threads: a job runs on the loop, some time later."""
+    """An executor without threads: a job runs on the loop, after a delay."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -265,7 +265,7 @@ class SimExecutor(Executor):
 
 
 class _NothingToSelect:
-    """Stands where a loop has its selector."""
+    """The selector of a loop without sockets."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -285,10 +285,11 @@ def _unless_dead(handle: HandleT) -> HandleT:
     return handle
 
 
-def _settle(answer: asyncio.Future[T], result: Any, error: BaseException | None) -> None:
-    if answer.done():
-        return
-    if error is None:
+def _complete(answer: asyncio.Future[T], result: T) -> None:
+    if not answer.done():
         answer.set_result(result)
-    else:
+
+
+def _fail(answer: asyncio.Future[T], error: BaseException) -> None:
+    if not answer.done():
         answer.set_exception(error)

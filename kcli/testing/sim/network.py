@@ -1,9 +1,9 @@
-"""A network in memory: the very protocol objects of the real one, on wires that are slow, cut up and torn.
+"""A network in memory: the protocol objects are the real ones, the wires are slow, split data and break.
 
-Each direction of a connection is a TCP stream: bytes arrive in order, in pieces of any size, each some time after the
-one before, and at most `WINDOW_BYTES` of them are under way or unread, so that a reader that pauses makes the writer
-pause too. A connection ends as TCP's do: a close is heard after the last byte, an abort at once or after what is
-under way, a machine without power is heard of only when it is back.
+Each direction of a connection is a TCP stream. Bytes arrive in order, in pieces of any size, each after a delay. At
+most `WINDOW_BYTES` of them are on the wire or unread, so that a reader that pauses makes the writer pause too. A close
+is reported after the last byte. An abort is reported at once or after the data on the wire. The loss of power of a
+machine is reported only when the machine is back.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import cast
 from kcli.runtime.network import BACKLOG, ProtocolFactory
 from kcli.testing.sim.loop import SimLoop, SimProcess
 
-# What two kernels hold between them for one direction; small, so that flow control has something to do.
+# The bytes that two kernels hold for one direction. The number is small, so that flow control is used.
 WINDOW_BYTES = 64 * 1024
-# asyncio's own limits of the buffer behind it.
+# asyncio's limits of the buffer behind it.
 HIGH_WATER_BYTES = 64 * 1024
-# Where ports that nobody chose begin (RFC 6335: dynamic ports).
+# The first port that the system chooses (RFC 6335: dynamic ports).
 FIRST_FREE_PORT = 49152
-# How long until others notice that a machine has lost its power: it is back then and resets what it does not know.
+# The time until peers notice a loss of power: the machine is back then, and resets unknown connections.
 SILENCE_S = 3.0
 MOMENT_S = 1e-6
 
@@ -35,13 +35,13 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """How bad the network is."""
+    """The faults of the network."""
 
     latency_s: float = 0.0005
     spike_chance: float = 0.01
     spike_s: float = 0.2
     cut_chance: float = 0.2
-    """That a piece is cut somewhere before its end."""
+    """The chance that a piece is split before its end."""
 
 
 class SimNetwork:
@@ -66,7 +66,7 @@ class SimNetwork:
         return weather.latency_s * (0.5 + self.rng.random())
 
     def piece_size(self, available: int) -> int:
-        """How much of `available` bytes goes into the next segment."""
+        """The number of the `available` bytes that go into the next segment."""
         chance = self.rng.random()
         if chance >= self.weather.cut_chance or available == 1:
             return available
@@ -79,7 +79,7 @@ class SimNetwork:
         return self._next_port - 1
 
     def connect(self, client: SimHost, factory: ProtocolFactory, server: SimServer) -> SimTransport:
-        """Both ends of a new connection; the client's has not been told yet."""
+        """Makes both ends of a new connection. The client's end is not notified yet."""
         self._connections += 1
         name = f"c{self._connections}"
         ours, theirs = (client.name, self.free_port()), server.address
@@ -93,7 +93,7 @@ class SimNetwork:
         return near
 
     def cut(self, chance: float) -> int:
-        """Resets each connection with `chance`; returns how many."""
+        """Resets each connection with probability `chance`. Returns their number."""
         doomed = [each for each in self.transports if each.is_client and self.rng.random() < chance]
         for transport in doomed:
             self.loop.note(f"{transport.name} is cut")
@@ -102,7 +102,7 @@ class SimNetwork:
         return len(doomed)
 
     def process_died(self, process: SimProcess, *, silent: bool = False) -> None:
-        """The operating system closes its sockets, or with `silent` there is no operating system any more."""
+        """Closes the sockets of a process. `silent`: the machine has no power, so the peers are not told now."""
         for address, server in list(self.servers.items()):
             if server.process is process:
                 del self.servers[address]
@@ -128,7 +128,7 @@ class SimHost:
         tls: ssl.SSLContext | None = None,
         backlog: int = BACKLOG,
     ) -> asyncio.AbstractServer:
-        """A simulated queue never overflows: `backlog` has nothing to do."""
+        """Opens a port. `backlog` has no effect, because a simulated queue never overflows."""
         assert tls is None, "the simulated network has no TLS"
         if host not in (None, self.name, "localhost"):
             raise OSError(99, f"{host} is not an address of {self.name}")
@@ -147,7 +147,7 @@ class SimHost:
         server = self._network.servers.get(address)
         if server is None:
             await asyncio.sleep(self._network.latency())
-            raise ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
+            raise ConnectionRefusedError(111, f"no server listens on {host}:{port}")
         transport = self._network.connect(self, protocol_factory, server)
         await asyncio.sleep(self._network.latency())
         return transport, transport.get_protocol()
@@ -184,7 +184,7 @@ class SimServer(asyncio.AbstractServer):
         return self._network.loop
 
     async def start_serving(self) -> None:
-        """It serves from the beginning."""
+        """Does nothing: the server serves from the beginning."""
 
     async def serve_forever(self) -> None:
         await self._network.loop.create_future()
@@ -214,13 +214,13 @@ class SimTransport(asyncio.Transport):
         self._loop = network.loop
         self._protocol = protocol
         self._context = context
-        # Outwards: what the kernel has not taken yet, and when the last piece on the wire arrives.
+        # Outwards: the data that the kernel has not accepted yet, and the arrival of the last piece on the wire.
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._last_arrival = 0.0
         self._high, self._low = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
         self._writing_paused = False
-        # Inwards: what is on the wire, and what the kernel has that was not read.
+        # Inwards: the data on the wire, and the unread data in the kernel.
         self._under_way_bytes = 0
         self._unread = bytearray()
         self._ended = False  # the peer sends no more
@@ -234,7 +234,7 @@ class SimTransport(asyncio.Transport):
         self._soon(self._protocol.connection_made, self)
         self._soon(self._read_if_due)
 
-    # --- asyncio.Transport
+    # asyncio.Transport.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing or self._gone or not data:
@@ -294,10 +294,10 @@ class SimTransport(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
 
-    # --- outwards
+    # Outwards.
 
     def _push(self) -> None:
-        """Puts on the wire what the window has room for."""
+        """Sends as much as the window has room for."""
         while self._unsent_bytes and not self._gone:
             room = WINDOW_BYTES - self.peer._under_way_bytes - len(self.peer._unread)
             if room <= 0:
@@ -322,17 +322,17 @@ class SimTransport(asyncio.Transport):
 
     def _send(self, arrive: Callable[..., None], *content: bytes) -> None:
         """Delivers to the peer, after everything sent before."""
-        # Later by a moment: a loop does not keep the order of timers that are due at the same time.
+        # Slightly later, because a loop does not keep the order of timers with the same time.
         arrival = max(self._last_arrival + MOMENT_S, self._loop.time() + self._network.latency())
         self._last_arrival = arrival
         self._loop.call_at(arrival, arrive, *content, context=self.peer._context)
 
-    # --- inwards
+    # Inwards.
 
     def _arrive(self, piece: bytes) -> None:
         self._under_way_bytes -= len(piece)
         if self._gone:
-            self._send(self.peer.be_reset)  # nobody here any more, says the kernel
+            self._send(self.peer.be_reset)  # the kernel answers for a closed socket
             return
         if self._closing:
             return
@@ -349,7 +349,7 @@ class SimTransport(asyncio.Transport):
             self._soon(self._read_if_due)
 
     def _read_if_due(self) -> None:
-        """One read, as much as the protocol has room for; the next one comes in another turn of the loop."""
+        """Does one read, as large as the protocol's buffer. The next one comes in another turn of the loop."""
         self._read_is_due = False
         if not self.is_reading():
             return
@@ -380,7 +380,7 @@ class SimTransport(asyncio.Transport):
     def _note_read(self, size: int) -> None:
         self._loop.note(f"{self.name} {'client' if self.is_client else 'server'} reads {size}", keep=False)
 
-    # --- the end
+    # The end.
 
     def _finish(self, error: Exception | None) -> None:
         if self._gone:
@@ -390,14 +390,14 @@ class SimTransport(asyncio.Transport):
         self._protocol.connection_lost(error)
 
     def be_reset(self) -> None:
-        """The peer, or somebody on the way, says that there is no such connection."""
+        """Resets this end, because the peer or the network says that the connection does not exist."""
         if not self._gone:
             self._leave()
             self._forget()
             self._soon(self._protocol.connection_lost, ConnectionResetError(104, "reset by peer"))
 
     def vanish(self, delay: float) -> None:
-        """The process of this end is dead. The peer hears of it `delay` seconds from now."""
+        """Ends this side of a dead process. The peer notices `delay` seconds from now."""
         self._leave()
         self._forget()
         peer = self.peer

@@ -1,9 +1,9 @@
-"""One simulated story: a seed decides how the cluster is set up, who uses it and what goes wrong; it must end whole.
+"""One simulated story. A seed decides the settings, the clients and the faults; the cluster must end whole.
 
-Trouble first: producers, consumers, group members and an administrator work while connections are cut and the broker is
-stopped, killed and left without power, at times while it starts. Then calm: everything that was begun must come to its
-end, everybody catches up, groups are stable, and after one more clean restart all is still there. The ledger compares
-after every turn of the loop.
+First trouble: producers, consumers, group members and an administrator work while connections are cut, and while the
+broker is stopped, killed and loses power, at times during its start. Then calm: all begun work must end, all readers
+catch up, groups are stable, and after one more clean restart nothing is missing. The ledger compares after every turn
+of the loop.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from kcli.testing.sim.network import Weather
 
 TROUBLE_S = 10.0
 CALM_S = 120.0
-# Every story has an end; this is far behind it.
+# The limit of a story, far behind its usual end.
 STORY_S = 900.0
 GROUP = "group"
-# Operation and a part of the path. Not those that the ledger itself uses to look.
+# Faults: an operation and a part of the path. The ledger's own reads are not among them.
 SLOW_CALLS = 12
-"""How many calls in a row a slow disk holds up at most."""
+"""The longest row of calls that a slow disk delays."""
 DISK_FAULTS = (
     ("write", ""),
     ("write", ".log"),
@@ -55,7 +55,7 @@ BIG_BATCH_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a seed has chosen."""
+    """The settings that a seed has chosen."""
 
     durable: bool
     power_fails: bool
@@ -109,7 +109,7 @@ class Settings:
             overrides["log.flush.interval.messages"] = "1"
         return cls(
             durable=durable,
-            # Not both: what a failed flush left in memory may be read, and then be gone with the power (as in Kafka).
+            # Not both: after a failed flush, readers may see data that a loss of power then removes (as in Kafka).
             power_fails=fails == "power",
             disk_fails=fails == "disk",
             weather=Weather(
@@ -144,7 +144,7 @@ def _topic_config(name: str, segment_bytes: int, rng: random.Random) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a story came to, to see that it was one."""
+    """The result of a story, which shows that it was one."""
 
     trace: str
     turns: int
@@ -154,7 +154,7 @@ class Outcome:
 
 
 def run_seed(seed: int) -> Outcome:
-    """Raises AssertionError (Deadlock among them) when something does not hold."""
+    """Runs the story of a seed. Raises AssertionError (Deadlock among them) if a promise is broken."""
 
     async def story(loop: SimLoop) -> Outcome:
         last_notes.append(loop.notes)
@@ -204,7 +204,7 @@ class Story:
     def _watch(self) -> None:
         self.ledger.watch(self.cluster.node.running)
 
-    # --- who takes part
+    # Actors.
 
     async def _make_topics(self) -> None:
         async with admin_of(self.world) as admin:
@@ -226,7 +226,7 @@ class Story:
         for nth in range(settings.producers):
             own = rng.sample(partitions, rng.randint(1, len(partitions)))
             self.producers.append(Producer(world, f"producer-{nth}", own, big=settings.big_batches))
-        # Compaction by key would take what the reader of whole transactions looks for.
+        # Compaction by key would remove values that the reader of whole transactions expects.
         kept = [each for each in partitions if not each[0].startswith((COMPACTED, RETAINED))]
         for nth in range(settings.transactional_producers if kept else 0):
             producer = TransactionalProducer(world, f"transactional-{nth}", kept, new=rng.random() < 0.5)
@@ -238,11 +238,11 @@ class Story:
         share = protocols.choice((0.0, 0.5, 0.5, 1.0))
         for nth in range(settings.members):
             instance = f"instance-{nth}" if rng.random() < 0.3 else None
-            # Half of the stories have both kinds, so that their group changes its protocol.
+            # Half of the stories have both kinds of members, so that their group changes its protocol.
             kind = ConsumerMember if protocols.random() < share else Member
             self.members.append(kind(world, f"member-{nth}", GROUP, settings.topics, instance=instance))
 
-    # --- what goes wrong
+    # Faults.
 
     async def _trouble(self) -> None:
         end = self.loop.time() + TROUBLE_S
@@ -274,8 +274,8 @@ class Story:
                 case "power":
                     node.lose_power()
                     self.ledger.power_lost()
-                    # Coordinators that have lost what partitions still know complain of it, rightly.
-                    self.cluster.ear.tolerates = self.ledger.losses > 0
+                    # Coordinators that have lost records report, rightly, that their partitions are ahead of them.
+                    self.cluster.error_watch.tolerates = self.ledger.losses > 0
                 case "skew":
                     node.clock.skew_ms += rng.choice((rng.randint(-500, 2000), rng.randint(-30_000, 30_000)))
                 case "slow":
@@ -287,11 +287,11 @@ class Story:
                     node.kill()
             if not node.is_up:
                 await asyncio.sleep(rng.choice((0.0, 0.5, 3.0)))
-                # It may be struck again before it is ready.
+                # Another fault may come before it is ready.
                 await node.start(rng.choice((None, 0.005, 0.02)))
 
     async def _something_is_written(self) -> None:
-        """Returns just after, before anybody was told: the moment at which trouble is worst."""
+        """Returns right after a write, before any client gets its answer: the worst moment for a fault."""
         before = self.ledger.batches_seen
         for _ in range(1000):
             if self.ledger.batches_seen != before:
@@ -299,17 +299,17 @@ class Story:
             await asyncio.sleep(0.0005)
 
     async def _trouble_for_disk(self) -> None:
-        """One call fails, soon; then the disk is exchanged and the node started again."""
+        """Makes one call fail soon, then replaces the disk and starts the node again."""
         node, rng = self.cluster.node, self.rng
         operation, part = rng.choice(DISK_FAULTS)
         self.loop.note(f"{operation} of {part or 'anything'} will fail")
-        self.cluster.ear.tolerates = True
+        self.cluster.error_watch.tolerates = True
         kind = rng.choice((FaultKind.ERROR, FaultKind.ERROR, FaultKind.FULL))
         node.disk.fail(operation, part, nth=rng.randint(1, 8), kind=kind)
         await asyncio.sleep(rng.random() * 2)
         node.disk.heal()
         node.kill()
-        self.cluster.ear.tolerates = self.ledger.losses > 0
+        self.cluster.error_watch.tolerates = self.ledger.losses > 0
 
     async def _trouble_for_members(self, end: float) -> None:
         rng = self.rng
@@ -328,10 +328,10 @@ class Story:
                     member.asleep = False
                     member.start()
 
-    # --- calm
+    # Calm.
 
     async def _calm(self) -> None:
-        """Everybody finishes; then the groups settle and read to the end."""
+        """Waits until all actors finish. Then the groups settle and read to the end."""
         self.loop.note("calm")
         self.world.ending = True
         for member in self.members[:2]:
@@ -351,7 +351,7 @@ class Story:
             await member.stopped()
 
     async def _transactions_end(self) -> None:
-        """Those that nobody ends any more time out. Where records were lost, their coordinator may not know of them."""
+        """Waits for the timeout of open transactions. After a loss of records, the coordinator may not know of them."""
         if self.ledger.losses:
             return
         names = [each for each in self.settings.topics if not each.startswith((COMPACTED, RETAINED))]
@@ -380,7 +380,7 @@ class Story:
         )
 
     async def _check_end(self) -> None:
-        """One more clean stop and start: nothing may be missing."""
+        """Stops and starts the node once more: nothing may be missing."""
         node = self.cluster.node
         assert node.running is not None, "trouble ends with a running broker"
         self.ledger.check_topics(node.running)

@@ -6,7 +6,8 @@ from enum import Enum
 
 import pytest
 
-from kcli.cli.output import Output, java_text, plain
+from kcli.cli.output import Output, java_text
+from kcli.command.rows import plain
 from kcli.errors import TopicExistsException
 
 

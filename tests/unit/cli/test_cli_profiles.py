@@ -16,7 +16,7 @@ from kcli.cli.tools import spark_submit
 from kcli.cli.tools.console import consumer as console_consumer
 from kcli.cli.tools.perf_test import producer as producer_perf_test
 from kcli.config.properties import load
-from kcli.spark.jobs.job import load_job
+from kcli.spark.jobs.shared.job import load_job
 from kcli.spark.submit import split_command_line
 
 PROFILES = """\

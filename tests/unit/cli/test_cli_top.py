@@ -143,7 +143,7 @@ def test_where_a_broker_s_metrics_are(listener: str, host: str, found: Address) 
 
 def test_another_machine_s_loopback_is_not_ours() -> None:
     assert "its own machine only" in str(endpoint_address("127.0.0.1:9999", "k1"))
-    assert "--metrics names it" in str(endpoint_address("127.0.0.1:0", "127.0.0.1"))
+    assert "name it with --metrics" in str(endpoint_address("127.0.0.1:0", "127.0.0.1"))
     assert "kcli.metrics.listener" in NOT_SET
 
 
@@ -207,7 +207,7 @@ def test_numbers_are_short() -> None:
 def test_invalid_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     server = ["top", "--bootstrap-server", "localhost:1"]
     assert run([*server, "--interval", "0"]) == 1
-    assert "--interval 0: it must be from 0.2 to 3600 seconds" in capsys.readouterr().err
+    assert "--interval 0: expected 0.2 to 3600 seconds" in capsys.readouterr().err
     assert run([*server, "--sort", "color"]) == 1
     assert "not one of messages, in, out" in capsys.readouterr().err
     assert run([*server, "--metrics", "nowhere"]) == 1

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import pytest
 
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.offsets import OffsetAt
 from kcli.client.config import ClientConfig
 from kcli.errors import ErrorCode, KafkaError, TimeoutException
 from kcli.model.addresses import Address
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import describe_log_dirs, list_groups, list_offsets, metadata

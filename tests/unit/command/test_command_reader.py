@@ -81,3 +81,19 @@ def test_a_row_in_two_formats() -> None:
     assert json_line(row) == '{"topic": "ö\\t", "count": 1, "gone": null, "parts": [1, 2], "is_new": true}'
     assert tsv_line(row) == "topic\tcount\tgone\tparts\tis_new"
     assert tsv_line(row.values()) == "ö\\t\t1\t\t[1, 2]\ttrue"
+
+
+def test_the_values_that_were_read_fill_the_dataclass() -> None:
+    words = ["--top", "3", "-e", "a", "-eb", "--dry-run"]
+    reader = read(ARGPARSE4J, *words)
+    filled = reader.filled(Query, words, ["more"], {"client.id": "c"})
+    assert (filled.top, filled.execute, filled.dry_run, filled.file) == (3, ("a", "b"), True, None)
+    assert filled.given == {"top", "execute", "dry-run"}
+    assert (filled.argv, filled.arguments) == (tuple(words), ("more",))
+    assert filled.client_properties == {"client.id": "c"}
+
+
+def test_an_option_that_was_not_given_has_no_text() -> None:
+    reader = read(ARGPARSE4J, "--file", "f")
+    assert reader.text("file") == "f"
+    assert reader.text("output") is None

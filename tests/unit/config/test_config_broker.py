@@ -237,7 +237,7 @@ def test_a_broker_hears_which_keys_are_the_controllers() -> None:
             "listener SASL_SSL needs SASL_SSL",
         ),
         (COMBINED, {"remote.log.storage.system.enable": "true"}, "not built yet (tiered storage)"),
-        (BROKER_ONLY, {}, "process.roles must be broker,controller"),
+        (BROKER_ONLY, {}, "a node that is only a broker is not built yet"),
         (COMBINED, {"controller.quorum.voters": "1@a:1,2@b:1"}, "names 2 controllers"),
     ],
 )
@@ -248,6 +248,14 @@ def test_serving_without_a_guard_is_refused(
     with pytest.raises(ConfigError) as refused:
         check_can_serve(node_config(base | changes))
     assert message in str(refused.value)
+
+
+def test_a_controller_alone_can_serve_with_a_warning() -> None:
+    controller = config(CONTROLLER_ONLY)
+    check_can_serve(controller)
+    assert start_up_warnings(controller) == [
+        "process.roles is controller: brokers of other nodes cannot register here yet"
+    ]
 
 
 def test_newer_keys_are_not_keys_of_4_1() -> None:

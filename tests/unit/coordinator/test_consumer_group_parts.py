@@ -9,20 +9,20 @@ import pytest
 
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
-from kcli.coordinator.group.consumer import targets
-from kcli.coordinator.group.consumer.assignment import assignment, disjoint, is_subset, overlaps, size
-from kcli.coordinator.group.consumer.embedded import assignment_bytes, by_id
-from kcli.coordinator.group.consumer.group import ConsumerGroup
-from kcli.coordinator.group.consumer.member import ConsumerMember, MemberState
-from kcli.coordinator.group.consumer.reconciliation import check_state, reconcile
-from kcli.coordinator.group.consumer.records import (
+from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
+from kcli.coordinator.group.consumer.state.assignment import assignment, disjoint, is_subset, overlaps, size
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
+from kcli.coordinator.group.consumer.state.records import (
     current_record,
     epoch_record,
     group_tombstones,
     member_record,
     regex_record,
 )
-from kcli.coordinator.group.consumer.regexes import compiled, matching
+from kcli.coordinator.group.consumer.targets import targets
+from kcli.coordinator.group.consumer.targets.reconciliation import check_state, reconcile
+from kcli.coordinator.group.consumer.targets.regexes import compiled, matching
 from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord, decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kcli.coordinator.hashing import java_hash, partition_for
 from kcli.coordinator.runtime import Step, Timers
+from kcli.errors import ErrorCode, NotCoordinatorException
 
 
 @pytest.mark.parametrize(
@@ -92,12 +93,52 @@ def test_timers_do_what_a_table_of_deadlines_would(actions: list[tuple[str, str,
             assert timers.next_deadline_ms <= min(model.values()), "woken too late"
 
 
-def test_a_step_has_one_continuation() -> None:
-    step: Step[str] = Step(5)
-    step.append("a", lambda _code, _now_ms: Step[str](0).ready())
+def test_every_part_of_a_step_hears_of_the_write_in_order() -> None:
+    step: Step[str, str] = Step(5)
+    step.append("a")
+    step.when_written(lambda code, then: then.append(f"after a: {code.name}"))
     step.append("b")
-    with pytest.raises(AssertionError, match="one continuation"):
-        step.append("c", lambda _code, _now_ms: Step[str](0).ready())
+    step.when_written(lambda code, then: then.send(f"b at {then.now_ms}"))
     ready = step.ready()
-    assert ready.records[:2] == ("a", "b")
-    assert ready.on_written is not None
+    assert ready.records == ("a", "b")
+    after = ready.written(ErrorCode.NONE, 7)
+    assert (after.records, after.sends, after.continuations) == (("after a: NONE",), ("b at 7",), ())
+
+
+def test_a_failed_step_is_undone_and_sends_nothing() -> None:
+    step: Step[str, str] = Step(5)
+    heard = []
+    step.when_written(lambda code, then: heard.append((code, then.now_ms)))
+    step.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert heard == [(ErrorCode.UNKNOWN_SERVER_ERROR, 5)]
+
+
+class Parked:
+    """A request that waits; `closed`: its connection is gone."""
+
+    def __init__(self, *, closed: bool = False) -> None:
+        self.closed = closed
+        self.answers: list[object] = []
+
+    def done(self) -> bool:
+        return self.closed
+
+    def set_result(self, result: object, /) -> None:
+        self.answers.append(result)
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self.answers.append(exception)
+
+
+def test_a_reply_reaches_a_request_that_still_waits() -> None:
+    waiting, closed, refused = Parked(), Parked(closed=True), Parked()
+    step: Step[str, str] = Step(0)
+    for token in (waiting, closed, refused):
+        step.reply(token, "answer")
+    error = NotCoordinatorException()
+    first, second, third = step.ready().replies
+    first.deliver()
+    second.deliver()
+    second.refuse(error)
+    third.refuse(error)
+    assert (waiting.answers, closed.answers, refused.answers) == (["answer"], [], [error])

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from kcli.coordinator.group.consumer.heterogeneous import assign_heterogeneous
-from kcli.coordinator.group.consumer.subscriber import Subscriber
+from kcli.coordinator.group.consumer.assignors.heterogeneous import assign_heterogeneous
+from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 
 
 def topic_id(name: str) -> uuid.UUID:

@@ -9,6 +9,7 @@ from kcli.coordinator.transaction.shard import (
     PAUSE_MS,
     TIMED_OUT_AT_ONCE,
     SendMarkers,
+    TransactionReady,
     TransactionShard,
 )
 from kcli.coordinator.transaction.state import new_transactional_id, with_partitions
@@ -20,18 +21,27 @@ CONFIG = TransactionConfig(
 )
 
 
+def due(shard: TransactionShard, now_ms: int) -> tuple[TransactionReady, ...]:
+    """What the shard does about every deadline that has passed."""
+    done = []
+    while (ready := shard.tick(now_ms)) is not None:
+        if ready.records or ready.replies:
+            done.append(ready)
+    return tuple(done)
+
+
 def written(shard: TransactionShard, now_ms: int) -> list[str]:
     """What the shard forgets at a moment; all of it is committed."""
     names = []
-    due = shard.tick(now_ms)
-    assert len(due) <= 1, "a slice is one write"
-    for ready in due:
+    slices = due(shard, now_ms)
+    assert len(slices) <= 1, "a slice is one write"
+    for ready in slices:
         for record in ready.records:
             assert record.transaction is None
             shard.replay(record)
             names.append(record.transactional_id)
-        if ready.on_written is not None:
-            ready.on_written(ErrorCode.NONE, now_ms)
+        if ready.continuations:
+            ready.written(ErrorCode.NONE, now_ms)
     return names
 
 
@@ -63,9 +73,9 @@ def test_a_slice_that_could_not_be_written_is_tried_again() -> None:
     for number in range(EXPIRED_AT_ONCE + 1):
         shard.replay(TransactionRecord(f"id-{number}", new_transactional_id(1, 60_000, 0)))
     shard.start(0)
-    (failed,) = shard.tick(5000)
-    assert failed.on_written is not None
-    failed.on_written(ErrorCode.NOT_ENOUGH_REPLICAS, 5000)
+    (failed,) = due(shard, 5000)
+    assert failed.continuations
+    failed.written(ErrorCode.NOT_ENOUGH_REPLICAS, 5000)
     assert written(shard, 9000) == [], "not at once, again and again"
     assert len(written(shard, 10_000)) == EXPIRED_AT_ONCE
     assert len(written(shard, 10_000 + PAUSE_MS)) == 1
@@ -78,18 +88,18 @@ def test_many_that_time_out_together_are_aborted_in_slices() -> None:
     for name in names:
         shard.replay(TransactionRecord(name, ongoing))
     shard.start(0)
-    (failed,) = shard.tick(1000)
-    assert failed.on_written is not None
-    failed.on_written(ErrorCode.NOT_ENOUGH_REPLICAS, 1000)
-    assert shard.tick(1999) == ()
+    (failed,) = due(shard, 1000)
+    assert failed.continuations
+    failed.written(ErrorCode.NOT_ENOUGH_REPLICAS, 1000)
+    assert due(shard, 1999) == ()
     sent: list[str] = []
     for slice_ms in (2000, 2000 + PAUSE_MS, 2000 + 2 * PAUSE_MS):
-        (due,) = shard.tick(slice_ms)
-        assert len(due.records) <= TIMED_OUT_AT_ONCE
-        for record in due.records:
+        (slice_,) = due(shard, slice_ms)
+        assert len(slice_.records) <= TIMED_OUT_AT_ONCE
+        for record in slice_.records:
             shard.replay(record)
-        assert due.on_written is not None
-        sends = due.on_written(ErrorCode.NONE, slice_ms).sends
+        assert slice_.continuations
+        sends = slice_.written(ErrorCode.NONE, slice_ms).sends
         sent += [send.transactional_id for send in sends if isinstance(send, SendMarkers)]
     assert sent == names
     assert shard.next_deadline_ms == 2000 + 2 * PAUSE_MS + 1000

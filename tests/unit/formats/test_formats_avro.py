@@ -54,7 +54,7 @@ def test_bytes_after_the_value_are_an_error() -> None:
     ],
 )
 def test_a_schema_that_is_not_valid_is_refused(schema: AvroSchema) -> None:
-    with pytest.raises(FormatError, match="the Avro schema is not valid"):
+    with pytest.raises(FormatError, match="the Avro schema is invalid"):
         avro_codec(schema)
 
 

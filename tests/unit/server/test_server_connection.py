@@ -15,7 +15,7 @@ from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
 from kcli.server.network.connection import Connection, Waiting
 from kcli.server.network.frame_buffers import SCRATCH_SIZE_BYTES, FrameBuffers
-from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, Listener, SocketServer
+from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, Acceptor, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from rigs.loops import PATIENCE_S, until
 
@@ -62,14 +62,14 @@ class Rig:
         self.listener = await self.listen("PLAINTEXT", **self.settings)
         return self
 
-    async def listen(self, name: str, **settings: Any) -> Listener:
+    async def listen(self, name: str, **settings: Any) -> Acceptor:
         return await self.sockets.listen(ListenerSettings(name, "127.0.0.1", 0, **settings), self.serve)
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.sockets.close()
         await asyncio.sleep(0)
 
-    async def connect(self, listener: Listener | None = None) -> tuple[StreamReader, StreamWriter]:
+    async def connect(self, listener: Acceptor | None = None) -> tuple[StreamReader, StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", (listener or self.listener).port)
 
 

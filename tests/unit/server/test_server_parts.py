@@ -23,7 +23,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
 from kcli.server import main
 from kcli.server.housekeeping import NEVER_MS, Housekeeping, Job
-from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, Sessions
+from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
 from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
 from rigs.loops import until
 
@@ -106,20 +106,20 @@ def full_fetch(partitions: int, epoch: int = 0, replica_id: int = -1) -> fetch.F
     return fetch.FetchRequest(topics=(topic,), session_epoch=epoch, replica_id=replica_id)
 
 
-def open_session(sessions: Sessions, partitions: int, now_ms: int, replica_id: int = -1) -> int:
+def open_session(sessions: FetchSessions, partitions: int, now_ms: int, replica_id: int = -1) -> int:
     scope = sessions.open(full_fetch(partitions, replica_id=replica_id), 12, now_ms)
     return scope.response([], (), now_ms).session_id
 
 
 def test_a_full_cache_gives_no_session() -> None:
-    sessions = Sessions(1, SystemRng(1))
+    sessions = FetchSessions(1, SystemRng(1))
     assert open_session(sessions, 3, 0) > 0
     assert open_session(sessions, 3, 0) == 0
-    assert open_session(Sessions(0, SystemRng(1)), 3, 0) == 0
+    assert open_session(FetchSessions(0, SystemRng(1)), 3, 0) == 0
 
 
 def test_a_session_that_is_not_used_makes_room() -> None:
-    sessions = Sessions(1, SystemRng(1))
+    sessions = FetchSessions(1, SystemRng(1))
     first = open_session(sessions, 3, 0)
     second = open_session(sessions, 1, EVICTION_MIN_AGE_MS + 1)
     assert second > 0
@@ -128,7 +128,7 @@ def test_a_session_that_is_not_used_makes_room() -> None:
 
 
 def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of_any() -> None:
-    sessions = Sessions(2, SystemRng(1))
+    sessions = FetchSessions(2, SystemRng(1))
     small, large = open_session(sessions, 1, 0), open_session(sessions, 9, 0)
     now_ms = EVICTION_MIN_AGE_MS + 1
     for session in (small, large):
@@ -142,7 +142,7 @@ def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of
 
 
 def test_a_session_adds_new_and_drops_forgotten_partitions() -> None:
-    sessions = Sessions(10, SystemRng(1))
+    sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 2, 0)
     topic_id = None
     request = fetch.FetchRequest(
@@ -160,7 +160,7 @@ def test_a_session_adds_new_and_drops_forgotten_partitions() -> None:
 
 
 def test_closing_a_session_forgets_it() -> None:
-    sessions = Sessions(10, SystemRng(1))
+    sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 2, 0)
     closing = fetch.FetchRequest(session_id=session, session_epoch=-1)
     sessions.open(closing, 12, 0)
@@ -168,7 +168,7 @@ def test_closing_a_session_forgets_it() -> None:
 
 
 def test_the_epoch_wraps_to_one() -> None:
-    sessions = Sessions(10, SystemRng(1))
+    sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 1, 0)
     sessions._sessions[session].epoch = 2**31 - 1
     request = fetch.FetchRequest(session_id=session, session_epoch=2**31 - 1)
@@ -177,7 +177,7 @@ def test_the_epoch_wraps_to_one() -> None:
 
 
 def test_topics_are_grouped_by_id_as_well_as_by_name() -> None:
-    sessions = Sessions(10, SystemRng(1))
+    sessions = FetchSessions(10, SystemRng(1))
     ids = [uuid.UUID(int=1), uuid.UUID(int=2)]
     topics = tuple(
         fetch.FetchTopic(

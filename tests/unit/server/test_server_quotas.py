@@ -68,7 +68,7 @@ class Rig:
         return self.quotas.throttle(Principal("User", user), client_id, size_bytes, self.muted.append)
 
     def settle(self, key: ApiKey = ApiKey.PRODUCE, **of: Any) -> int:
-        response = self.throttle(**of).settle(key, MetadataResponse())
+        response = self.throttle(**of).charge(key, MetadataResponse())
         return response.throttle_time_ms
 
 
@@ -203,7 +203,7 @@ def test_time_counts_while_the_event_loop_works_and_not_while_it_waits(rig: Rig)
 
     response = asyncio.run(main())
     # 20 % over ten seconds is 2 %: twice as much as allowed, and at most a window.
-    assert throttle.settle(ApiKey.METADATA, response).throttle_time_ms == 1_000
+    assert throttle.charge(ApiKey.METADATA, response).throttle_time_ms == 1_000
     rig.clock.now += 0.3
     throttle.finish()
     metered = rig.quotas.time.of(("u", "c"), rig.clock.now)
@@ -235,11 +235,11 @@ def test_brokers_do_not_wait_for_each_other(rig: Rig) -> None:
     rig.set(entity(client="c"), request_percentage=0.001, consumer_byte_rate=1)
     throttle = rig.throttle()
     rig.clock.now += 5
-    assert throttle.settle(ApiKey.WRITE_TXN_MARKERS, MetadataResponse()).throttle_time_ms == 0
+    assert throttle.charge(ApiKey.WRITE_TXN_MARKERS, MetadataResponse()).throttle_time_ms == 0
     follower = rig.throttle()
     follower.exempt()
     rig.clock.now += 5
-    assert follower.settle(ApiKey.FETCH, MetadataResponse()).throttle_time_ms == 0
+    assert follower.charge(ApiKey.FETCH, MetadataResponse()).throttle_time_ms == 0
     assert rig.muted == []
 
 
@@ -247,9 +247,9 @@ def test_a_produce_without_an_answer_pays_for_its_bytes_alone(rig: Rig) -> None:
     rig.set(entity(client="c"), request_percentage=0.001, producer_byte_rate=100)
     throttle = rig.throttle(size_bytes=1_000)
     rig.clock.now += 5
-    assert throttle.settle(ApiKey.PRODUCE, None) is None
+    assert throttle.charge(ApiKey.PRODUCE, None) is None
     assert rig.muted == []
-    assert rig.throttle(size_bytes=1_000).settle(ApiKey.PRODUCE, None) is None
+    assert rig.throttle(size_bytes=1_000).charge(ApiKey.PRODUCE, None) is None
     assert len(rig.muted) == 1
 
 

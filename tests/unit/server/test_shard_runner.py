@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,23 +12,27 @@ from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.runtime import Ready
 from kcli.coordinator.write_errors import write_error
-from kcli.errors import CoordinatorNotAvailableException, ErrorCode, NotCoordinatorException
-from kcli.protocol.batches.batch import BatchHeader, encode_batch, iter_batches, read_records
+from kcli.errors import (
+    CoordinatorNotAvailableException,
+    ErrorCode,
+    NotCoordinatorException,
+    UnknownServerException,
+)
+from kcli.protocol.batches.batch import encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
-from kcli.protocol.batches.legacy import Record
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    OffsetCommitResponse,
 )
 from kcli.runtime.rng import SystemRng
 from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
-from kcli.server.coordinators.shard_runner import RunnerSettings, ShardRunner
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.coordinators.shard_log import RunnerSettings
+from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import NODE, BrokerRig, topic_image
 from rigs.loops import on_a_loop, until
@@ -42,15 +43,16 @@ TOPIC = "__consumer_offsets"
 class Rig:
     """One shard, its runner and the partition it writes to; time is the loop's."""
 
-    def __init__(
-        self, directory: Path, *, replicas: tuple[int, ...] = (NODE,), min_isr: int = 1, **settings: Any
-    ) -> None:
-        config = LogConfig(min_insync_replicas=min_isr, segment_index_bytes=65536)
+    def __init__(self, directory, *, replicas=(NODE,), min_isr=1, segment_bytes=1 << 30, **settings):
+        config = LogConfig(
+            min_insync_replicas=min_isr, segment_index_bytes=65536, segment_bytes=segment_bytes
+        )
         self.broker = BrokerRig(directory, topic_image(TOPIC, replicas=replicas), config=config)
         self.leader = self.broker.replicas.get(TOPIC, 0)
         settings = {"linger_ms": 0, "commit_timeout_ms": 5000, "max_batch_bytes": 1_000_000} | settings
         self.config = GroupConfig(initial_rebalance_delay_ms=0, min_session_timeout_ms=10)
         self.shard = GroupShard(self.config, SystemRng(1))
+        self.sent = []
         self.runner = ShardRunner(
             self.shard,
             self.leader,
@@ -58,59 +60,63 @@ class Rig:
             encode=encode,
             write_error=write_error,
             now_ms=self.now_ms,
+            send=self.sent.append,
         )
-        self.runner.take(self.shard.start(self.now_ms()))
+        self.runner.run(lambda shard, now_ms: shard.start(now_ms))
 
-    def now_ms(self) -> int:
+    def now_ms(self):
         return int(asyncio.get_running_loop().time() * 1000)
 
-    def commit(self, *offsets: int, group: str = "g", metadata: str = "") -> Any:
+    def commit(self, *offsets, group="g", metadata="", last_metadata=None):
+        texts = [metadata] * len(offsets)
+        if last_metadata is not None:
+            texts[-1] = last_metadata
         partitions = tuple(
             OffsetCommitRequestPartition(
-                partition_index=index, committed_offset=offset, committed_metadata=metadata
+                partition_index=index, committed_offset=offset, committed_metadata=text
             )
-            for index, offset in enumerate(offsets)
+            for index, (offset, text) in enumerate(zip(offsets, texts, strict=True))
         )
         request = OffsetCommitRequest(
             group_id=group, topics=(OffsetCommitRequestTopic(name="t", partitions=partitions),)
         )
-        return self.runner.call(lambda token: self.shard.commit_offsets(request, 9, token, self.now_ms()))
+        return self.runner.call(lambda shard, token, now_ms: shard.commit_offsets(request, 9, token, now_ms))
 
-    def offset(self, partition: int = 0, group: str = "g") -> int:
+    def offset(self, partition=0, group="g"):
         (topic,) = self.shard.fetch_offsets(group, (("t", (partition,)),)).topics
         return topic.partitions[0].committed_offset
 
-    def replicate(self) -> None:
+    def replicate(self):
         """The other replica has caught up."""
         end = self.leader.log.log_end_offset
         self.leader.follower_fetched(2, log_start_offset=0, log_end_offset=end)
 
-    def batches(self) -> list[BatchHeader]:
+    def batches(self):
         raw = self.raw()
         return [header for _, header in iter_batches(raw)]
 
-    def raw(self) -> bytes:
+    def raw(self):
         log = self.leader.log
         return log.read(0, 10_000_000, end_offset=log.log_end_offset).read()
 
 
 @contextlib.asynccontextmanager
-async def rig(directory: Path, **settings: Any) -> AsyncIterator[Any]:
+async def rig(directory, **settings):
     made = Rig(directory, **settings)
     try:
         yield made
     finally:
-        made.runner.stop(made.shard.resign(made.now_ms()))
+        made.runner.stop()
         await asyncio.sleep(0)
         made.broker.logs.close()
 
 
-def codes(response: OffsetCommitResponse) -> list[ErrorCode]:
+def codes(response):
     return [each.error_code for topic in response.topics for each in topic.partitions]
 
 
 @on_a_loop
-async def test_without_linger_and_replicas_the_answer_is_there_at_once(tmp_path: Path) -> None:
+async def test_without_linger_and_replicas_the_answer_is_there_at_once(tmp_path):
     async with rig(tmp_path) as it:
         assert codes(it.commit(5, 6)) == [ErrorCode.NONE, ErrorCode.NONE]
         assert it.offset(1) == 6
@@ -119,7 +125,7 @@ async def test_without_linger_and_replicas_the_answer_is_there_at_once(tmp_path:
 
 
 @on_a_loop
-async def test_writes_of_the_linger_time_are_one_batch(tmp_path: Path) -> None:
+async def test_writes_of_the_linger_time_are_one_batch(tmp_path):
     async with rig(tmp_path, linger_ms=20) as it:
         first, second = it.commit(5), it.commit(6, group="h")
         assert it.offset() == -1
@@ -131,7 +137,7 @@ async def test_writes_of_the_linger_time_are_one_batch(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_unlimited_linger_gathers_one_turn_of_the_loop(tmp_path: Path) -> None:
+async def test_unlimited_linger_gathers_one_turn_of_the_loop(tmp_path):
     async with rig(tmp_path, linger_ms=-1) as it:
         answers = [it.commit(offset) for offset in range(10)]
         await asyncio.gather(*answers)
@@ -140,7 +146,7 @@ async def test_unlimited_linger_gathers_one_turn_of_the_loop(tmp_path: Path) -> 
 
 
 @on_a_loop
-async def test_a_batch_does_not_outgrow_the_topics_limit(tmp_path: Path) -> None:
+async def test_a_batch_does_not_outgrow_the_topics_limit(tmp_path):
     async with rig(tmp_path, linger_ms=20, max_batch_bytes=2000) as it:
         await asyncio.gather(*(it.commit(offset, metadata="m" * 400) for offset in range(10)))
         assert sum(batch.records_count for batch in it.batches()) == 10
@@ -152,7 +158,114 @@ async def test_a_batch_does_not_outgrow_the_topics_limit(tmp_path: Path) -> None
 
 
 @on_a_loop
-async def test_the_answer_waits_for_the_other_replicas(tmp_path: Path) -> None:
+async def test_a_write_of_several_batches_is_in_the_log_whole_or_not_at_all(tmp_path):
+    async with rig(tmp_path, max_batch_bytes=1000, segment_bytes=4000) as it:
+        with pytest.raises(UnknownServerException):
+            await it.commit(*range(20), last_metadata="m" * 4000)
+        assert it.leader.log.log_end_offset == 0, "the batches before the refused one are not there"
+        assert codes(it.commit(*range(100), metadata="m" * 40)) == [ErrorCode.NONE] * 100
+        assert it.leader.log.size_bytes > 4000, "a write may be larger than a segment if its batches are not"
+        assert it.offset(99) == 99
+
+
+@on_a_loop
+async def test_a_deadline_that_fails_does_not_hold_up_the_others(tmp_path):
+    async with rig(tmp_path) as it:
+        failures = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        sent = []
+        runner = ShardRunner(
+            Deadlines("first", "broken", "last"),
+            it.leader,
+            RunnerSettings(linger_ms=0, commit_timeout_ms=5000, max_batch_bytes=1000),
+            encode=encode,
+            write_error=write_error,
+            now_ms=it.now_ms,
+            send=sent.append,
+        )
+        runner.run(lambda shard, now_ms: shard.start(now_ms))
+        await until(lambda: sent == ["first", "last"])
+        (failure,) = failures
+        assert isinstance(failure["exception"], AssertionError)
+        runner.stop()
+
+
+@on_a_loop
+async def test_work_in_slices_leaves_the_loop_to_others_between_two_slices(tmp_path):
+    async with rig(tmp_path) as it:
+        clock = SlowClock()
+        shard = Slices(clock, 5)
+        runner = ShardRunner(
+            shard,
+            it.leader,
+            RunnerSettings(linger_ms=0, commit_timeout_ms=5000, max_batch_bytes=1000),
+            encode=encode,
+            write_error=write_error,
+            now_ms=lambda: clock.now_ms,
+            send=it.sent.append,
+        )
+        runner.run(lambda shard, now_ms: shard.start(now_ms))
+        left = []
+        while shard.left:
+            await asyncio.sleep(0)
+            left.append(shard.left)
+        assert set(left) == {5, 4, 3, 2, 1, 0}
+        runner.stop()
+
+
+class SlowClock:
+    now_ms = 0
+
+
+class Slices:
+    """A shard with work in slices; each takes longer than the pause after it."""
+
+    def __init__(self, clock, slices):
+        self.clock = clock
+        self.left = slices
+        self.next_deadline_ms = 0
+
+    def start(self, now_ms):
+        return Ready()
+
+    def resign(self, now_ms):
+        return Ready()
+
+    def tick(self, now_ms):
+        if not self.left or now_ms < self.next_deadline_ms:
+            return None
+        self.left -= 1
+        self.next_deadline_ms = now_ms + 1
+        self.clock.now_ms += 5
+        return Ready()
+
+
+class Deadlines:
+    """A shard with nothing but deadlines that have passed."""
+
+    def __init__(self, *names):
+        self.names = list(names)
+
+    @property
+    def next_deadline_ms(self):
+        return 0 if self.names else None
+
+    def start(self, now_ms):
+        return Ready()
+
+    def resign(self, now_ms):
+        return Ready()
+
+    def tick(self, now_ms):
+        if not self.names:
+            return None
+        name = self.names.pop(0)
+        assert name != "broken"
+        return Ready(sends=(name,))
+
+
+@on_a_loop
+async def test_the_answer_waits_for_the_other_replicas(tmp_path):
     async with rig(tmp_path, replicas=(NODE, 2)) as it:
         first = it.commit(5)
         second = it.commit(6)
@@ -165,7 +278,7 @@ async def test_the_answer_waits_for_the_other_replicas(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_a_write_fails_if_the_replicas_are_too_slow(tmp_path: Path) -> None:
+async def test_a_caller_is_told_when_the_replicas_are_too_slow(tmp_path):
     async with rig(tmp_path, replicas=(NODE, 2), commit_timeout_ms=30) as it:
         answer = it.commit(5)
         with pytest.raises(CoordinatorNotAvailableException):
@@ -180,14 +293,14 @@ async def test_a_write_fails_if_the_replicas_are_too_slow(tmp_path: Path) -> Non
 
 
 @on_a_loop
-async def test_too_few_replicas_refuse_the_write(tmp_path: Path) -> None:
+async def test_too_few_replicas_refuse_the_write(tmp_path):
     async with rig(tmp_path, min_isr=2, replicas=(NODE, 2)) as it:
         it.leader.state = it.leader.state.with_isr((NODE,))
         with pytest.raises(CoordinatorNotAvailableException):
             await it.commit(5)
         with pytest.raises(CoordinatorNotAvailableException):
             await it.runner.call(
-                lambda token: it.shard.join_group(
+                lambda shard, token, now_ms: shard.join_group(
                     JoinGroupRequest(
                         group_id="g",
                         session_timeout_ms=1000,
@@ -196,26 +309,26 @@ async def test_too_few_replicas_refuse_the_write(tmp_path: Path) -> None:
                     ),
                     Caller(api_version=9, client_id="c", client_host="/h"),
                     token,
-                    it.now_ms(),
+                    now_ms,
                 )
             )
 
 
 @on_a_loop
-async def test_the_end_of_leadership_sends_everybody_elsewhere(tmp_path: Path) -> None:
+async def test_the_end_of_leadership_sends_everybody_elsewhere(tmp_path):
     async with rig(tmp_path, replicas=(NODE, 2)) as it:
         in_log = it.commit(5)
         await asyncio.sleep(0.01)
         barrier = it.runner.when_written()
         it.leader.resign()
-        it.runner.stop(it.shard.resign(it.now_ms()))
+        it.runner.stop()
         for waiting in (in_log, barrier):
             with pytest.raises(NotCoordinatorException):
                 await waiting
 
 
 @on_a_loop
-async def test_a_caller_that_went_away_is_no_trouble(tmp_path: Path) -> None:
+async def test_a_caller_that_went_away_is_no_trouble(tmp_path):
     async with rig(tmp_path, linger_ms=5) as it:
         it.commit(5).cancel()
         await it.runner.drain()
@@ -223,7 +336,7 @@ async def test_a_caller_that_went_away_is_no_trouble(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_the_shard_is_woken_at_its_deadlines(tmp_path: Path) -> None:
+async def test_the_shard_is_woken_at_its_deadlines(tmp_path):
     async with rig(tmp_path) as it:
         request = JoinGroupRequest(
             group_id="g",
@@ -234,7 +347,7 @@ async def test_the_shard_is_woken_at_its_deadlines(tmp_path: Path) -> None:
         )
         caller = Caller(api_version=3, client_id="c", client_host="/h")
         began = it.now_ms()
-        joined = it.runner.call(lambda token: it.shard.join_group(request, caller, token, it.now_ms()))
+        joined = it.runner.call(lambda shard, token, now_ms: shard.join_group(request, caller, token, now_ms))
         assert (await joined).generation_id == 1
         # It never syncs nor beats: its session ends, the group is empty, and that is written.
         while it.shard.list_groups()[0].group_state != "Empty":
@@ -245,25 +358,25 @@ async def test_the_shard_is_woken_at_its_deadlines(tmp_path: Path) -> None:
         assert records[-1].metadata.generation == 2
 
 
-def all_records(raw: bytes) -> list[Record]:
+def all_records(raw):
     return [record for position, _ in iter_batches(raw) for record in read_records(raw, position)]
 
 
 @on_a_loop
-async def test_what_was_written_is_loaded_again(tmp_path: Path) -> None:
+async def test_what_was_written_is_loaded_again(tmp_path):
     async with rig(tmp_path) as it:
         it.commit(1, 2, 3)
         it.commit(4)
         it.commit(9, group="gone")
         await_me = it.runner.call(
-            lambda token: it.shard.delete_groups(DeleteGroupsRequest(groups_names=("gone",)), token, 0)
+            lambda shard, token, _: shard.delete_groups(DeleteGroupsRequest(groups_names=("gone",)), token, 0)
         )
         assert await_me.results[0].error_code is ErrorCode.NONE
         append_transaction(it.leader, producer_id=7, offset=50, committed=True)
         append_transaction(it.leader, producer_id=8, offset=60, committed=False)
         again = GroupShard(it.config, SystemRng(2))
 
-        def replay(key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
+        def replay(key, value, offset, producer_id):
             again.replay(decode(key, value), offset, producer_id)
 
         for buffer_bytes in (1, 200, 1_000_000):
@@ -283,14 +396,14 @@ async def test_what_was_written_is_loaded_again(tmp_path: Path) -> None:
 
 
 @on_a_loop
-async def test_a_large_log_is_loaded_as_a_small_one(tmp_path: Path) -> None:
+async def test_a_large_log_is_loaded_as_a_small_one(tmp_path):
     async with rig(tmp_path) as it:
         for turn in range(300):
             it.commit(*range(turn, turn + 100))
         assert len(it.raw()) > COLUMNS_FROM_BYTES
         replayed = []
 
-        def replay(key: bytes, value: bytes, offset: int, producer_id: int) -> None:
+        def replay(key, value, offset, producer_id):
             replayed.append((offset, decode(key, value)))
 
         for buffer_bytes in (10_000_000, 2_000):
@@ -309,7 +422,7 @@ async def test_a_large_log_is_loaded_as_a_small_one(tmp_path: Path) -> None:
             assert len(replayed) == (100 if buffer_bytes > len(it.raw()) else 30_000)
 
 
-def append_transaction(leader: LeaderPartition, *, producer_id: int, offset: int, committed: bool) -> None:
+def append_transaction(leader, *, producer_id, offset, committed):
     """What a transaction leaves in the log of a group."""
     from kcli.coordinator.group.records import OffsetRecord
     from kcli.protocol.batches.batch import Record

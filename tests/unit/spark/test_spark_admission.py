@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.model.topic_partition import TopicPartition
-from kcli.spark.admission import Admission
 from kcli.spark.options import source_options
+from kcli.spark.source.admission import Admission
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

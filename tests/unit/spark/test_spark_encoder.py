@@ -15,9 +15,9 @@ from kcli.protocol.batches.batch import Record, crc_is_valid, read_header, read_
 from kcli.protocol.batches.batch_headers import read_headers  # noqa: E402
 from kcli.protocol.batches.columns import Depth, decode  # noqa: E402
 from kcli.protocol.batches.compression import Codec  # noqa: E402
-from kcli.spark import encoder  # noqa: E402
-from kcli.spark.arrow import record_batch  # noqa: E402
-from kcli.spark.encoder import encode_records, seal, varint_columns, zigzag  # noqa: E402
+from kcli.spark.sink import encoder  # noqa: E402
+from kcli.spark.sink.encoder import encode_records, seal, varint_columns, zigzag  # noqa: E402
+from kcli.spark.source.arrow import record_batch  # noqa: E402
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(

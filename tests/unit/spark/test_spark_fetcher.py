@@ -35,11 +35,11 @@ from kcli.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.spark import cluster as cluster_module
-from kcli.spark.cluster import ClientSettings, Cluster, UnreachableError, parse_servers
-from kcli.spark.fetcher import bytes_per_offset, check_order, fetch_range
-from kcli.spark.offsets import DataLossError, OffsetRange
+from kcli.spark.client import cluster as cluster_module
+from kcli.spark.client.cluster import ClientSettings, Cluster, UnreachableError, parse_servers
 from kcli.spark.options import source_options
+from kcli.spark.source.fetcher import bytes_per_offset, check_order, fetch_range
+from kcli.spark.source.offsets import DataLossError, OffsetRange
 from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
 
 PART = TopicPartition("t", 0)
@@ -174,7 +174,7 @@ def test_deleted_records_are_skipped_where_allowed(
 ) -> None:
     broker.first = 5  # in the middle of a batch, which is sent whole
     assert read(broker, failOnDataLoss="false") == [5, 6, 7, 8, 9]
-    assert "failOnDataLoss is false, so reading goes on" in caplog.text
+    assert "failOnDataLoss is false, so reading continues" in caplog.text
 
 
 def test_a_log_that_ends_early_ends_the_range_where_allowed(broker: OnePartition) -> None:
@@ -214,20 +214,20 @@ def test_a_corrupt_batch_is_named(broker: OnePartition) -> None:
 def test_a_batch_that_is_never_whole_or_never_further_is_named(broker: OnePartition) -> None:
     """The broker would be asked the same again and again."""
     broker.cut = 3
-    with pytest.raises(CorruptRecordError, match="no whole batch at offset 2 of t-0"):
+    with pytest.raises(CorruptRecordError, match="offset 2 of t-0 has bytes, but no whole batch"):
         read(broker, start=2)
     broker.cut, broker.base_shift = 0, -4
     with pytest.raises(
-        CorruptRecordError, match=r"at offset 2 of t-0 .* ends before offset 6, for which it came"
+        CorruptRecordError, match=r"at offset 2 of t-0 .* ends before offset 6, which was requested"
     ):
         read(broker, start=6)
 
 
 def test_offsets_that_go_back_are_named() -> None:
     batches = [encode_batch([Record(value=b"x")] * 3, base_offset=base) for base in (0, 6, 5)]
-    with pytest.raises(CorruptRecordError, match=r"at offset 5 of t-0 .* the one before it ends at offset 9"):
+    with pytest.raises(CorruptRecordError, match=r"at offset 5 of t-0 .* before it, which ends at offset 9"):
         check_order(read_headers(b"".join(batches), "t-0"))
-    with pytest.raises(CorruptRecordError, match=r"at offset 0 of t-0 .* the one before it ends at offset 1"):
+    with pytest.raises(CorruptRecordError, match=r"at offset 0 of t-0 .* before it, which ends at offset 1"):
         check_order(read_headers(batches[0], "t-0"), 1)
 
 

@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from kcli.command.options import UsageError
-from kcli.spark.jobs import export, ingest
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.ingest import job as ingest
 
 COMMON = ("--bootstrap-server", "h:1", "--topic", "t", "--path", "/p")
 
@@ -29,7 +30,7 @@ COMMON = ("--bootstrap-server", "h:1", "--topic", "t", "--path", "/p")
 def test_refused_for_files(words: tuple[str, ...], formats: str) -> None:
     with pytest.raises(UsageError) as caught:
         export.parse((*COMMON, *words))
-    assert str(caught.value) == f"{words[0]} is for --format {formats}; here it would do nothing"
+    assert str(caught.value) == f"{words[0]} is for --format {formats}; it has no effect here"
 
 
 def test_a_run_that_may_be_started_twice_says_what_to_do_with_the_table() -> None:

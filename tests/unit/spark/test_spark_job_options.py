@@ -11,9 +11,12 @@ from kcli.cli import main
 from kcli.cli.complete import candidates
 from kcli.cli.syntax.registry import TOOLS
 from kcli.command.options import HelpRequested, ParseError, UsageError
-from kcli.spark.jobs import export, profile, sql, transform
-from kcli.spark.jobs.job import load_job
-from kcli.spark.jobs.running import Done, plan_text, summary
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.profile import job as profile
+from kcli.spark.jobs.shared.job import load_job
+from kcli.spark.jobs.shared.running import Done, plan_text, summary
+from kcli.spark.jobs.sql import job as sql
+from kcli.spark.jobs.transform import job as transform
 from kcli.spark.submit import JOBS
 
 SERVER = ("--bootstrap-server", "h:1")

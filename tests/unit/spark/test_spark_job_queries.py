@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from kcli.command.options import UsageError
-from kcli.spark.jobs import profile, replay, sql, transform
-from kcli.spark.jobs.errors import JobError
-from kcli.spark.jobs.profile_page import chart
-from kcli.spark.jobs.queries import Statement, statement, statements
-from kcli.spark.jobs.topic_tables import declared_tables
+from kcli.spark.jobs.profile import job as profile
+from kcli.spark.jobs.profile.page import chart
+from kcli.spark.jobs.records.topic_tables import declared_tables
+from kcli.spark.jobs.replay import job as replay
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.sql import job as sql
+from kcli.spark.jobs.sql.queries import Statement, statement, statements
+from kcli.spark.jobs.transform import job as transform
 
 SERVER = ["--bootstrap-server", "h:1"]
 
@@ -75,14 +78,14 @@ def test_options_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
             ["--sql", "select 1", "--target-topic", "t", "--mode", "continuous"],
             "needs --checkpoint",
         ),
-        (sql.parse, ["--mode", "available-now", "--checkpoint", "c"], "the shell is for batches"),
+        (sql.parse, ["--mode", "available-now", "--checkpoint", "c"], "the shell runs batches only"),
         (sql.parse, ["--on-bad-record", "dead-letter"], "needs --dead-letter-topic"),
         (sql.parse, ["--dead-letter-topic", "t"], "is for --on-bad-record dead-letter"),
         (sql.parse, ["--output-schema", "x"], "--output-schema is for avro and protobuf"),
-        (replay.parse, ["--topic", "t", "--target-topic", "t"], "is the topic itself"),
-        (replay.parse, ["--topic", "t,u", "--target-topic", "v"], "one topic is copied to one"),
+        (replay.parse, ["--topic", "t", "--target-topic", "t"], "expected another topic"),
+        (replay.parse, ["--topic", "t,u", "--target-topic", "v"], "expected one topic"),
         (profile.parse, ["--topic", "t", "--top", "0"], "expected a positive number"),
-        (profile.parse, ["--topic", "t", "--html", f"{tmp_path}/no/p.html"], "there is no such directory"),
+        (profile.parse, ["--topic", "t", "--html", f"{tmp_path}/no/p.html"], "the directory does not exist"),
     ]
     for parse, words, said in wrong:
         with pytest.raises(UsageError, match=said):

@@ -16,10 +16,9 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 pytest.importorskip("sqlalchemy")
 
-from kcli.spark.jobs.errors import JobError, require
-from kcli.spark.jobs.progress import ProgressLine, lag
-from kcli.spark.jobs.running import Done, reason, summary
-from kcli.spark.jobs.sql_source import (
+from kcli.spark.jobs.export.table_commits import delete_orphans
+from kcli.spark.jobs.export.table_files import Layout, filesystem, split_by, write_files
+from kcli.spark.jobs.ingest.database import (
     SqlReader,
     SqlSettings,
     SqlStreamReader,
@@ -29,8 +28,9 @@ from kcli.spark.jobs.sql_source import (
     shown,
     slices,
 )
-from kcli.spark.jobs.table_files import Layout, filesystem, split_by, write_files
-from kcli.spark.jobs.tables import delete_orphans
+from kcli.spark.jobs.shared.errors import JobError, require
+from kcli.spark.jobs.shared.progress import ProgressLine, lag
+from kcli.spark.jobs.shared.running import Done, reason, summary
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.shared.errors import JobError
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("fastavro")
 pytest.importorskip("google.protobuf")
 pytest.importorskip("pyspark")
 
-from kcli.spark.jobs.bad_input import ERROR_HEADER, dead_letters  # noqa: E402
-from kcli.spark.jobs.values import ValueSpec, codec_of, decoded_values, record_codec  # noqa: E402
+from kcli.spark.jobs.records.bad_input import ERROR_HEADER, dead_letters  # noqa: E402
+from kcli.spark.jobs.records.values import ValueSpec, codec_of, decoded_values, record_codec  # noqa: E402
 
 AVRO: dict[str, Any] = {
     "type": "record",
@@ -68,7 +68,10 @@ def test_avro_types_there_and_back() -> None:
     [
         ("string", "must be a record"),
         ({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["int", "string"]}]}, "union"),
-        ({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "R"]}]}, "holds itself"),
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "R"]}]},
+            "contains itself",
+        ),
     ],
 )
 def test_avro_schemas_that_are_refused(schema: Any, said: str) -> None:
@@ -112,7 +115,7 @@ def test_protobuf_columns() -> None:
     found = decoded_values(pa.array([written]), codec, 5, "protobuf").to_pylist()
     assert found[0]["record"]["id"] == 7
     assert found[0]["record"]["at"] is None
-    with pytest.raises(JobError, match="holds itself"):
+    with pytest.raises(JobError, match="contains itself"):
         record_codec(descriptors(), "shop.Loop")
 
 
@@ -152,7 +155,7 @@ def test_a_dead_letter_is_the_record_and_what_is_wrong() -> None:
     "spec, said",
     [
         (ValueSpec("csv"), "CSV values need a schema"),
-        (ValueSpec("avro"), "avro values need the file"),
+        (ValueSpec("avro"), "avro values need a schema file"),
         (ValueSpec("avro", "/nosuch"), "there is no schema file /nosuch"),
         (ValueSpec("xml"), "value format xml: expected one of raw, json"),
         (ValueSpec("json", skip_bytes=5), "not in json"),
@@ -169,5 +172,5 @@ def test_a_schema_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"a\.avsc: the Avro schema is not JSON"):
         ValueSpec("avro", str(file)).check()
     file.write_text('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "nosuch"}]}')
-    with pytest.raises(JobError, match=r"a\.avsc: the Avro schema is not valid"):
+    with pytest.raises(JobError, match=r"a\.avsc: the Avro schema is invalid"):
         codec_of(ValueSpec("avro", str(file)))

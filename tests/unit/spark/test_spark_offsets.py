@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.model.topic_partition import TopicPartition
-from kcli.spark.offsets import (
+from kcli.spark.options import SourceOptions, source_options
+from kcli.spark.source.offsets import (
     DataLossError,
     OffsetRange,
     from_json,
@@ -17,7 +18,6 @@ from kcli.spark.offsets import (
     stream_ranges,
     to_json,
 )
-from kcli.spark.options import SourceOptions, source_options
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

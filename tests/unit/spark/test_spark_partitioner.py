@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.protocol.batches.columns import Spans
-from kcli.spark.partitioner import murmur2, partitions_for_keys
+from kcli.spark.sink.partitioner import murmur2, partitions_for_keys
 
 KNOWN = {
     b"21": -973932308,

@@ -28,12 +28,12 @@ from kcli.protocol.messages.produce import (  # noqa: E402
     TopicProduceResponse,
 )
 from kcli.protocol.wire.api import ApiKey  # noqa: E402
-from kcli.spark import cluster as cluster_module  # noqa: E402
-from kcli.spark import producer as producer_module  # noqa: E402
-from kcli.spark.cluster import Cluster  # noqa: E402
-from kcli.spark.encoder import RecordsArea, encode_records  # noqa: E402
+from kcli.spark.client import cluster as cluster_module  # noqa: E402
+from kcli.spark.client.cluster import Cluster  # noqa: E402
 from kcli.spark.options import sink_options  # noqa: E402
-from kcli.spark.producer import Producer  # noqa: E402
+from kcli.spark.sink import producer as producer_module  # noqa: E402
+from kcli.spark.sink.encoder import RecordsArea, encode_records  # noqa: E402
+from kcli.spark.sink.producer import Producer  # noqa: E402
 from kcli.testing.rigs.scripted_server import ScriptedServer  # noqa: E402
 
 

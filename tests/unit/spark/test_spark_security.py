@@ -23,7 +23,7 @@ from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.client import ClientSecurity, client_security
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
-from kcli.spark.cluster import Cluster
+from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import source_options
 from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
 
@@ -117,7 +117,7 @@ def test_each_mechanism_logs_in(guard: Guard, mechanism: str) -> None:
 
 
 def test_a_mechanism_that_is_not_offered(guard: Guard) -> None:
-    with pytest.raises(SaslAuthenticationException, match="SCRAM-SHA-256; it offers PLAIN, SCRAM-SHA-512"):
+    with pytest.raises(SaslAuthenticationException, match="SCRAM-SHA-256; it supports PLAIN, SCRAM-SHA-512"):
         connected(guard.server.address, **sasl("SCRAM-SHA-256"))
 
 
@@ -208,6 +208,6 @@ def test_tls_to_a_plaintext_port_is_an_error() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(ProtocolError, match=r"no TLS with .*is kafka.security.protocol right"):
+        with pytest.raises(ProtocolError, match=r"no TLS with .*check kafka.security.protocol"):
             connected(f"127.0.0.1:{listener.getsockname()[1]}", **{"kafka.security.protocol": "SSL"})
         thread.join()

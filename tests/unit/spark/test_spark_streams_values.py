@@ -38,7 +38,7 @@ def test_windows_that_cannot_be() -> None:
         Tumbling("0 seconds")
     with pytest.raises(ValueError, match="gap is '5m'"):
         Session("5m")
-    with pytest.raises(ValueError, match="advance must not be longer"):
+    with pytest.raises(ValueError, match="an advance that is not longer than size"):
         Hopping("1 minute", "61 seconds")
     with pytest.raises(ValueError, match="grace is 'none'"):
         Tumbling("1 minute", grace="none")

@@ -13,7 +13,12 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.command.options import UsageError
-from kcli.spark.jobs import export, ingest, profile, replay, sql, transform
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.ingest import job as ingest
+from kcli.spark.jobs.profile import job as profile
+from kcli.spark.jobs.replay import job as replay
+from kcli.spark.jobs.sql import job as sql
+from kcli.spark.jobs.transform import job as transform
 from kcli.spark.submit import (
     SubmitError,
     check_java,
@@ -68,7 +73,7 @@ def test_only_options() -> None:
 
 
 def test_jobs_files_and_uris(tmp_path: Path) -> None:
-    assert "kcli.spark.jobs.ingest" in Path(job_file("ingest", tmp_path)).read_text()
+    assert "kcli.spark.jobs.ingest.job" in Path(job_file("ingest", tmp_path)).read_text()
     assert job_file("hdfs://h/job.py", tmp_path) == "hdfs://h/job.py"
     with pytest.raises(
         SubmitError,
@@ -102,7 +107,9 @@ def test_a_java_without_release_file_is_asked(tmp_path: Path) -> None:
 def test_missing_or_old_java_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SubmitError, match="Spark needs Java, and there is none: install Java 17 or newer"):
+    with pytest.raises(
+        SubmitError, match="Spark needs Java, which is not installed: install Java 17 or newer"
+    ):
         check_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
     with pytest.raises(SubmitError, match="has no bin/java: install Java 17"):
@@ -237,7 +244,8 @@ def test_a_cluster_gets_kcli_as_a_file(tmp_path: Path) -> None:
 
 
 def test_the_file_for_a_cluster_can_be_imported(tmp_path: Path) -> None:
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import kcli.spark.source, pyspark_kcli; print(kcli.__file__)"
+    imports = "import kcli.spark.data_source, pyspark_kcli"
+    code = f"import sys; sys.path.insert(0, sys.argv[1]); {imports}; print(kcli.__file__)"
     pytest.importorskip("pyspark")
     done = subprocess.run(
         [sys.executable, "-c", code, str(packed(tmp_path))],

@@ -10,10 +10,10 @@ import sys
 import pyarrow as pa
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.batch_headers import read_headers
-from kcli.spark.arrow import record_batches
-from kcli.spark.cluster import TopicPartition
-from kcli.spark.fetcher import Fetched
-from kcli.spark.offsets import OffsetRange
+from kcli.spark.source.arrow import record_batches
+from kcli.spark.client.cluster import TopicPartition
+from kcli.spark.source.fetcher import Fetched
+from kcli.spark.source.offsets import OffsetRange
 
 schema = pa.schema(
     [

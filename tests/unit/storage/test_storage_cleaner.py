@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kcli.config.topic import LogConfig
+from kcli.model.ids import Position
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, Record, encode_batch, read_records
 from kcli.protocol.batches.compression import Codec
@@ -396,7 +397,7 @@ class TestChoice:
         segment = rig.log.segments[0]
         far = encode_batch([Record(-1, START_MS, b"b", b"2", (), -1)], base_offset=1 << 31)
         segment.log.file().write_at(segment.size_bytes, far)
-        segment.size_bytes += len(far)
+        segment.end_position = Position(segment.end_position + len(far))
         assert rig.clean() == 0
         assert "left alone until restart" in caplog.text
         assert f"offset {1 << 31} is too far from the base offset" in caplog.text

@@ -54,7 +54,7 @@ def test_a_wrong_index_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     log = rig.load(clean=True)
     caplog.clear()
     assert log.read(2, 10, end_offset=30).base_position == 140
-    assert f"{INDEX} is damaged: it tells of offset 2 at byte 141" in caplog.text
+    assert f"{INDEX} is damaged: it has offset 2 at byte 141" in caplog.text
 
 
 def test_a_batch_that_states_too_much_does_not_hide_what_follows() -> None:

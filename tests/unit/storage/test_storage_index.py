@@ -182,7 +182,7 @@ class TestTransactionIndex:
             index.check(21)
         index.check(20)
         disk.open("/x").write_at(34, b"more")
-        with pytest.raises(CorruptRecordError, match="38 bytes are no whole number"):
+        with pytest.raises(CorruptRecordError, match="38 bytes are not a multiple"):
             self.index(disk, exists=True).entries()
         disk.open("/x").truncate(34)
         disk.open("/x").write_at(0, b"\0\7")

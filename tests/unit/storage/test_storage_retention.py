@@ -66,7 +66,7 @@ class TestByTime:
         log = filled(rig(retention_ms=1000), -HOUR_MS, 9000)
         with caplog.at_level(logging.WARNING):
             assert left(log) == [0, 1]
-        assert "00000000000000000000.log holds a record of the future" in caplog.text
+        assert "00000000000000000000.log has a record with a timestamp in the future" in caplog.text
 
     def test_the_active_segment_goes_too_and_an_empty_one_follows(self) -> None:
         log = filled(rig(retention_ms=1000), 9000, 9000)

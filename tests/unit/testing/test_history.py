@@ -43,7 +43,7 @@ def test_a_history_without_anomalies_has_no_findings(p: str, q: str) -> None:
         ("1 3 4 6", "2 5 7 0", "aborted read: '7'"),
         ("1 3 4 8 6", "2 5 0", "torn: ('q', '9')"),
         ("1 3 4 6 1", "2 5 0", "'1' is seen twice"),
-        ("1 3 4 6", "2 5 0 x", "'x' in q was written by nobody"),
+        ("1 3 4 6", "2 5 0 x", "'x' in q was never written"),
         ("3 1 4 6", "2 5 0", "'3' of transaction 0 of a (committed) comes too early in p"),
         ("6 1 3 4", "2 5 0", "p has transaction 0 of c (committed) before transaction 0 of a"),
         ("1 3 4 6", "0 2 5", "q has transaction 1 of a (committed) before transaction 0 of a"),

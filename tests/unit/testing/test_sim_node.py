@@ -66,7 +66,7 @@ def test_a_node_may_be_killed_while_it_starts() -> None:
 
 def test_a_node_without_its_disk_halts() -> None:
     async def story(cluster: SimCluster) -> None:
-        cluster.ear.tolerates = True
+        cluster.error_watch.tolerates = True
         cluster.node.disk.fail("sync", "__cluster_metadata")
         async with admin_of(cluster) as admin:
             await admin.create_topics([NewTopic(name="orders", partitions=1)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kcli.cli.output import Output, java_text
+from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, OnParseError
 from kcli.cli.tools.configs.options import CLIENTS, IPS, USERS, ConfigsOptions, checked
 from kcli.errors import KafkaError
@@ -52,4 +53,17 @@ command = Command(
     options=ConfigsOptions,
     run=run,
     on_parse_error=OnParseError.MESSAGE,
+    examples=(
+        Example(
+            "Keep the records of a topic for one day:",
+            "kcli configs --bootstrap-server localhost:9092 --alter --topic orders \\\n"
+            "  --add-config retention.ms=86400000",
+        ),
+        Example(
+            "Limit all producers with the client id reporting to 1 MiB a second:",
+            "kcli configs --bootstrap-server localhost:9092 --alter --client reporting \\\n"
+            "  --add-config producer_byte_rate=1048576",
+        ),
+    ),
+    exit_status=USUAL,
 )

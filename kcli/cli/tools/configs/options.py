@@ -17,16 +17,16 @@ WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsOptions(ClusterOptions):
     bootstrap_controller: str | None = option(
-        "Controllers to ask first, as host:port,host:port.", metavar="controller to connect to"
+        "Controllers to connect to first, as host:port,host:port.", metavar="controller to connect to"
     )
     alter: bool = flag("Change settings.")
     describe: bool = flag("Show settings.")
     all: bool = flag("With --describe: static and default values too.")
     entity_type: tuple[str, ...] = option(
-        f"What is configured: {', '.join(ENTITY_TYPES)}.", metavar="type", repeatable=True
+        f"The type of the entity: {', '.join(ENTITY_TYPES)}.", metavar="type", repeatable=True
     )
     entity_name: tuple[str, ...] = option(
-        "Its name; one for each type, in their order.", metavar="name", repeatable=True
+        "The name of the entity; one for each type, in the same order.", metavar="name", repeatable=True
     )
     entity_default: bool = flag("The default of all users, clients, brokers or ips.")
     topic: str | None = option("A topic's name.", metavar="topic")
@@ -42,18 +42,18 @@ class ConfigsOptions(ClusterOptions):
     broker_defaults: bool = flag("The default of all brokers.")
     ip_defaults: bool = flag("The default of all IPs.")
     add_config: str | None = option(
-        "Settings to make: k=v,k=[v1,v2] (brackets hold values with commas).", metavar="k1=v1,k2=[v1,v2]"
+        "Settings to set: k=v,k=[v1,v2] (brackets around values with commas).", metavar="k1=v1,k2=[v1,v2]"
     )
-    add_config_file: str | None = option("A properties file of settings to make.", metavar="file")
+    add_config_file: str | None = option("A properties file with settings to set.", metavar="file")
     delete_config: tuple[str, ...] = option(
-        "Settings to remove, apart by comma.", metavar="k1,k2", repeatable=True
+        "Settings to remove, separated by commas.", metavar="k1,k2", repeatable=True
     )
-    dry_run: bool = flag("With --alter: let the cluster check the change, make none.")
+    dry_run: bool = flag("With --alter: the cluster only checks the change.")
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """What is configured: types with names, side by side; an empty name is the default, None is all of them."""
+    """The configured entity: types and their names in one order. An empty name is the default; no name means all."""
 
     types: tuple[str, ...]
     names: tuple[str, ...]

@@ -1,6 +1,6 @@
 """`kafka-configs` for users, clients and ips: their quotas, and users' SCRAM credentials.
 
-A password is salted before it leaves, and nothing printed here holds one.
+A password is salted before it is sent, and no output contains one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
 _WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 
 _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
-# Words of the syntax itself: the only ones shown of a credential that cannot be read.
+# Words of the syntax: an error about an invalid credential shows only these.
 _NO_SECRET = re.compile(r"(?:password|iterations=-?\d*)(?:,(?:password|iterations=-?\d*))*")
-# What `Double.parseDouble` takes, but for hexadecimal numbers.
+# The syntax of `Double.parseDouble`, except hexadecimal numbers.
 _DOUBLE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?\s*")
-# To the end of the argument: where a password ends is not for a guess.
+# To the end of the argument, because the end of a password is not known.
 _IN_ARGUMENTS = re.compile(r"(SCRAM-SHA-\d+\s*=).*", re.DOTALL)
 
 
@@ -44,7 +44,7 @@ class QuotaRow:
 
 @dataclass(frozen=True, slots=True)
 class CredentialRow:
-    """That a user has a credential, and how it was made."""
+    """A credential of a user: its mechanism and iterations."""
 
     mechanism: str
     iterations: int
@@ -59,7 +59,7 @@ class UserRow:
 
 
 async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
-    """Describe or alter. Raises ValueError when what is asked makes no sense."""
+    """Describes or alters quotas and credentials. Raises ValueError for a request that makes no sense."""
     async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
         if options.describe:
             await _describe(client, entity, output)
@@ -78,7 +78,7 @@ async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
 
 
 def without_secrets(arguments: Iterable[str]) -> str:
-    """The command line, to be shown: with nothing of a credential in it."""
+    """The command line without credentials, for an error message."""
     return " ".join(_IN_ARGUMENTS.sub(rf"\1{HIDDEN}", argument) for argument in arguments)
 
 
@@ -120,13 +120,13 @@ def _filter(entity: Entity) -> dict[str, object]:
 
 
 def _in_map_order(quotas: Iterable[ClientQuota]) -> list[ClientQuota]:
-    """As a HashMap with ClientQuotaEntity keys, made with room for them all, lists them."""
+    """The quotas in the order of a Java HashMap whose keys are ClientQuotaEntity and whose capacity is their number."""
     by_key = {tuple(quota.entity.items()): quota for quota in quotas}
     return [by_key[key] for key in map_order(by_key, _entity_hash, capacity=len(by_key))]
 
 
 def _entity_hash(entity: tuple[tuple[str, str | None], ...]) -> int:
-    """Java's hash of a record around a map: the sum of what each entry is, 31 more."""
+    """Java's hash of a record with one map: 31 plus the sum of the hashes of the map's entries."""
     entries = sum(string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
     return (31 + entries) & 0xFFFFFFFF
 
@@ -220,7 +220,7 @@ async def _alter_credentials(
 
 
 async def _check_deletions(client: AdminClient, user: str, deletions: list[ScramDeletion]) -> None:
-    """The API cannot be asked to validate only, so what is there is looked up."""
+    """Checks that the credentials exist, because the API cannot only validate."""
     found = (await client.describe_user_scram_credentials([user])).get(user, ())
     present = () if isinstance(found, KafkaError) else [info.mechanism for info in found]
     if any(deletion.mechanism not in present for deletion in deletions):

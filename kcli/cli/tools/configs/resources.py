@@ -1,4 +1,4 @@
-"""`kafka-configs` for what has key-value settings: topics, brokers, their loggers, client metrics, groups."""
+"""`kafka-configs` for entities with key-value settings: topics, brokers, loggers, client metrics, groups."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COMMA = re.compile("," + _OUTSIDE_BRACKETS)
 _EQUALS = re.compile(r"\s*=\s*" + _OUTSIDE_BRACKETS)
 _KEY = re.compile(r"[$a-zA-Z0-9._-]*")
 
-# Topic.validate: what a topic may be called.
+# The valid names of topics (Topic.validate).
 TOPIC_NAME_MAX = 249
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -63,7 +63,7 @@ class ConfigRow:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """What was changed, or would be."""
+    """A change that was made, or would be made by a dry run."""
 
     entity_type: str
     entity_name: str
@@ -171,7 +171,7 @@ async def _all_names(client: AdminClient, kind: str) -> list[str]:
 async def _entries(
     client: AdminClient, kind: str, name: str, *, every: bool, synonyms: bool
 ) -> list[ConfigEntry]:
-    """The settings of one entity by name: all of them, or those set for it."""
+    """The settings of one entity, sorted by name: all, or only those that were set for it."""
     resource_type, source = _RESOURCES[kind]
     if kind == "topics":
         _check_topic_name(name)

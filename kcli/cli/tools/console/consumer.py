@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from kcli.cli.client_properties import client_properties, key_values
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -31,6 +31,7 @@ from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
 from kcli.cli.tools.console.record_filter import Filter, record_filter
 from kcli.errors import ErrorCode, InvalidTopicException
 from kcli.model.topic_names import is_valid
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, kafka_error, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
@@ -41,7 +42,7 @@ DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
 # Records taken from librdkafka's queue at once: enough to be cheap per record, few enough to hold in memory.
 BATCH_RECORDS = 2000
-# Longest wait between two looks at Ctrl-C, SIGTERM and --timeout-ms.
+# The longest wait between two checks for Ctrl-C, SIGTERM and --timeout-ms.
 POLL_S = 0.2
 GROUP_NUMBERS = 100_000
 NO_LIMIT = -1
@@ -61,17 +62,17 @@ class ConsoleConsumerOptions(ConnectingOptions):
         metavar="consume offset",
     )
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     group: str | None = option(
-        "The consumer group; a new one each time when left out.", metavar="consumer group id"
+        "The consumer group. Default: a new one each time.", metavar="consumer group id"
     )
-    from_beginning: bool = flag("Start at the earliest record where the group has no offset yet.")
+    from_beginning: bool = flag("Start at the earliest record if the group has no offset yet.")
     max_messages: int | None = option("End after this many records.", Kind.INTEGER, metavar="num_messages")
     timeout_ms: int | None = option(
-        "End when no record came for this many milliseconds.", Kind.LONG, metavar="timeout_ms"
+        "End if no record arrives for this many milliseconds.", Kind.LONG, metavar="timeout_ms"
     )
-    skip_message_on_error: bool = flag("Go on after a record that cannot be printed.")
+    skip_message_on_error: bool = flag("Continue after a record that cannot be printed.")
     isolation_level: str = option(
         "read_committed leaves out records of aborted and open transactions.", default="read_uncommitted"
     )
@@ -82,44 +83,44 @@ class ConsoleConsumerOptions(ConnectingOptions):
         "key.deserializer, value.deserializer, headers.deserializer.", metavar="prop", repeatable=True,
     )  # fmt: skip
     formatter_property: tuple[str, ...] = option(
-        "The name --property has since Kafka 4.2.", metavar="prop", repeatable=True
+        "The name of --property since Kafka 4.2.", metavar="prop", repeatable=True
     )
     formatter_config: str | None = option(
-        "Properties file of the formatter; --property wins over it.", metavar="config file"
+        "Properties file of the formatter; --property takes precedence.", metavar="config file"
     )
-    key_deserializer: str | None = option("Class that turns keys into text.", metavar="deserializer for key")
+    key_deserializer: str | None = option("Class that converts keys to text.", metavar="deserializer for key")
     value_deserializer: str | None = option(
-        "Class that turns values into text.", metavar="deserializer for values"
+        "Class that converts values to text.", metavar="deserializer for values"
     )
     consumer_property: tuple[str, ...] = option(
         "Property of the consumer, as key=value.", metavar="consumer_prop", repeatable=True
     )
     command_property: tuple[str, ...] = option(
-        "The name --consumer-property has since Kafka 4.2.", metavar="consumer_prop", repeatable=True
+        "The name of --consumer-property since Kafka 4.2.", metavar="consumer_prop", repeatable=True
     )
     consumer_config: str | None = option(
         "Properties file of the consumer.", name="consumer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name --consumer.config has since Kafka 4.2.", metavar="config file"
+        "The name of --consumer.config since Kafka 4.2.", metavar="config file"
     )
     enable_systest_events: bool = flag("Print shutdown_complete at the end.")
     from_time: str | None = option(
-        f"Start at the first record since a moment, without a group: {FORMS}.", metavar="moment"
+        f"Start at the first record at or after a time, without a group: {FORMS}.", metavar="moment"
     )
     last: int | None = option(
-        "Start so many records before the end of each partition, without a group.",
+        "Start this many records before the end of each partition, without a group.",
         Kind.INTEGER,
         metavar="count",
     )
     filter: tuple[str, ...] = option(
-        "Print only records for which this holds: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX; value or header.NAME "
-        "in place of key look there. --max-messages counts what is printed.",
+        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX, or the same with value or "
+        "header.NAME in place of key. --max-messages counts the printed records.",
         metavar="rule", repeatable=True,
     )  # fmt: skip
     output: str = option(
-        "How records are written: by the formatter; as a JSON object a line, which console-producer --input json reads "
-        "back; or tab-separated with a header, null as \\N.",
+        "The format of records: text from the formatter; one JSON object a line, which console-producer --input json "
+        "reads; or tab-separated with a header, null as \\N.",
         metavar="format", default="text", choices=("text", "json", "tsv"),
     )  # fmt: skip
 
@@ -132,7 +133,7 @@ _PAIRS = (
 
 
 def run(options: ConsoleConsumerOptions, output: Output) -> int:
-    """Prints records until --max-messages, --timeout-ms, Ctrl-C, or until nobody reads."""
+    """Prints records until --max-messages, --timeout-ms or Ctrl-C, or until stdout is closed."""
     _check(options)
     show = _formatter(options, output)
     config = configuration(options)
@@ -167,7 +168,7 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     properties.setdefault("isolation.level", options.isolation_level)
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     properties.setdefault("client.id", "console-consumer")
-    # Java's default assignors: range, with a road to cooperative-sticky that librdkafka cannot offer in one list.
+    # Java offers range and cooperative-sticky, which librdkafka cannot have in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
     ends = {"enable.partition.eof": True} if options.last is not None else {}
@@ -229,7 +230,7 @@ def _check_position(options: ConsoleConsumerOptions) -> None:
 
 
 def _is_positioned(options: ConsoleConsumerOptions) -> bool:
-    """Whether it starts at a place of its own in every partition, and so has no use for a group."""
+    """Whether --from-time or --last chooses the start of every partition, so that no group is needed."""
     return options.from_time is not None or options.last is not None
 
 
@@ -264,7 +265,7 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
 
 
 class Printer:
-    """Takes records from librdkafka and prints them; `count` is how many were processed, of so many `seen`."""
+    """Takes records from librdkafka and prints them. `seen` counts all, `count` those that passed the filter."""
 
     def __init__(
         self, options: ConsoleConsumerOptions, show: formatters.Formatter, wanted: Filter | None
@@ -282,11 +283,11 @@ class Printer:
 
         topic = self.options.topic
         if topic is not None and not is_valid(topic):
-            # librdkafka would wait for it to be made; in Kafka a name that cannot be ends the reading.
+            # librdkafka would wait for the topic; in Kafka an invalid name ends the reading.
             why = java_text(InvalidTopicException(f"Invalid topics: [{topic}]"))
             logger().error("Error processing message, terminating consumer process: %s", why)
             return 0
-        consumer: Any = new_client(Consumer, config)
+        consumer: objects.Consumer = new_client(Consumer, config)
         try:
             self._subscribe(consumer, config)
             if self.options.output == "tsv":
@@ -298,7 +299,7 @@ class Printer:
             consumer.close()
         return 0
 
-    def _subscribe(self, consumer: Any, config: dict[str, object]) -> None:
+    def _subscribe(self, consumer: objects.Consumer, config: dict[str, object]) -> None:
         from confluent_kafka import TopicPartition
 
         options = self.options
@@ -315,7 +316,7 @@ class Printer:
                 wanted = matcher(options.include or "")
                 self._matching = MatchingTopics(consumer, wanted, subscribe, every_s=max_age_s(config))
 
-    def _batches(self, consumer: Any) -> Iterator[list[Any]]:
+    def _batches(self, consumer: objects.Consumer) -> Iterator[list[objects.Message]]:
         """Groups of records until --timeout-ms passed without one."""
         limit_ms = (
             self.options.timeout_ms
@@ -342,7 +343,7 @@ class Printer:
             if self.seen == 0 and len(consumer.assignment()) > 1:
                 yield gathered(consumer, first)
             else:
-                # What is already in the queue comes along without waiting.
+                # Records that are already in the queue need no wait.
                 more = (
                     consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
                 )
@@ -353,17 +354,17 @@ class Printer:
         limit = self.options.max_messages
         return BATCH_RECORDS if limit is None or limit == NO_LIMIT else max(0, limit - self.count)
 
-    def _print(self, consumer: Any, messages: list[Any]) -> bool:
-        """Prints a group of records; false when nobody reads any more."""
+    def _print(self, consumer: objects.Consumer, messages: list[objects.Message]) -> bool:
+        """Prints a group of records. Returns False if stdout is closed."""
         lines: list[bytes] = []
-        done: list[Any] = []
+        done: list[objects.Message] = []
         failure: Exception | None = None
         is_open = True
         for message in messages:
             if self._wanted() == 0:
                 break
-            if message.error() is not None:
-                if self._is_last(message.error()):
+            if (problem := message.error()) is not None:
+                if self._is_last(problem):
                     is_open = False
                     break
                 continue
@@ -397,8 +398,8 @@ class Printer:
             warn_closed()
             return False
 
-    def _is_last(self, error: Any) -> bool:
-        """Tells an error. Some end the reading, quietly but for the log: Kafka's tool exits with 0 then."""
+    def _is_last(self, error: objects.ClientError) -> bool:
+        """Logs an error. Returns whether it ends the reading; Kafka's tool then exits with 0."""
         if error.code() == error._PARTITION_EOF:
             return False
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
@@ -411,12 +412,12 @@ class Printer:
         return False
 
 
-# Waiting helps nobody after these.
+# Errors that do not go away by waiting.
 _FATAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
 
-def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:
-    """The partitions to read and where each begins."""
+def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> list[objects.PartitionOffset]:
+    """The partitions to read, each with its first offset."""
     if options.topic is not None and options.partition is not None:
         partitions = [(options.topic, options.partition)]
     else:
@@ -425,7 +426,7 @@ def _positions(consumer: Any, options: ConsoleConsumerOptions) -> list[Any]:
 
 
 def reader_is_gone() -> bool:
-    """Whether nobody can read stdout any more, told without writing: what `| head` leaves may all lie in the pipe."""
+    """Whether the reader of stdout has closed it. Found without a write, because a pipe may take all that is left."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -435,7 +436,7 @@ def reader_is_gone() -> bool:
 
 
 def warn_closed() -> None:
-    """Says once that stdout is closed, and keeps Python from finding it out again at exit."""
+    """Reports that stdout is closed, and redirects it so that Python does not fail on it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     warn("Unable to write to standard out, closing consumer.")
 
@@ -445,4 +446,22 @@ command = Command(
     description="This tool helps to read data from Kafka topics and outputs it to standard output.",
     options=ConsoleConsumerOptions,
     run=run,
+    examples=(
+        Example(
+            "Print the first ten records of a topic with their keys:",
+            "kcli console-consumer --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --from-beginning --max-messages 10 --property print.key=true",
+        ),
+        Example(
+            'Print records of the last hour whose value contains "error", as JSON:',
+            "kcli console-consumer --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --from-time 1h --filter 'value~error' --output json --timeout-ms 3000",
+        ),
+    ),
+    exit_status=(
+        (0, "--max-messages or --timeout-ms ended it, or a fatal error that the log reports, as in Kafka."),
+        (1, "The options are wrong, authentication failed, or a record could not be printed."),
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

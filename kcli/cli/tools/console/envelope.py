@@ -4,8 +4,8 @@
     {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1700000000000, "timestampType": "CreateTime",
      "headers": [["name", "value"]], "key": null, "value": {"base64": "//4="}}
 
-Bytes are text where they are UTF-8, else an object with their base64; null is null and the empty string is empty.
-Headers are pairs, since a name may come twice.
+Bytes are text if they are UTF-8, else an object with their base64; null is null and the empty string is empty.
+Headers are pairs, because a name may occur twice.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.syntax.options import CommandError, did_you_mean
+from kcli.rdkafka.objects import Message
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "timestampType", "headers", "key", "value")
 BASE64 = "base64"
 MAX_PARTITION = 2**31 - 1
 MAX_TIMESTAMP_MS = 2**63 - 1
 
-_TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's rd_kafka_timestamp_type_t; 0 is none
+_TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's rd_kafka_timestamp_type_t; 0: no timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What of an envelope can be sent. `partition` and `timestamp_ms` are None where it does not say."""
+    """The parts of an envelope that can be sent. `partition` and `timestamp_ms` are None if it has none."""
 
     key: bytes | None
     value: bytes | None
@@ -37,7 +37,7 @@ class Envelope:
     timestamp_ms: int | None = None
 
 
-def write(message: Any) -> bytes:
+def write(message: Message) -> bytes:
     """A librdkafka message as a line."""
     kind, timestamp = message.timestamp()
     record = {

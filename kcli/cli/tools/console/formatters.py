@@ -1,14 +1,15 @@
-"""Records as the console consumer prints them: Kafka's message formatters and deserializers, by their class names."""
+"""The formats of the console consumer: Kafka's message formatters and deserializers, by their class names."""
 
 from __future__ import annotations
 
 import math
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from kcli.cli.syntax.options import UsageError
 from kcli.rdkafka.log import logger
+from kcli.rdkafka.objects import Message
 
 Deserializer = Callable[[bytes], bytes]
 
@@ -18,17 +19,17 @@ _TIME_NAMES = {_CREATE_TIME: b"CreateTime:", _LOG_APPEND_TIME: b"LogAppendTime:"
 
 
 class FormatError(Exception):
-    """A record that the formatter cannot print; `--skip-message-on-error` goes on after it."""
+    """A record that the formatter cannot print; `--skip-message-on-error` skips it."""
 
 
 class Formatter(Protocol):
-    def __call__(self, message: Any) -> bytes:
+    def __call__(self, message: Message) -> bytes:
         """The bytes to print for one librdkafka message. Raises FormatError."""
         ...
 
 
 def formatter(class_name: str, properties: Mapping[str, str]) -> Formatter:
-    """The formatter that Kafka's class name stands for. Raises UsageError for one that is not known."""
+    """The formatter that Kafka's class name stands for. Raises UsageError for an unknown class."""
     simple = class_name.removeprefix(_PACKAGE)
     match simple:
         case "DefaultMessageFormatter" | "LoggingMessageFormatter":
@@ -65,7 +66,7 @@ class DefaultFormatter:
         self.key_deserializer = deserializer(properties.get("key.deserializer"))
         self.value_deserializer = deserializer(properties.get("value.deserializer"))
         self.headers_deserializer = deserializer(properties.get("headers.deserializer"))
-        columns: list[tuple[str, bool, Callable[[Any], bytes]]] = [
+        columns: list[tuple[str, bool, Callable[[Message], bytes]]] = [
             ("timestamp", False, _timestamp),
             ("partition", False, lambda message: b"Partition:%d" % message.partition()),
             ("offset", False, lambda message: b"Offset:%d" % message.offset()),
@@ -80,7 +81,7 @@ class DefaultFormatter:
             len(self.columns) == 1 and shows("value", True) and self.value_deserializer is None
         )
 
-    def __call__(self, message: Any) -> bytes:
+    def __call__(self, message: Message) -> bytes:
         if self.prints_bare_values:
             value: bytes | None = message.value()
             return (self.null_literal if value is None else value) + self.line_separator
@@ -93,7 +94,7 @@ class DefaultFormatter:
             return self.null_literal
         return data if deserialize is None else deserialize(data)
 
-    def _headers(self, message: Any) -> bytes:
+    def _headers(self, message: Message) -> bytes:
         headers = message.headers()
         if not headers:
             return b"NO_HEADERS"
@@ -102,7 +103,7 @@ class DefaultFormatter:
         )
 
 
-def tsv_line(message: Any) -> bytes:
+def tsv_line(message: Message) -> bytes:
     """`--output tsv`: topic, partition, offset, timestamp, key, value; tabs, newlines and backslashes escaped.
 
     A null key or value is \\N, as PostgreSQL and MySQL write it: an escaped backslash cannot look like it.
@@ -123,9 +124,9 @@ TSV_HEADER = b"topic\tpartition\toffset\ttimestamp\tkey\tvalue\n"
 
 
 def deserializer(class_name: str | None) -> Deserializer | None:
-    """What Kafka's deserializer of that name makes of bytes, as text again; None when bytes pass unchanged.
+    """Kafka's deserializer of that name, with the result as text; None if bytes pass unchanged.
 
-    A class that is not there is told and done without, as in Kafka.
+    An unknown class is logged and not used, as in Kafka.
     """
     if class_name is None:
         return None
@@ -134,7 +135,7 @@ def deserializer(class_name: str | None) -> Deserializer | None:
         return _number(*_NUMBERS[simple])
     if simple not in _OTHERS:
         known = ", ".join(sorted((*_OTHERS, *_NUMBERS)))
-        logger().error("Unable to instantiate a deserializer from %s; there are %s", class_name, known)
+        logger().error("Unable to instantiate a deserializer from %s; known are %s", class_name, known)
     return _OTHERS.get(simple)
 
 
@@ -166,7 +167,7 @@ def _boolean(data: bytes) -> bytes:
 
 
 def _uuid(data: bytes) -> bytes:
-    """Java's: five numbers in hexadecimal, each cut to its width."""
+    """A UUID as Java parses it: five hexadecimal numbers, each cut to its width."""
     try:
         numbers = [int(part, 16) for part in data.split(b"-", 4)]
     except ValueError:
@@ -179,7 +180,7 @@ def _uuid(data: bytes) -> bytes:
 
 _UUID_DIGITS = (8, 4, 4, 4, 12)
 
-# An array of bytes would be shown by Java as its identity: its bytes are of more use.
+# Java would print the identity of an array of bytes; its bytes are more useful.
 _OTHERS: dict[str, Deserializer | None] = {
     "BooleanDeserializer": _boolean,
     "ByteArrayDeserializer": None,
@@ -191,7 +192,7 @@ _OTHERS: dict[str, Deserializer | None] = {
 }
 
 
-def _number(layout: str, name: str, show: Callable[[Any], str]) -> Deserializer:
+def _number(layout: str, name: str, show: Callable[[float], str]) -> Deserializer:
     packed = struct.Struct(layout)
 
     def deserialize(data: bytes) -> bytes:
@@ -209,7 +210,7 @@ def _double(value: float) -> str:
 
 
 def _shortest(value: float) -> float:
-    """The number of fewest digits that is this one in single precision."""
+    """The number with the fewest digits that equals this one in single precision."""
     if not math.isfinite(value):
         return value
     texts = (f"{value:.{digits}g}" for digits in range(1, 10))
@@ -217,7 +218,7 @@ def _shortest(value: float) -> float:
 
 
 # Layout, the name in the complaint, and how the value is written.
-_NUMBERS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
+_NUMBERS: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "ShortDeserializer": (">h", "ShortDeserializer", str),
     "IntegerDeserializer": (">i", "IntegerDeserializer", str),
     "LongDeserializer": (">q", "LongDeserializer", str),
@@ -226,7 +227,7 @@ _NUMBERS: dict[str, tuple[str, str, Callable[[Any], str]]] = {
 }
 
 
-def _timestamp(message: Any) -> bytes:
+def _timestamp(message: Message) -> bytes:
     kind, timestamp = message.timestamp()
     return b"NO_TIMESTAMP" if kind == _NO_TIMESTAMP else _TIME_NAMES[kind] + b"%d" % timestamp
 
@@ -238,7 +239,7 @@ def _escaped(data: bytes | None) -> bytes:
 
 
 def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatter:
-    """Keys and values of an internal topic as compact JSON, nothing between two; other types print nothing."""
+    """A formatter for keys and values of an internal topic: compact JSON without separators, for some types."""
     import importlib
 
     from kcli.errors import CorruptRecordError
@@ -247,7 +248,7 @@ def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatte
 
     records = importlib.import_module(f"kcli.protocol.records.{module}")
 
-    def show(message: Any) -> bytes:
+    def show(message: Message) -> bytes:
         raw_key, raw_value = message.key(), message.value()
         if raw_key is None:
             return b""

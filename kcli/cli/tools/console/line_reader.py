@@ -1,4 +1,4 @@
-"""Lines of input as records: what Kafka calls LineMessageReader.
+"""Converts lines of input to records, as Kafka's LineMessageReader does.
 
 `headers<headers.delimiter>key<key.separator>value`, with headers as `name:value,name:value`. Bytes stay bytes: a value
 that is not UTF-8 arrives as it was typed (Kafka would replace it).
@@ -33,7 +33,7 @@ def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
     `read(n)` returns at most n bytes, at least one, or nothing at the end (a raw or `read1` call, so that a terminal's
     line is not held back).
     """
-    parts: list[bytes] = []  # of a line that has not ended, put together once: it may be long
+    parts: list[bytes] = []  # of an unfinished line, which may be long and is joined only once
     while chunk := read(READ_CHUNK_BYTES):
         parts.append(chunk)
         if b"\n" not in chunk and b"\r" not in chunk and not (len(parts) > 1 and parts[-2].endswith(b"\r")):
@@ -95,7 +95,7 @@ class LineParser:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a line is its value and nothing else."""
+        """Whether a line is only a value."""
         return not self.parse_key and not self.parse_headers and self.null_marker is None
 
     def parse(self, line: bytes, number: int) -> Line:
@@ -114,7 +114,7 @@ class LineParser:
     def _cut(
         self, text: bytes, separator: bytes, name: str, line: bytes, number: int
     ) -> tuple[bytes | None, bytes]:
-        at = text.find(separator)  # an empty one is found at once, as in Java
+        at = text.find(separator)  # an empty separator is found at 0, as in Java
         if at >= 0:
             return text[:at], text[at + len(separator) :]
         if self.ignore_error:

@@ -1,24 +1,24 @@
-"""Where the console consumer starts with `--from-time` and `--last`: an offset for each partition, without a group."""
+"""The start of the console consumer with `--from-time` and `--last`: an offset for each partition, without a group."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kcli.cli import moment
 from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import matcher
+from kcli.rdkafka.objects import Consumer, PartitionOffset
 
-# How long the cluster may take to tell what there is.
+# The timeout of requests about topics and offsets.
 LOOKUP_TIMEOUT_S = 30.0
 # Records taken from librdkafka at once, and the longest wait for them.
 BATCH_RECORDS = 2000
 POLL_S = 0.2
-# How much further back the next look begins where gaps left too few records.
+# The factor by which the next search begins further back, if gaps left too few records.
 WIDER = 4
 
 Place = tuple[str, int]
@@ -34,8 +34,10 @@ def start_ms(text: str | None) -> int | None:
         raise UsageError(f"--from-time: {error}") from None
 
 
-def starts(consumer: Any, partitions: Iterable[Place], *, from_ms: int | None, last: int | None) -> list[Any]:
-    """The partitions with the offset to start at. One that cannot be asked is told and left out."""
+def starts(
+    consumer: Consumer, partitions: Iterable[Place], *, from_ms: int | None, last: int | None
+) -> list[PartitionOffset]:
+    """The partitions with their start offsets. A partition whose leader does not answer is logged and left out."""
     from confluent_kafka import KafkaException, TopicPartition
 
     bounds: dict[Place, tuple[int, int]] = {}
@@ -48,7 +50,7 @@ def starts(consumer: Any, partitions: Iterable[Place], *, from_ms: int | None, l
                 at = consumer.offsets_for_times([TopicPartition(topic, number, from_ms)], LOOKUP_TIMEOUT_S)[0]
                 if at.error is not None:
                     raise KafkaException(at.error)
-                # Without a record so late: from the end, as it was before the question.
+                # If no record is so late: the end of the partition before this request.
                 found[topic, number] = at.offset if at.offset >= 0 else high
         except KafkaException as error:
             why = kafka_error(error.args[0]).message
@@ -60,9 +62,11 @@ def starts(consumer: Any, partitions: Iterable[Place], *, from_ms: int | None, l
     return [TopicPartition(topic, number, offset) for (topic, number), offset in found.items()]
 
 
-def _last(consumer: Any, bounds: Mapping[Place, tuple[int, int]], count: int) -> dict[Place, int]:
-    """The offset of the record from which so many are left, by reading them: markers of transactions, aborted
-    records and what compaction took leave gaps, so that offsets cannot be counted."""
+def _last(consumer: Consumer, bounds: Mapping[Place, tuple[int, int]], count: int) -> dict[Place, int]:
+    """The offset of the first of the last `count` records of each partition.
+
+    The records are read, because transaction markers, aborted records and compaction leave gaps in the offsets.
+    """
     found = {place: high for place, (low, high) in bounds.items() if low >= high}
     begins = {place: max(low, high - count) for place, (low, high) in bounds.items() if place not in found}
     while begins:
@@ -78,9 +82,9 @@ def _last(consumer: Any, bounds: Mapping[Place, tuple[int, int]], count: int) ->
 
 
 def _offsets(
-    consumer: Any, begins: Mapping[Place, int], ends: Mapping[Place, int], count: int
+    consumer: Consumer, begins: Mapping[Place, int], ends: Mapping[Place, int], count: int
 ) -> dict[Place, deque[int]]:
-    """The offsets of the last records, at most so many, in each of these ranges."""
+    """The offsets of the last records, at most `count`, in each of these ranges."""
     from confluent_kafka import KafkaError, TopicPartition
 
     seen = {place: deque[int](maxlen=count) for place in begins}
@@ -96,8 +100,8 @@ def _offsets(
             raise CommandError(f"The last records were not read: no answer in {LOOKUP_TIMEOUT_S:g} s")
         for message in messages:
             place, offset = (message.topic(), message.partition()), message.offset()
-            if message.error() is not None:
-                if message.error().code() == KafkaError._PARTITION_EOF:
+            if (error := message.error()) is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
                     left.discard(place)
                 continue
             if offset < ends[place]:
@@ -107,8 +111,8 @@ def _offsets(
     return seen
 
 
-def partitions_of(consumer: Any, topic: str | None, include: str | None) -> list[tuple[str, int]]:
-    """The partitions there are of a topic, or of all whose names match. Raises CommandError."""
+def partitions_of(consumer: Consumer, topic: str | None, include: str | None) -> list[tuple[str, int]]:
+    """The partitions of a topic, or of all topics whose names match. Raises CommandError."""
     from confluent_kafka import KafkaException
 
     try:

@@ -7,11 +7,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.client_properties import check_bootstrap, client_properties
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -25,6 +25,7 @@ from kcli.cli.syntax.options import (
 from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.line_reader import LineParser, read_lines
 from kcli.errors import KafkaError, TimeoutException
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
@@ -34,7 +35,7 @@ LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
 # Lines between two calls that serve delivery reports and log lines.
 POLL_EVERY_LINES = 4096
-# Only this many failures are told one by one; the count at the end covers the rest.
+# The most failures that are reported one by one; the count at the end includes the rest.
 MAX_FAILURES_TOLD = 10
 
 
@@ -42,28 +43,28 @@ MAX_FAILURES_TOLD = 10
 class ConsoleProducerOptions(ConnectingOptions):
     topic: str | None = option("The topic to send to.", metavar="topic")
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     sync: bool = flag("Wait for each record's acknowledgement before the next is read.")
     compression_codec: str | None = option(
-        "Compress with none, gzip, snappy, lz4 or zstd; gzip when no codec is named.",
+        "Compress with none, gzip, snappy, lz4 or zstd; gzip if no codec is named.",
         metavar="compression-codec", optional_argument=True, bare_value="gzip",
     )  # fmt: skip
     batch_size: int = option(
-        "Bytes of records sent together at most (batch.size).", Kind.INTEGER, default=16384, metavar="size"
+        "The most bytes of records in one batch (batch.size).", Kind.INTEGER, default=16384, metavar="size"
     )
     message_send_max_retries: int = option(
         "How often a failed send is tried again (retries).", Kind.INTEGER, default=3
     )
-    retry_backoff_ms: int = option("Milliseconds between two tries.", Kind.LONG, default=100)
+    retry_backoff_ms: int = option("Milliseconds between two attempts.", Kind.LONG, default=100)
     timeout: int = option(
-        "Milliseconds a record may wait for company (linger.ms).",
+        "Milliseconds a record may wait for more records (linger.ms).",
         Kind.LONG,
         default=1000,
         metavar="timeout_ms",
     )
     request_required_acks: str = option(
-        "Whose acknowledgement counts: 0, 1, or all (-1).", default="-1", metavar="request required acks"
+        "Acknowledgements to wait for: 0, 1, or all (-1).", default="-1", metavar="request required acks"
     )
     request_timeout_ms: int = option(
         "Milliseconds a broker may take to acknowledge.",
@@ -72,7 +73,7 @@ class ConsoleProducerOptions(ConnectingOptions):
         metavar="request timeout ms",
     )
     metadata_expiry_ms: int = option(
-        "Milliseconds after which metadata is asked for again.",
+        "Milliseconds after which metadata is requested again.",
         Kind.LONG,
         default=300_000,
         metavar="metadata expiration interval",
@@ -81,7 +82,7 @@ class ConsoleProducerOptions(ConnectingOptions):
         "Milliseconds to wait for a topic's metadata.", Kind.LONG, default=60_000, metavar="max block on send"
     )
     max_memory_bytes: int = option(
-        "Bytes of records kept back when the brokers are slow (buffer.memory).",
+        "The most bytes of records that wait to be sent (buffer.memory).",
         Kind.LONG,
         default=33_554_432,
         metavar="total memory in bytes",
@@ -93,43 +94,43 @@ class ConsoleProducerOptions(ConnectingOptions):
         "Bytes of the TCP send buffer.", Kind.INTEGER, default=102_400, metavar="size"
     )
     line_reader: str = option(
-        "Class that reads lines; there is one.", default=LINE_READER, metavar="reader_class"
+        "Class that reads lines. Only the default exists.", default=LINE_READER, metavar="reader_class"
     )
     property: tuple[str, ...] = option(
         "Property of the line reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
         "headers.key.separator, null.marker, ignore.error.", metavar="prop", repeatable=True,
     )  # fmt: skip
     reader_property: tuple[str, ...] = option(
-        "The name --property has since Kafka 4.2.", metavar="prop", repeatable=True
+        "The name of --property since Kafka 4.2.", metavar="prop", repeatable=True
     )
     reader_config: str | None = option(
-        "Properties file of the line reader; --property wins over it.", metavar="config file"
+        "Properties file of the line reader; --property takes precedence.", metavar="config file"
     )
     producer_property: tuple[str, ...] = option(
         "Property of the producer, as key=value.", metavar="producer_prop", repeatable=True
     )
     command_property: tuple[str, ...] = option(
-        "The name --producer-property has since Kafka 4.2.", metavar="producer_prop", repeatable=True
+        "The name of --producer-property since Kafka 4.2.", metavar="producer_prop", repeatable=True
     )
     producer_config: str | None = option(
         "Properties file of the producer.", name="producer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name --producer.config has since Kafka 4.2.", metavar="config file"
+        "The name of --producer.config since Kafka 4.2.", metavar="config file"
     )
     input: str = option(
-        "What a line of input is: text for the line reader, or a JSON object as console-consumer --output json writes "
-        "it: key, value, headers and timestamp are sent as they were.",
+        "The format of a line of input: text for the line reader, or json, an object that console-consumer --output "
+        "json wrote. Its key, value, headers and timestamp are sent.",
         metavar="format", default="text", choices=("text", "json"),
     )  # fmt: skip
     keep_partition: bool = flag("With --input json: send each record to the partition it names.")
     transactional_id: str | None = option(
-        "Send in transactions under this id: a reader of committed records sees all lines of one or none. A producer "
-        "that used the id before is fenced.",
+        "Send in transactions with this id. A consumer with read_committed sees all lines of a transaction or none. "
+        "An earlier producer with the same id is fenced.",
         metavar="transactional id",
     )  # fmt: skip
     transaction_duration_ms: int | None = option(
-        "Commit a transaction after this long (default 3000), also while no line comes.",
+        "Commit a transaction after this many milliseconds (default 3000), also if no line arrives.",
         Kind.LONG,
         metavar="ms",
     )
@@ -143,7 +144,7 @@ _PAIRS = (
 
 
 def run(options: ConsoleProducerOptions, output: Output) -> int:
-    """Sends standard input; 1 when lines were not delivered because no broker answered."""
+    """Sends standard input. Returns 1 if lines were not delivered because no broker answered."""
     require(options, "topic")
     for new, old in _PAIRS:
         if options.has(new) and options.has(old):
@@ -229,9 +230,9 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
 
 
 class Sender:
-    """Feeds lines to librdkafka and keeps count of what did not arrive.
+    """Sends lines through librdkafka and counts those that were not delivered.
 
-    `duration_ms`: in transactions of that length. One that cannot be committed is the last.
+    `duration_ms`: the length of transactions. After a transaction that cannot be committed, no other begins.
     """
 
     def __init__(
@@ -244,12 +245,12 @@ class Sender:
         self.sent = 0
         self.undelivered = 0
         self._told = 0
-        self._producer: Any = new_client(Producer, {**config, "on_delivery": self._delivered})
+        self._producer: objects.Producer = new_client(Producer, {**config, "on_delivery": self._delivered})
         self._destination = Destination(self._producer, topic, config)
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
     def send(self, parser: LineParser) -> int:
-        """All of standard input, line by line; the exit code."""
+        """Sends standard input line by line; returns the exit code."""
 
         def send_lines(lines: list[bytes], first: int) -> None:
             if parser.is_plain and not self.is_sync:
@@ -261,7 +262,7 @@ class Sender:
         return self._send_all(send_lines)
 
     def send_envelopes(self, *, keep_partition: bool) -> int:
-        """All of standard input, a JSON object a line; the exit code."""
+        """Sends standard input, one JSON object a line; returns the exit code."""
 
         def send_lines(lines: list[bytes], first: int) -> None:
             for number, line in enumerate(lines, first):
@@ -299,7 +300,7 @@ class Sender:
         return 0
 
     def _send_values(self, lines: Iterable[bytes]) -> None:
-        """As `_send_one` for lines that are values alone, which most are: the calls would cost as much as the work."""
+        """As `_send_one`, for lines that are only values. It saves the calls, which cost as much as the work."""
         from confluent_kafka import KafkaException
 
         produce, topic, partition_for = self._producer.produce, self.topic, self._destination.sticky
@@ -343,13 +344,13 @@ class Sender:
         return source.read if self._transactions is None else self._transactions.while_waiting(source)
 
     def _begin(self, transactions: Transactions) -> None:
-        """Before each line. A line was refused: its transaction may not be committed without it."""
+        """Begins a transaction if needed, before each line. Raises CommandError after a refused line."""
         if self._told:
             raise CommandError()
         transactions.begin()
 
     def _end(self, transactions: Transactions) -> None:
-        """After the last line, or when no more are wanted."""
+        """Commits the last transaction, or aborts it if one of its lines was refused."""
         try:
             if self._told:
                 transactions.abort()
@@ -370,8 +371,8 @@ class Sender:
             self._producer.purge()
             raise
 
-    def _delivered(self, error: Any, message: Any) -> None:
-        """Called for failures only. What an abort takes back is told as a whole."""
+    def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
+        """Reports a failed record. Records that an abort takes back are counted in one message."""
         if error is not None and not (self._transactions is not None and is_purged(error)):
             self._lost(kafka_error(error), message.key(), message.value())
 
@@ -383,7 +384,7 @@ class Sender:
                 raise CommandError()
 
     def _lost(self, error: KafkaError, key: bytes | None, value: bytes | None) -> None:
-        """A record that was refused is told as Kafka tells it, and the exit code stays 0 then."""
+        """Reports a failed record as Kafka does. The exit code stays 0 if a broker refused the record."""
         if isinstance(error, TimeoutException):
             self.undelivered += 1
         self._told += 1
@@ -409,4 +410,26 @@ command = Command(
     description="This tool helps to read data from standard input and publish it to Kafka.",
     options=ConsoleProducerOptions,
     run=run,
+    examples=(
+        Example(
+            "Send two records with keys:",
+            "printf 'alice:1\\nbob:2\\n' | \\\n"
+            "  kcli console-producer --bootstrap-server localhost:9092 --topic clicks \\\n"
+            "  --property parse.key=true --property key.separator=:",
+        ),
+        Example(
+            "Send the records that console-consumer --output json wrote to a file:",
+            "kcli console-producer --bootstrap-server localhost:9092 \\\n"
+            "  --topic orders-copy --input json < records.json",
+        ),
+    ),
+    exit_status=(
+        (0, "All lines were sent. Records that a broker refused are on standard error, as in Kafka."),
+        (
+            1,
+            "Some records were not acknowledged, or one of a transaction was refused, or the options are wrong.",
+        ),
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

@@ -1,26 +1,26 @@
-"""`--filter` of the console consumer: which records are wanted, by key, value or header.
+"""`--filter` of the console consumer: chooses records by key, value or header.
 
 `key=TEXT` is that text, `key~REGEX` has a match of the regular expression somewhere; `!=` and `!~` are their opposites.
 `value` and `header.NAME` in place of `key` look there. A null key or value equals no text and matches nothing; of
-several headers with a name one is enough.
+several headers with one name, one match is enough.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kcli.cli.syntax.options import UsageError
+from kcli.rdkafka.objects import Message
 
-Filter = Callable[[Any], bool]
+Filter = Callable[[Message], bool]
 """Whether a librdkafka message is wanted."""
 
 _RULE = re.compile(r"(key|value|header\.[^=~!]+)(!?)([=~])(.*)", re.DOTALL)
 
 
 def record_filter(texts: Iterable[str]) -> Filter | None:
-    """A record is wanted where all of `texts` hold; None without any. Raises UsageError."""
+    """A filter for records that match all of `texts`; None if there are none. Raises UsageError."""
     rules = [_rule(text) for text in texts]
     if not rules:
         return None
@@ -41,8 +41,8 @@ def _rule(text: str) -> Filter:
     return lambda message: any(map(holds, datas(message)))
 
 
-def _datas(part: str) -> Callable[[Any], list[bytes]]:
-    """What of a record is looked at; nothing where it is null."""
+def _datas(part: str) -> Callable[[Message], list[bytes]]:
+    """Returns the part of a record that is compared; it is empty if the part is null."""
     if part == "key":
         return lambda message: _present([message.key()])
     if part == "value":

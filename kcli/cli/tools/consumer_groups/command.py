@@ -1,7 +1,7 @@
 """kafka-consumer-groups: list, describe and delete consumer groups, reset and delete their offsets.
 
 A failure after the command line was parsed is reported on stdout as `Error: …`, and the exit code is 0, as with Kafka's
-own tool. Each action has a module of its own beside this one.
+own tool. Each action has its own module.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from kcli.cli.connect import admin
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import (
     Command,
@@ -39,7 +40,7 @@ async def run(options: ConsumerGroupsOptions, output: Output) -> None:
     try:
         client = admin(options)
     except CommandError as error:
-        _tell_no_client(output, error)
+        _report_no_client(output, error)
         return
     async with client:
         if options.watch is None:
@@ -58,7 +59,7 @@ async def _act(options: ConsumerGroupsOptions, client: AdminClient, output: Outp
         execution_failed(output, error)
 
 
-def _tell_no_client(output: Output, error: CommandError) -> None:
+def _report_no_client(output: Output, error: CommandError) -> None:
     """Reports the failure as Kafka's tool does; the reason, which Kafka does not show, goes to stderr."""
     if isinstance(error.__cause__, FileNotFoundError):
         reason = f"java.nio.file.NoSuchFileException: {error}"
@@ -100,4 +101,21 @@ command = Command(
     run=run,
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=_parse_failed,
+    examples=(
+        Example(
+            "Show how many records, and how many seconds, a group is behind:",
+            "kcli consumer-groups --bootstrap-server localhost:9092 --describe \\\n"
+            "  --group billing --lag-seconds",
+        ),
+        Example(
+            "Make a group read the records of the last hour again:",
+            "kcli consumer-groups --bootstrap-server localhost:9092 --reset-offsets \\\n"
+            "  --group billing --topic orders --by-duration PT1H --execute",
+        ),
+    ),
+    exit_status=(
+        (0, "The command did its work, or printed Error: and why it failed, as Kafka's tool does."),
+        (1, "The options are wrong, or the answer to a question of the command was not yes."),
+        (130, "Ctrl-C ended the command. With --watch the exit code after Ctrl-C is 0."),
+    ),
 )

@@ -33,7 +33,7 @@ _PARTITION_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class DeletedGroup:
-    """What became of one group."""
+    """The result for one group."""
 
     group: str
     error: str | None
@@ -42,7 +42,7 @@ class DeletedGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeletedOffset:
-    """What became of one partition's offset; the partition is None where the topic could not be described."""
+    """The result for one partition's offset; the partition is None if its topic could not be described."""
 
     topic: str
     partition: int | None
@@ -51,7 +51,7 @@ class DeletedOffset:
 
 
 async def delete_groups(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
-    """Delete groups; those that could not be are listed with the reason."""
+    """Deletes groups, and lists the failures with their reasons."""
     groups = await chosen_groups(options, client)
     if options.dry_run:
         results = await _would_delete(client, groups)
@@ -89,7 +89,7 @@ async def _would_delete(client: AdminClient, groups: list[str]) -> dict[str, Kaf
 
 
 async def delete_offsets(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
-    """Delete a group's offsets of some topics or partitions; a table says how each went."""
+    """Deletes a group's offsets of topics or partitions; prints a table of the results."""
     if options.only_group is None:
         raise ExecutionError("Found multiple arguments for option group, but you asked for only one")
     group = options.only_group
@@ -134,7 +134,7 @@ def _show(output: Output, results: dict[TopicPartition, KafkaError | None], *, d
     output.say("")
     output.say(f"{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}")
     done = "Would be deleted" if dry_run else "Successful"
-    # Kafka sorts by the text of both, so partition 10 stands before 2.
+    # Kafka sorts by the text of both, so partition 10 is before 2.
     for topic, number in sorted(results, key=lambda partition: f"{partition[0]}{partition[1]}"):
         error = _text(results[TopicPartition(topic, number)])
         row = DeletedOffset(topic, None if number < 0 else number, error, dry_run)

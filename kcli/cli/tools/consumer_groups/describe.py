@@ -13,9 +13,9 @@ from kcli.cli.tools.consumer_groups.groups import chosen_groups
 from kcli.cli.tools.consumer_groups.options import ConsumerGroupsOptions
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupDescription, GroupMember
-from kcli.client.admin.offsets import OffsetAt
 from kcli.errors import KafkaError
 from kcli.model.java_order import map_order, partition_hash
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
@@ -87,7 +87,7 @@ class Column:
 
 
 async def describe(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
-    """Groups in the order of their names, each with a table of its own; those that cannot be described, at the end."""
+    """Prints a table for each group, sorted by name, and then the errors of groups that cannot be described."""
     described = await client.describe_groups(await chosen_groups(options, client))
     known = [group for group in described.values() if not isinstance(group, KafkaError)]
     offsets = None if options.has("members") or options.has("state") else await _offsets(client, known)
@@ -128,7 +128,7 @@ async def _describe(
 def _show(
     output: Output, group: GroupDescription, rows: Sequence[Row], columns: list[Column], *, always: bool
 ) -> None:
-    """What Kafka says of the group's state, then the table; `always`: also one without rows."""
+    """Prints Kafka's line about the group's state, then the table; `always`: also if it has no rows."""
     match group.state:
         case "Dead":
             output.say(f"\nError: Consumer group '{group.group_id}' does not exist.")
@@ -163,7 +163,7 @@ def _or_missing(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Offsets:
-    """What was found out about all the groups at once: their offsets, and the ends of the partitions they are in."""
+    """The offsets of all groups and the end offsets of their partitions, requested at once."""
 
     committed: Mapping[str, Mapping[TopicPartition, CommittedOffset | KafkaError] | KafkaError]
     ends: Mapping[TopicPartition, OffsetAt | KafkaError] | KafkaError
@@ -191,9 +191,9 @@ async def _offsets(client: AdminClient, groups: Sequence[GroupDescription]) -> _
 async def _offset_rows(
     client: AdminClient, group: GroupDescription, offsets: _Offsets, *, timed: bool
 ) -> list[OffsetRow]:
-    """The partitions of members, those of the busiest first, then those with offsets that nobody reads.
+    """The rows of a group: partitions of members, busiest member first, then partitions with offsets but no member.
 
-    What cannot be found out of a partition is None in its row, with the reason; `timed`: with the lag in seconds.
+    An unknown value is None in its row, with the reason. `timed`: with the lag in seconds.
     """
     committed, ends = offsets.committed[group.group_id], offsets.ends
     if isinstance(committed, KafkaError):
@@ -240,7 +240,7 @@ async def _ages(
     committed: Mapping[TopicPartition, CommittedOffset | KafkaError],
     ends: Mapping[TopicPartition, OffsetAt | KafkaError],
 ) -> Mapping[TopicPartition, Lag]:
-    """How long the group is behind, where its place and the end are known."""
+    """The lag in seconds of each partition whose committed and end offsets are known."""
     from kcli.client.admin.lag import lag_seconds
 
     offsets = {
@@ -277,7 +277,7 @@ def _offset_columns(verbose: bool, *, timed: bool) -> list[Column]:
 
 
 def _member_rows(group: GroupDescription) -> list[MemberRow]:
-    """Kafka lists members as its hash table has them; here static ones come first, by instance id."""
+    """The rows of members: static members first, by instance id. Kafka's order is that of a hash table."""
     members = sorted(group.members, key=lambda member: (member.instance_id is None, member.instance_id or ""))
     return [_member_row(group, member) for member in members]
 

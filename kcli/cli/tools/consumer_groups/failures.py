@@ -1,4 +1,4 @@
-"""How kafka-consumer-groups reports a failure: on stdout, with exit code 0."""
+"""Failures of kafka-consumer-groups: reported on stdout, with exit code 0."""
 
 from __future__ import annotations
 

@@ -40,25 +40,25 @@ class ConsumerGroupsOptions(ClusterOptions):
     )
     delete_offsets: bool = flag("Delete the offsets of a group for the topics given.")
     validate_regex: str | None = option(
-        "Say whether a regular expression is one that brokers take (RE2).", metavar="regex"
+        "Check whether brokers accept a regular expression (RE2).", metavar="regex"
     )
     group: tuple[str, ...] = option("A group to act on.", metavar="consumer group", repeatable=True)
     all_groups: bool = flag("Act on all groups.")
     topic: tuple[str, ...] = option(
         "A topic to act on, or some of its partitions as topic:0,1,2.", metavar="topic", repeatable=True
     )
-    all_topics: bool = flag("Reset the offsets of every topic the group has some for.")
+    all_topics: bool = flag("Reset the offsets of all topics for which the group has offsets.")
     members: bool = flag("Describe the members.")
-    offsets: bool = flag("Describe the offsets (what --describe does by default).")
+    offsets: bool = flag("Describe the offsets (the default of --describe).")
     verbose: bool = flag("Describe more.")
     state: str | None = option(
-        "With --describe: the state. With --list: show the states, and only groups in those named.",
+        "With --describe: the state. With --list: show the states; named states also filter the groups.",
         metavar="states",
         optional_argument=True,
         bare_value="",
     )
     type: str | None = option(
-        "With --list: show the types, and only groups of those named (classic, consumer).",
+        "With --list: show the types; named types (classic, consumer) also filter the groups.",
         metavar="types",
         optional_argument=True,
         bare_value="",
@@ -70,17 +70,18 @@ class ConsumerGroupsOptions(ClusterOptions):
         default=DEFAULT_TIMEOUT_MS,
     )
     dry_run: bool = flag("Show what --reset-offsets, --delete or --delete-offsets would do.")
-    execute: bool = flag("Do what --reset-offsets shows.")
-    export: bool = flag("Print the new offsets as CSV, which --from-file takes.")
+    execute: bool = flag("Apply the changes that --reset-offsets shows.")
+    export: bool = flag("Print the new offsets as CSV, for --from-file.")
     to_offset: str | None = option("Reset to this offset.", metavar="Long: offset")
     shift_by: str | None = option(
-        "Reset to this far from the committed offset; may be negative.", metavar="Long"
+        "Add this number, which may be negative, to the committed offset.", metavar="Long"
     )
     to_datetime: str | None = option(
-        "Reset to the first record since a moment, YYYY-MM-DDTHH:mm:ss.sss[Z|±hh[:mm]].", metavar="datetime"
+        "Reset to the first record at or after a time, YYYY-MM-DDTHH:mm:ss.sss[Z|±hh[:mm]].",
+        metavar="datetime",
     )
     by_duration: str | None = option(
-        "Reset to the first record since a while ago, as an ISO 8601 duration: PnDTnHnMnS.",
+        "Reset to the first record of a duration that ends now, in ISO 8601: PnDTnHnMnS.",
         metavar="duration",
     )
     to_earliest: bool = flag("Reset to the first offset.")
@@ -88,21 +89,21 @@ class ConsumerGroupsOptions(ClusterOptions):
     to_current: bool = flag("Reset to the committed offset.")
     from_file: str | None = option("Reset to the offsets of a CSV file.", metavar="path to CSV file")
     lag_seconds: bool = flag(
-        "With --describe: the age of the first record that the group has not consumed yet. --output json and --watch "
-        "have it without being asked."
+        "With --describe: show the age of the first record that the group has not consumed. --output json and --watch "
+        "always show it."
     )
     watch: float | None = option(
-        "With --describe: again and again, every so many seconds (2), until Ctrl-C.",
+        "With --describe: repeat at this interval in seconds (default 2), until Ctrl-C.",
         Kind.DOUBLE,
         metavar="seconds",
         optional_argument=True,
         bare_value=DEFAULT_SECONDS,
     )
-    yes: bool = flag("With --delete: do not ask, as happens away from a terminal.")
+    yes: bool = flag("With --delete: do not ask. The command asks only on a terminal.")
 
     @property
     def only_group(self) -> str | None:
-        """The group, where exactly one is named: its CSV lines leave it out."""
+        """The group if exactly one is named; CSV lines then omit it."""
         return self.group[0] if len(self.group) == 1 else None
 
 

@@ -1,6 +1,6 @@
-"""The CSV of kafka-consumer-groups: what --export prints and --from-file reads.
+"""The CSV that kafka-consumer-groups --export prints and --from-file reads.
 
-`topic,partition,offset` where exactly one group is named on the command line, else `group,topic,partition,offset`.
+`topic,partition,offset` if exactly one group is named on the command line, else `group,topic,partition,offset`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kcli.cli.tools.consumer_groups.failures import ExecutionError
 from kcli.model.topic_partition import TopicPartition
 
 QUOTE_FROM_LENGTH = 25
-"""Kafka's CSV writer quotes longer texts without looking at them."""
+"""Kafka's CSV writer quotes every text of this length or longer."""
 FIRST_SAFE_CHARACTER = "-"
-"""And any text with a character below this one: comma, quote, space and control characters are among them."""
+"""Kafka's CSV writer also quotes texts with a lower character: comma, quote, space, control characters and others."""
 
 Plan = dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class NewOffset:
-    """Where one partition of a group was put, or would be."""
+    """The new offset of one partition of a group, or the offset that a dry run proposes."""
 
     group: str
     topic: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# RE2's own words, and what RE2/J, which Kafka asks, calls the same.
+# RE2's messages, and the messages of RE2/J, which Kafka uses.
 _REASONS = {
     "missing )": "missing closing )",
     "unexpected )": "regexp/syntax: internal error",  # its parser's stack runs empty

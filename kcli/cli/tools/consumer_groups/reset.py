@@ -1,4 +1,4 @@
-"""kafka-consumer-groups --reset-offsets: where the offsets of inactive groups should be, and putting them there."""
+"""kafka-consumer-groups --reset-offsets: computes new offsets of inactive groups and commits them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kcli.cli.tools.consumer_groups.options import SCENARIOS, ConsumerGroupsOpti
 from kcli.cli.tools.consumer_groups.plan import NewOffset, Plan, csv_line, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
-from kcli.client.admin.offsets import OffsetAt
 from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
 from kcli.model.java_order import map_order, partition_hash, string_hash
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
@@ -26,7 +26,7 @@ _log = logging.getLogger("org.apache.kafka.tools.consumer.group.ConsumerGroupCom
 
 
 async def reset(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
-    """Work out the new offsets of every group, write them if asked to, and show them."""
+    """Computes the new offsets of every group, commits them with --execute, and prints them."""
     described = await client.describe_groups(await chosen_groups(options, client))
     offsets = _Offsets(client, tuple(described))
     plans: dict[str, Plan] = {}
@@ -75,7 +75,7 @@ def _show(options: ConsumerGroupsOptions, output: Output, plans: dict[str, Plan]
 
 @dataclass(slots=True)
 class _Offsets:
-    """Offsets of the groups and of the log: each is asked for once, for all the groups."""
+    """Offsets of the groups and of the log, each requested once for all groups."""
 
     client: AdminClient
     groups: tuple[str, ...]
@@ -122,7 +122,7 @@ class _Reset:
     group_id: str
 
     async def plan(self) -> Plan:
-        """Where each partition of the scope should be, by the one scenario that is given."""
+        """The new offset of each partition of the scope, by the one scenario that is given."""
         options = self.options
         partitions = await self._scope()
         if options.to_offset is not None:
@@ -173,7 +173,7 @@ class _Reset:
         return await self._in_range(wanted)
 
     async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
-        """The first record since then; the end of a partition that has none, said on stdout."""
+        """The offset of the first record since then, or the end of a partition without one, with a warning."""
         found = await self.offsets.of_log(partitions, timestamp_ms)
         late = map_order((each for each, offset in found.items() if offset < 0), partition_hash)
         for topic, number in late:
@@ -198,7 +198,7 @@ class _Reset:
         return await self._in_range(plan)
 
     async def _refuse_unknown(self, plan: Plan) -> None:
-        """Topics that do not exist are told at once; listing their offsets would wait for them to be created."""
+        """Raises an error for topics that do not exist, because listing their offsets would wait for their creation."""
         described = (
             await self.client.describe_topics(dict.fromkeys(topic for topic, _ in plan)) if plan else {}
         )
@@ -208,7 +208,7 @@ class _Reset:
                 raise _not_listed(partition, topic)
 
     async def _in_range(self, wanted: Plan) -> Plan:
-        """`wanted` with offsets beyond either end of their partition put there."""
+        """`wanted`, with offsets limited to the range of their partitions."""
         starts = await self.offsets.of_log(wanted, OffsetSpec.EARLIEST)
         ends = await self.offsets.of_log(wanted, OffsetSpec.LATEST)
         checked: Plan = {}
@@ -240,7 +240,7 @@ def _offset_of(partition: TopicPartition, result: OffsetAt | KafkaError) -> int:
 
 
 def _not_listed(partition: TopicPartition, error: KafkaError) -> ExecutionError:
-    """Why the offset of a partition could not be found, as Kafka's admin client says it."""
+    """The error for a partition whose offset could not be listed, with the message of Kafka's admin client."""
     topic, number = partition
     message = error.message
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -275,7 +275,7 @@ def named_partitions(arguments: Iterable[str]) -> tuple[list[TopicPartition], li
 
 
 def _long(name: str, text: str) -> int:
-    """Kafka converts these only when it comes to use them."""
+    """Converts an argument that Kafka converts late, when it uses the value."""
     try:
         value = Kind.LONG.convert(text)
     except ValueError:

@@ -31,7 +31,7 @@ from kcli.protocol.records import json_text
 NO_LIMIT_BYTES = 0x7FFF_FFFF
 # One read: large enough that small batches cost no call each, small against any machine's memory.
 READ_BYTES = 1 << 20
-# Where only the batch at a position is wanted: an index points at one every 4 KiB by default.
+# The read size for the one batch that an index entry points at; by default there is an entry every 4 KiB.
 INDEXED_READ_BYTES = 1 << 14
 
 _LENGTH = struct.Struct(">i")
@@ -39,7 +39,7 @@ _CONTROL_NAMES = {3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6
 
 
 class Batch(NamedTuple):
-    """A whole batch where it lies: bytes `at` to `at + header.size_bytes` of `buffer`."""
+    """A whole batch: bytes `at` to `at + header.size_bytes` of `buffer`."""
 
     position: int
     header: BatchHeader
@@ -100,9 +100,9 @@ class LogDump:
 def batches(
     path: str, position: int = 0, limit: int = NO_LIMIT_BYTES, read_bytes: int = READ_BYTES
 ) -> Iterator[Batch]:
-    """The whole batches of a file from `position` on, within `limit` bytes; a partial tail ends it in silence.
+    """The whole batches of a file from `position` on, within `limit` bytes; a partial batch at the end is ignored.
 
-    Raises CommandError as Kafka's readers fail: CorruptRecordException where a size is nonsense.
+    Raises CommandError with Kafka's CorruptRecordException for an impossible size.
     """
     file = os.open(path, os.O_RDONLY)
     try:
@@ -138,7 +138,7 @@ def _too_small(path: str, length: int) -> Exception:
 
 
 def dump_log(path: str, dump: LogDump) -> list[tuple[int, int]]:
-    """Print a file; returns the gaps between records, (offset, the one that follows it), newest first."""
+    """Prints a file. Returns the gaps between records, as pairs (offset, next offset), newest first."""
     gaps: list[tuple[int, int]] = []
     valid_bytes = 0
     previous = -1
@@ -251,7 +251,7 @@ def _show_records(path: str, batch: Batch, dump: LogDump, previous: int, gaps: l
 
 
 def _records(batch: Batch) -> Iterator[tuple[Record, str]]:
-    """Each record with what its line says between sizes and contents."""
+    """Each record, with the part of its line between sizes and contents."""
     header = batch.header
     if header.magic == 2:
         for record in read_records(batch.buffer, batch.at):

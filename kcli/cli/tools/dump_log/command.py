@@ -1,4 +1,4 @@
-"""kafka-dump-log: what is inside log segments, snapshots and indexes."""
+"""kafka-dump-log: prints the contents of log segments, snapshots and indexes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kcli.cli.output import WRITE_FAILED, Output, java_name, warn
+from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, OnParseError, flag, option
 from kcli.cli.tools.dump_log import decoders as decoders
@@ -38,17 +39,19 @@ class DumpLogOptions(CommonOptions):
         required=True,
     )
     print_data_log: bool = flag("Print keys and values too.")
-    deep_iteration: bool = flag("Print the records inside batches; comes with every option that prints data.")
+    deep_iteration: bool = flag(
+        "Print the records inside batches. Every option that prints data includes this."
+    )
     verify_index_only: bool = flag("Check indexes against the log without printing their entries.")
     index_sanity_check: bool = flag("Check indexes as a broker does when it starts, without the log.")
     max_message_size: int = option(
-        "Bytes of the log looked at for each index entry.",
+        "Bytes of the log to read for each index entry.",
         Kind.INTEGER,
         default=MAX_MESSAGE_SIZE_BYTES,
         metavar="size",
     )
     max_bytes: int = option(
-        "Bytes read of each log file, from its start.",
+        "Bytes to read of each log file, from its start.",
         Kind.INTEGER,
         default=NO_LIMIT_BYTES,
         metavar="size",
@@ -62,7 +65,7 @@ class DumpLogOptions(CommonOptions):
         bare_value=STRING_DECODER,
     )
     key_decoder_class: str = option(
-        "Decoder of keys, one of the same.",
+        "Decoder of keys: one of the decoders of values.",
         default=STRING_DECODER,
         metavar="class",
         optional_argument=True,
@@ -88,11 +91,11 @@ _DATA_OPTIONS = ("print-data-log", "key-decoder-class", "value-decoder-class", *
 
 
 def run(options: DumpLogOptions, output: Output) -> None:
-    """Dumps every file, then tells what does not fit together."""
+    """Dumps every file, then reports inconsistencies."""
     dumper = Dumper(options, output)
     for path in options.files.split(","):
         dumper.dump(path)
-    dumper.tell_faults()
+    dumper.report_faults()
 
 
 @dataclass
@@ -118,7 +121,7 @@ class Dumper:
             raise uncaught("org.apache.kafka.common.errors.CorruptRecordException", str(error)) from None
         except OSError as error:
             if error.errno in WRITE_FAILED:
-                raise  # not of the file that is read: standard output is full, or nobody reads it
+                raise  # standard output is full or closed; the file is not at fault
             raise uncaught("java.io.IOException", f"{path}: {error.strerror}") from None
 
     def _dump(self, path: str) -> None:
@@ -159,7 +162,7 @@ class Dumper:
 
     @cached_property
     def _how(self) -> LogDump:
-        """Made at the first log: a decoder class that does not exist troubles nobody who dumps indexes."""
+        """Created at the first log, because a dump of indexes needs no decoder class."""
         is_data = any(self.options.has(name) for name in _DATA_OPTIONS)
         return LogDump(
             output=self.output,
@@ -176,8 +179,8 @@ class Dumper:
         plain = decoders.by_class_names(self.options.key_decoder_class, self.options.value_decoder_class)
         return plain if any(self.options.has(name) for name in _DATA_OPTIONS) else None
 
-    def tell_faults(self) -> None:
-        self.faults.tell()
+    def report_faults(self) -> None:
+        self.faults.report()
         for path, gaps in self.gaps.items():
             warn(f"Non-consecutive offsets in {path}")
             for before, after in gaps:
@@ -192,7 +195,7 @@ def _example(directory: str) -> str:
 def _suffix(path: str) -> str:
     name = os.path.basename(path)
     dot = name.rfind(".")
-    if dot < 0:  # what Kafka 4.1 says of such a name
+    if dot < 0:  # Kafka 4.1's error for such a name
         length = len(name)
         raise uncaught(
             "java.lang.StringIndexOutOfBoundsException", f"begin -1, end {length}, length {length}"
@@ -219,4 +222,20 @@ command = Command(
     run=run,
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=let_through,
+    examples=(
+        Example(
+            "Print the batches and records of a log segment:",
+            "kcli dump-log --print-data-log \\\n  --files data/orders-0/00000000000000000000.log",
+        ),
+        Example(
+            "Print the records of the metadata log:",
+            "kcli dump-log --cluster-metadata-decoder \\\n"
+            "  --files data/__cluster_metadata-0/00000000000000000000.log",
+        ),
+    ),
+    exit_status=(
+        (0, "Every file was read. Gaps and wrong index entries are reported on standard error."),
+        (1, "A file could not be read or is corrupt, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

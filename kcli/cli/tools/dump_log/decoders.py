@@ -1,16 +1,23 @@
-"""What dump-log makes of a record's key and value: text, numbers, or the records of Kafka's own topics as JSON."""
+"""Decoders of keys and values for dump-log: text, numbers, or the records of internal topics as JSON."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcli.cli.syntax.options import CommandError
 from kcli.errors import KcliError
 from kcli.protocol.batches.batch import Record
 from kcli.protocol.records import json_text
 from kcli.protocol.records.schema import Json
+
+if TYPE_CHECKING:
+    from kcli.protocol.records.consumer_offsets import ConsumerOffsetsValue
+    from kcli.protocol.records.coordinator import CoordinatorRecords
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
@@ -34,7 +41,7 @@ def uncaught(exception: str, message: str | None = None) -> CommandError:
 
 
 def by_class_names(key_class: str, value_class: str) -> Decoder:
-    """ClassNotFoundException, as Kafka says it, for anything but the four decoders that Kafka ships."""
+    """The decoder for two class names. Raises Kafka's ClassNotFoundException for a class that Kafka does not ship."""
     decode_value = _bytes_decoder(value_class)
     decode_key = _bytes_decoder(key_class)
 
@@ -71,19 +78,12 @@ _BYTES_DECODERS: dict[str, Callable[[bytes], str]] = {
     STRING_DECODER: _text,
     "org.apache.kafka.tools.api.IntegerDecoder": _number(struct.Struct(">i")),
     "org.apache.kafka.tools.api.LongDecoder": _number(struct.Struct(">q")),
-    # Java prints the identity of the array here, which tells nobody anything: the bytes in hex do.
+    # Java prints the identity of the array here, which is useless, so the bytes are printed in hex.
     "org.apache.kafka.tools.api.DefaultDecoder": bytes.hex,
 }
 
 
 # The topics of coordinators ------------------------------------------------------------------------------------------
-
-
-class _CoordinatorRecords(Protocol):
-    def decode_key(self, key: bytes) -> Any: ...
-    def decode_value(self, key: Any, value: bytes) -> tuple[Any, int]: ...
-    def key_to_json(self, key: Any) -> dict[str, Json]: ...
-    def value_to_json(self, value: Any, version: int) -> dict[str, Json]: ...
 
 
 def offsets() -> Decoder:
@@ -104,7 +104,7 @@ def share_group_state() -> Decoder:
     return _coordinator(SHARE_STATE, _as_it_is)
 
 
-def _coordinator(records: _CoordinatorRecords, finish: Callable[[Any, dict[str, Json]], None]) -> Decoder:
+def _coordinator(records: CoordinatorRecords[K, V], finish: Callable[[V, dict[str, Json]], None]) -> Decoder:
     from kcli.protocol.records.coordinator import UnknownRecordTypeError
 
     def decode(record: Record) -> Decoded:
@@ -134,7 +134,7 @@ def _coordinator(records: _CoordinatorRecords, finish: Callable[[Any, dict[str, 
 
 
 def _value_text(
-    records: _CoordinatorRecords, value: Any, version: int, finish: Callable[[Any, dict[str, Json]], None]
+    records: CoordinatorRecords[K, V], value: V, version: int, finish: Callable[[V, dict[str, Json]], None]
 ) -> str:
     node = records.value_to_json(value, version)
     node["version"] = str(node["version"])
@@ -142,11 +142,11 @@ def _value_text(
     return json_text.dumps(node)
 
 
-def _as_it_is(value: Any, node: dict[str, Json]) -> None:
+def _as_it_is(value: object, node: dict[str, Json]) -> None:
     pass
 
 
-def _open_embedded_protocol(value: Any, node: dict[str, Json]) -> None:
+def _open_embedded_protocol(value: ConsumerOffsetsValue, node: dict[str, Json]) -> None:
     """The bytes of a classic consumer group's members are opened too."""
     from kcli.protocol.records import consumer_protocol as embedded
     from kcli.protocol.records.consumer_offsets import GroupMetadataValue

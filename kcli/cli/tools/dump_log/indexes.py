@@ -28,7 +28,7 @@ _SNAPSHOT_HEADER = struct.Struct(">hIi")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _TRANSACTION_VERSION = 0
 _SNAPSHOT_VERSION = 1
-# Its crc covers what follows version and crc.
+# The crc covers the bytes after version and crc.
 _SNAPSHOT_CRC_END = 6
 
 
@@ -82,7 +82,7 @@ class ProducerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SanityRow:
-    """Of an index that passed; one that does not ends the tool."""
+    """The row of a valid index; an invalid one ends the tool."""
 
     file: str
     is_sane: bool
@@ -90,34 +90,34 @@ class SanityRow:
 
 @dataclass(slots=True)
 class IndexFaults:
-    """What is wrong with indexes, by absolute path: told after all files, on stderr."""
+    """The faults of indexes by absolute path, reported on stderr after all files."""
 
     mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     wrong_timestamps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     falling_timestamps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     offsets_not_found: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def tell(self) -> None:
-        _tell(
+    def report(self) -> None:
+        _report(
             "Mismatches in :", "  Index offset: {}, log offset: {}",
             {path: faults[::-1] for path, faults in self.mismatches.items()},
         )  # fmt: skip
-        _tell(
+        _report(
             "Found timestamp mismatch in :", "  Index timestamp: {}, log timestamp: {}", self.wrong_timestamps
         )
-        _tell(
+        _report(
             "Found out of order timestamp in :",
             "  Index timestamp: {}, Previously indexed timestamp: {}",
             self.falling_timestamps,
         )
-        _tell(
+        _report(
             "The following indexed offsets are not found in :",
             "Indexed offset: {}, found log offset: {}",
             self.offsets_not_found,
         )
 
 
-def _tell(title: str, line: str, faults: dict[str, list[tuple[int, int]]]) -> None:
+def _report(title: str, line: str, faults: dict[str, list[tuple[int, int]]]) -> None:
     for path, pairs in faults.items():
         warn(title + path)
         for pair in pairs:
@@ -168,7 +168,7 @@ def dump_offset_index(
 
 
 def _check_position(log: str, position: int, size_bytes: int) -> None:
-    """What Kafka's reader of files says of an index that points out of its log."""
+    """The error of Kafka's file reader for an index entry beyond the end of the log."""
     of = f"FileRecords(size={size_bytes}, file={log}, start=0, end=2147483647)"
     if position < 0:
         raise uncaught(
@@ -227,7 +227,7 @@ def _time_entries(content: bytes, base_offset: int) -> Iterator[TimeEntry]:
 
 
 def _position_of(positions: list[OffsetEntry], offset: int) -> int:
-    """Where to start looking for `offset`: the greatest indexed one that is not above it."""
+    """The start of the search for `offset`: the greatest indexed offset that is not above it."""
     from bisect import bisect_right
 
     index = bisect_right(positions, offset, key=lambda entry: entry.offset)
@@ -301,7 +301,7 @@ def dump_transaction_index(path: str, output: Output) -> None:
 
 
 def dump_producer_snapshot(path: str, output: Output) -> None:
-    """A corrupt one is told on stderr and does not stop the tool."""
+    """Prints a producer snapshot. A corrupt one is reported on stderr and does not stop the tool."""
     content = _read(path)
     fault = _snapshot_fault(content)
     if fault:

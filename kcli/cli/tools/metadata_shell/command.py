@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, did_you_mean, option
 from kcli.cli.tools.metadata_shell.tree import Node, absolute, lookup, matching, metadata_tree, walk
 
@@ -24,7 +25,7 @@ class Finished(Exception):
 
 @dataclass(slots=True)
 class Shell:
-    """Where one stands in the tree, and what was typed."""
+    """The state of a shell: the tree, the current directory and the history."""
 
     root: Node
     say: Callable[[str], None]
@@ -33,7 +34,7 @@ class Shell:
     history: list[str] = field(default_factory=list)
 
     def run(self, words: list[str], *, interactive: bool) -> None:
-        """One command; what is wrong with it is said, not raised. Raises Finished."""
+        """Runs one command and prints its errors. Raises Finished at `exit`."""
         commands = _COMMANDS | _INTERACTIVE if interactive else _COMMANDS
         name, *arguments = words
         command = commands.get(name)
@@ -46,7 +47,7 @@ class Shell:
         command.run(self, arguments)
 
     def found(self, name: str, arguments: list[str]) -> Iterator[tuple[str, Node]]:
-        """Every path that the arguments name (none: here); what is not there is said."""
+        """Every path that the arguments name (none: the current directory); prints an error for a missing path."""
         for argument in arguments or ["."]:
             paths = matching(self.root, absolute(argument, self.directory))
             if not paths:
@@ -141,7 +142,7 @@ def _history(shell: Shell, arguments: list[str]) -> None:
     count = HISTORY_DEFAULT
     if arguments:
         if not arguments[0].isdecimal():
-            shell.say(f"history: {arguments[0]}: expected how many lines to show.")
+            shell.say(f"history: {arguments[0]}: expected a number of lines.")
             return
         count = int(arguments[0])
     first = max(0, len(shell.history) - count)
@@ -157,7 +158,7 @@ def _help(shell: Shell, _arguments: list[str]) -> None:
 
 def _man(shell: Shell, arguments: list[str]) -> None:
     if not arguments:
-        shell.say("man: say which command, as in: man ls")
+        shell.say("man: expected a command, as in: man ls")
         return
     verb = (_COMMANDS | _INTERACTIVE).get(arguments[0])
     if verb is None:
@@ -171,7 +172,7 @@ def _exit(_shell: Shell, _arguments: list[str]) -> None:
 
 
 _COMMANDS = {
-    "cat": Verb("PATH ...", "Show what files hold.", _cat),
+    "cat": Verb("PATH ...", "Show the contents of files.", _cat),
     "find": Verb("[PATH ...]", "List everything below directories.", _find),
     "ls": Verb("[PATH ...]", "List directories.", _ls),
     "tree": Verb("[PATH ...]", "Show directories with everything in them.", _tree),
@@ -180,9 +181,9 @@ _INTERACTIVE = {
     "cd": Verb("[PATH]", "Go to a directory.", _cd),
     "exit": Verb("", "Leave the shell.", _exit),
     "help": Verb("", "List the commands.", _help),
-    "history": Verb("[COUNT]", "Show what was typed.", _history),
+    "history": Verb("[COUNT]", "Show the commands that were typed.", _history),
     "man": Verb("COMMAND", "Explain a command.", _man),
-    "pwd": Verb("", "Show the directory one is in.", _pwd),
+    "pwd": Verb("", "Show the current directory.", _pwd),
 }
 
 
@@ -193,13 +194,13 @@ class ShellOptions(CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the shell says to one thing asked."""
+    """The output of one command of the shell."""
 
     text: str
 
 
 def run(options: ShellOptions, output: Output) -> int:
-    """One command from the command line, or a shell that reads them."""
+    """Runs one command from the command line, or an interactive shell."""
     from kcli import KAFKA_VERSION
     from kcli.cli.tools.metadata_shell.loader import SnapshotProblem, loaded_image
 
@@ -240,7 +241,7 @@ def _obey(shell: Shell, line: str) -> None:
 
 
 def _typed() -> Iterator[str]:
-    """The lines of a person (with editing and recall) or of a file, up to its end."""
+    """The lines of a terminal (with editing and history) or of a file, up to its end."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  input() edits with it
     while True:
@@ -260,4 +261,16 @@ command = Command(
     positional="command",
     options=ShellOptions,
     run=run,
+    examples=(
+        Example(
+            "List the topics in a copy of the metadata log:",
+            "cp data/__cluster_metadata-0/00000000000000000000.log metadata.log\n"
+            "kcli metadata-shell --snapshot metadata.log ls /image/topics/byName",
+        ),
+    ),
+    exit_status=(
+        (0, "The command did its work, or printed an error about its arguments."),
+        (1, "The file could not be read, a running node has locked its directory, or the options are wrong."),
+        INTERRUPTED,
+    ),
 )

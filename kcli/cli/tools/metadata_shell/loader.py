@@ -1,4 +1,4 @@
-"""Reads the metadata image out of one file of the metadata log: a snapshot or a segment."""
+"""Reads the metadata image from one file of the metadata log: a snapshot or a segment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from kcli.metadata.delta import MetadataLogError
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot_file import decode_snapshot, snapshot_id_of
+from kcli.model.ids import FIRST_LEADER_EPOCH, Offset
 from kcli.protocol.batches.batch import crc_is_valid, iter_batches, read_records
 from kcli.protocol.records.metadata import decode_metadata_record
 from kcli.runtime.disk import SystemDisk, read_file
@@ -18,7 +19,7 @@ SNAPSHOT_SUFFIX = ".checkpoint"
 
 
 class SnapshotProblem(KcliError):
-    """The file cannot be read as metadata, or somebody is writing to it."""
+    """The file cannot be read as metadata, or a node has locked its directory."""
 
 
 def loaded_image(path: str) -> MetadataImage:
@@ -27,7 +28,7 @@ def loaded_image(path: str) -> MetadataImage:
     directory = os.path.dirname(os.path.dirname(os.path.abspath(path)))
     lock_path = f"{directory}/{LOCK_FILE}"
     lock = None
-    # As Kafka: only a log directory has a lock, a copy elsewhere needs none.
+    # As in Kafka, only a log directory has a lock; a copy elsewhere has none.
     if os.path.exists(lock_path):
         try:
             lock = disk.lock(lock_path)
@@ -53,13 +54,13 @@ def loaded_image(path: str) -> MetadataImage:
 def _snapshot(content: bytes, path: str) -> MetadataImage:
     snapshot = decode_snapshot(content, path)
     records = [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]
-    # A file of another name, such as bootstrap.checkpoint, does not tell where it ends.
+    # A file of another name, such as bootstrap.checkpoint, has no end offset in its name.
     snapshot_id = snapshot_id_of(os.path.basename(path))
     replayer = ImageReplayer(MetadataImage())
     replayer.replay(
         records,
-        last_offset=max(snapshot_id.end_offset - 1, 0) if snapshot_id is not None else 0,
-        epoch=snapshot_id.epoch if snapshot_id is not None else 0,
+        last_offset=Offset(max(snapshot_id.end_offset - 1, 0) if snapshot_id is not None else 0),
+        epoch=snapshot_id.epoch if snapshot_id is not None else FIRST_LEADER_EPOCH,
         timestamp_ms=snapshot.last_contained_log_timestamp_ms,
     )
     return replayer.image

@@ -7,13 +7,14 @@ import fnmatch
 import json
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
+from kcli.command.rows import Json
 from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
-    from kcli.metadata.image import MetadataImage
+    from kcli.metadata.image import MetadataImage, TopicImage
 
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
@@ -22,12 +23,12 @@ Node = Mapping[str, "Node"] | str
 
 
 def metadata_tree(image: MetadataImage, *, version: str) -> Node:
-    """The whole tree: /image is what the log says, /local is this program."""
+    """The whole tree: /image is the metadata of the log, /local describes this program."""
     return {"image": _image(image), "local": {"commitId": "unknown", "version": version}}
 
 
 def lookup(root: Node, path: str) -> Node | None:
-    """What an absolute path names; None where there is nothing."""
+    """The node at an absolute path; None if it does not exist."""
     node: Node = root
     for name in parts(path):
         if isinstance(node, str) or name not in node:
@@ -37,7 +38,7 @@ def lookup(root: Node, path: str) -> Node | None:
 
 
 def parts(path: str) -> list[str]:
-    """The names of an absolute path, `.` and `..` worked off."""
+    """The names of an absolute path, with `.` and `..` resolved."""
     names: list[str] = []
     for name in path.split("/"):
         if name == "..":
@@ -102,7 +103,7 @@ def _image(image: MetadataImage) -> Node:
     }
 
 
-def _topic(topic: Any) -> Node:
+def _topic(topic: TopicImage) -> Node:
     return {
         "id": uuid_to_text(topic.topic_id),
         "name": topic.name,
@@ -118,7 +119,7 @@ def _configs(image: MetadataImage) -> Node:
 
 
 def _scram(image: MetadataImage) -> Node:
-    """Users by mechanism; what is kept of their passwords is not shown."""
+    """Users by mechanism, without salts and keys."""
     mechanisms: dict[str, dict[str, Node]] = {}
     for key, credential in image.scram.items():
         mechanism = SCRAM_MECHANISMS.get(key.mechanism, str(key.mechanism))
@@ -136,7 +137,7 @@ def _text(value: object) -> str:
     return json.dumps(_plain(value), ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Json:
     """Values as json can say, names in Kafka's camelCase."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {_camel(field.name): _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
@@ -148,7 +149,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
-    return value
+    return cast(Json, value)
 
 
 def _camel(name: str) -> str:

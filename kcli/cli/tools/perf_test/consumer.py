@@ -6,21 +6,22 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from kcli.cli.client_properties import client_properties
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, store_offsets
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
-# What one poll of the Java consumer returns at most (max.poll.records).
+# The most records of one poll of the Java consumer (max.poll.records).
 BATCH_RECORDS = 500
 POLL_S = 0.1
 DEFAULT_TIMEOUT_MS = 10_000
@@ -36,15 +37,15 @@ _DETAILED_HEADER = _HEADER.replace("start.time, end.time", "time, threadId")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerPerfOptions(ConnectingOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="server to connect to"
+        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     topic: str | None = option("The topic to read.", metavar="topic")
     include: str | None = option(
         "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
     )
     messages: str | None = option("How many records to read.", metavar="count")
-    num_records: str | None = option("The name --messages has since Kafka 4.2.", metavar="count")
-    group: str | None = option("The consumer group; a new one each time when left out.", metavar="gid")
+    num_records: str | None = option("The name of --messages since Kafka 4.2.", metavar="count")
+    group: str | None = option("The consumer group. Default: a new one each time.", metavar="gid")
     fetch_size: int = option(
         "Bytes of one partition in one fetch.", Kind.INTEGER, default=1_048_576, metavar="size"
     )
@@ -56,7 +57,7 @@ class ConsumerPerfOptions(ConnectingOptions):
         "Properties file of the consumer.", name="consumer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name --consumer.config has since Kafka 4.2.", metavar="config file"
+        "The name of --consumer.config since Kafka 4.2.", metavar="config file"
     )
     command_property: tuple[str, ...] = option(
         "Property of the consumer, as key=value.", metavar="prop1=val1", repeatable=True
@@ -67,7 +68,7 @@ class ConsumerPerfOptions(ConnectingOptions):
         "Milliseconds between two lines.", Kind.INTEGER, default=5000, metavar="interval_ms"
     )
     timeout: int = option(
-        "End when no record came for this many milliseconds.",
+        "End if no record arrives for this many milliseconds.",
         Kind.LONG,
         default=DEFAULT_TIMEOUT_MS,
         metavar="milliseconds",
@@ -75,13 +76,13 @@ class ConsumerPerfOptions(ConnectingOptions):
         bare_value=DEFAULT_TIMEOUT_MS,
     )
     date_format: str = option(
-        "How times are written, as SimpleDateFormat.", default=DEFAULT_DATE_FORMAT, metavar="date format"
+        "The format of times, as in SimpleDateFormat.", default=DEFAULT_DATE_FORMAT, metavar="date format"
     )
-    hide_header: bool = flag("Leave the header out.")
+    hide_header: bool = flag("Omit the header.")
 
 
 def run(options: ConsumerPerfOptions, output: Output) -> int:
-    """Reads --messages records and prints what it took."""
+    """Reads --messages records and prints the rates."""
     wanted_text = _check(options)
     if not options.hide_header:
         output.say(_DETAILED_HEADER if options.show_detailed_stats else _HEADER)
@@ -132,7 +133,7 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
         raise CommandError(
             "bootstrap.servers is not set: give --bootstrap-server host:port, or the key in --consumer.config"
         )
-    # The file's group is not looked at, as in Kafka: its consumer starts where another run ended.
+    # The group of the file is ignored, as in Kafka, because it would start where an earlier run ended.
     properties["group.id"] = options.group or f"perf-consumer-{secrets.randbelow(100_000)}"
     properties["max.partition.fetch.bytes"] = str(options.fetch_size)
     properties["receive.buffer.bytes"] = str(options.socket_buffer_size)
@@ -162,7 +163,7 @@ class _Run:
         config = configuration(options)
         self.look_s = max_age_s(config)
         self.standing = Standing(config, self._assigned)
-        self.consumer: Any = new_client(Consumer, config)
+        self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
         options = self.options
@@ -206,7 +207,7 @@ class _Run:
                 reported, reported_count, reported_bytes = now, self.count, self.size_bytes
                 reported_joining_ms = self.joining_ms
         finished = time.time()
-        # A run that was over before the first interval is told as one.
+        # A run that ends before the first interval has one line.
         if not options.show_detailed_stats or reported == started:
             self._line(started, finished, self.count, self.size_bytes, self.joining_ms)
 
@@ -224,13 +225,13 @@ class _Run:
     def _subscribe(self, topics: list[str]) -> None:
         self.consumer.subscribe(topics, on_assign=self.standing.assigned, on_revoke=self._revoked)
 
-    def _take(self, messages: list[Any]) -> None:
+    def _take(self, messages: list[objects.Message]) -> None:
         read = []
         for message in messages:
-            if message.error() is not None:
-                if is_fatal(message.error()):
-                    raise CommandError(message.error().str())
-                logger().warning("%s", message.error().str())
+            if (error := message.error()) is not None:
+                if is_fatal(error):
+                    raise CommandError(error.str())
+                logger().warning("%s", error.str())
                 continue
             read.append(message)
             self.count += 1
@@ -264,10 +265,10 @@ class _Run:
         }
         self.output.row(row, text)
 
-    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+    def _assigned(self, consumer: objects.Consumer, partitions: list[objects.PartitionOffset]) -> None:
         self.joining_ms += (time.time() - self.join_start) * 1000
 
-    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+    def _revoked(self, consumer: objects.Consumer, partitions: list[objects.PartitionOffset]) -> None:
         self.join_start = time.time()
 
 
@@ -280,4 +281,16 @@ command = Command(
     description="This tool is used to verify the consumer performance.",
     options=ConsumerPerfOptions,
     run=run,
+    examples=(
+        Example(
+            "Read 1,000 records as fast as possible:",
+            "kcli consumer-perf-test --bootstrap-server localhost:9092 --topic perf \\\n  --messages 1000",
+        ),
+    ),
+    exit_status=(
+        (0, "The test ended, also if --timeout ended it before all records were read."),
+        FAILURE,
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

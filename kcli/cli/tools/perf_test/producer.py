@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kcli.cli.client_properties import client_properties
 from kcli.cli.java.random import SplittableRandom
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -27,21 +27,22 @@ from kcli.cli.syntax.options import (
     option,
 )
 from kcli.errors import KafkaError
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.producer import Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
 MEGABYTE = 1024 * 1024
-# Random values are cut from so much, more than librdkafka puts into a batch.
+# The size of the pool of random values: more than librdkafka puts into a batch.
 POOL_BYTES = 1 << 21
 LETTERS = bytes(ord("A") + number % 26 for number in range(256))
-# Latencies that are kept, as in Kafka.
+# The most latencies that are kept, as in Kafka.
 LATENCIES_MAX = 500_000
-# Records between two looks at the clock and at delivery reports.
+# Records between two checks of the clock and of delivery reports.
 POLL_EVERY_RECORDS = 512
-# With a limit: so often a second the pace is kept, lest records come in bursts and a transaction outlast its duration.
+# With --throughput: pauses a second, so that records do not come in bursts and transactions end in time.
 PACES_A_SECOND = 100
-# Sleeping less than this costs more than it holds back.
+# A shorter sleep costs more than it delays.
 LEAST_SLEEP_S = 0.002
 
 
@@ -49,22 +50,22 @@ LEAST_SLEEP_S = 0.002
 class ProducerPerfOptions(ConnectingOptions):
     topic: str = option("The topic to send to.", required=True)
     num_records: int = option("How many records to send.", Kind.LONG, required=True)
-    throughput: float = option("Most records a second; -1 for no limit.", Kind.DOUBLE, required=True)
-    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
+    throughput: float = option("The most records a second; -1 for no limit.", Kind.DOUBLE, required=True)
+    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
     record_size: int | None = option("Bytes of each value, chosen at random.", Kind.INTEGER)
     payload_file: str | None = option("File whose parts are sent in random order.")
     payload_monotonic: bool = flag("Send 0, 1, 2, … as values.")
     payload_delimiter: str = option(
-        "What separates the parts of --payload-file (default \\n).", default="\\n"
+        "The separator of the parts of --payload-file (default \\n).", default="\\n"
     )
     producer_props: tuple[str, ...] = option("Properties of the producer, as key=value words.", words=True)
-    command_property: tuple[str, ...] = option("The name --producer-props has since Kafka 4.2.", words=True)
+    command_property: tuple[str, ...] = option("The name of --producer-props since Kafka 4.2.", words=True)
     producer_config: str | None = option("Properties file of the producer.", name="producer.config")
-    command_config: str | None = option("The name --producer.config has since Kafka 4.2.")
+    command_config: str | None = option("The name of --producer.config since Kafka 4.2.")
     print_metrics: bool = flag("Print the client's counters at the end.")
     transactional_id: str | None = option("Send in transactions under this id.")
     transaction_duration_ms: int | None = option(
-        "Commit a transaction after this long (default 3000).", Kind.LONG
+        "Commit a transaction after this many milliseconds (default 3000).", Kind.LONG
     )
     warmup_records: int = option(
         "Records at the start that a second summary leaves out.", Kind.LONG, default=0
@@ -163,9 +164,9 @@ def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], by
 
 
 class _Statistics:
-    """Counts and latencies since a start, and since the last line that told of them.
+    """Counts and latencies since the start, and since the last line of progress.
 
-    Of many records only some latencies are kept, for the percentiles.
+    Only LATENCIES_MAX latencies are kept, for the percentiles.
     """
 
     def __init__(self, records: int) -> None:
@@ -202,7 +203,7 @@ class _Statistics:
         return self.total_ms / max(self.count, 1)
 
     def window_line(self) -> str:
-        """What came since the last such line."""
+        """The line of progress since the last one."""
         now = (self.count, self.size_bytes, self.total_ms)
         count, size_bytes, total_ms = (here - there for here, there in zip(now, self._told, strict=True))
         records, megabytes = _rates(count, size_bytes, self.window_start)
@@ -246,7 +247,7 @@ class _Run:
         self.output = output
         self.failed = 0
         self.is_transactional = "transactional.id" in config
-        self.producer: Any = new_client(Producer, {**config, "on_delivery": self._delivered})
+        self.producer: objects.Producer = new_client(Producer, {**config, "on_delivery": self._delivered})
         self.destination = Destination(self.producer, options.topic, config)
         self.total = _Statistics(options.num_records)
         self.steady: _Statistics | None = None
@@ -306,9 +307,9 @@ class _Run:
             self.is_steady_told = True
             self.output.say("In steady state.")
         self.output.say(current.window_line())
-        sys.stdout.flush()  # somebody may be watching, and kill the run half-way
+        sys.stdout.flush()  # a reader may watch the progress, or kill the run
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
         if error is not None:
             self._refused(kafka_error(error))
             return
@@ -368,4 +369,16 @@ command = Command(
     help_exit=1,
     bare_exit=0,
     exclusive=(Exclusive(names=("record-size", "payload-file", "payload-monotonic"), required=True),),
+    examples=(
+        Example(
+            "Send 100,000 records of 100 bytes as fast as possible:",
+            "kcli producer-perf-test --bootstrap-server localhost:9092 --topic load \\\n"
+            "  --num-records 100000 --record-size 100 --throughput -1",
+        ),
+    ),
+    exit_status=(
+        (0, "The test ran to its end. Records that a broker refused are reported on standard error."),
+        FAILURE,
+        INTERRUPTED,
+    ),
 )

@@ -9,6 +9,7 @@ from typing import NoReturn
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, read_text
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import (
     Command,
@@ -43,6 +44,7 @@ from kcli.errors import (
     KafkaError,
     UnknownTopicOrPartitionException,
 )
+from kcli.model.ids import BrokerId
 from kcli.model.topic_partition import TopicPartition
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
@@ -85,26 +87,28 @@ ALREADY_MOVING = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignOptions(ClusterOptions):
     bootstrap_controller: str | None = option(
-        "Controllers to ask first, as host:port,host:port, for --cancel and --list.",
+        "Controllers to connect to first, as host:port,host:port, for --cancel and --list.",
         metavar="bootstrap controller to connect to",
     )
     generate: bool = flag("Propose an assignment of the topics' partitions to the brokers; nothing is moved.")
-    execute: bool = flag("Begin to move the partitions as the file says.")
-    verify: bool = flag("Tell how far the file's moves are; when all are done, remove the throttles.")
-    cancel: bool = flag("Call the file's moves back.")
+    execute: bool = flag("Start the moves in the file.")
+    verify: bool = flag(
+        "Report the progress of the moves in the file. After the last one, remove the throttles."
+    )
+    cancel: bool = flag("Cancel the moves in the file.")
     list_: bool = flag("List the partitions that are being moved.", name="list")
     topics_to_move_json_file: str | None = option(
         'A JSON file for --generate: {"topics": [{"topic": "foo"}], "version": 1}.',
         metavar="topics to reassign json file path",
     )
-    broker_list: str | None = option("The brokers to use, ids apart by comma.", metavar="brokerlist")
+    broker_list: str | None = option("The brokers to use, ids separated by commas.", metavar="brokerlist")
     reassignment_json_file: str | None = option(
         'A JSON file: {"partitions": [{"topic": "foo", "partition": 1, "replicas": [1, 2], "log_dirs": ["any", '
-        '"/data"]}], "version": 1}; log_dirs may be left out.',
+        '"/data"]}], "version": 1}; log_dirs is optional.',
         metavar="manual assignment json file path",
     )
-    disable_rack_aware: bool = flag("Do not look at the brokers' racks.")
-    additional: bool = flag("Begin although other moves are under way.")
+    disable_rack_aware: bool = flag("Ignore the racks of the brokers.")
+    additional: bool = flag("Start even if other moves are in progress.")
     throttle: int | None = option(
         "The most that brokers send each other for these moves, in bytes a second.",
         Kind.LONG,
@@ -122,10 +126,8 @@ class ReassignOptions(ClusterOptions):
         default=MOVE_TIMEOUT_MS,
     )
     preserve_throttles: bool = flag("Leave the throttles as they are.")
-    disallow_replication_factor_change: bool = flag(
-        "Refuse moves that would change how many replicas there are."
-    )
-    dry_run: bool = flag("Check and print, and change nothing.")
+    disallow_replication_factor_change: bool = flag("Refuse moves that change the number of replicas.")
+    dry_run: bool = flag("Check and print, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class AssignmentRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """How far one partition is."""
+    """The progress of one partition."""
 
     topic: str
     partition: int
@@ -151,7 +153,7 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class OngoingRow:
-    """A partition on the move."""
+    """A partition with a reassignment in progress."""
 
     topic: str
     partition: int
@@ -161,11 +163,11 @@ class OngoingRow:
 
 
 class _Terse(Exception):
-    """A failure whose message stands alone on stdout."""
+    """A failure whose message is printed on stdout without `Error:`."""
 
 
 async def run(options: ReassignOptions, output: Output) -> None:
-    """Do the one action. A failure is told on stdout, as Kafka's tool does."""
+    """Does the one action. A failure is reported on stdout, as by Kafka's tool."""
     action = _checked(options)
     try:
         # Its --timeout is about moves between log directories.
@@ -255,7 +257,7 @@ async def _generate(options: ReassignOptions, client: AdminClient, output: Outpu
 
 
 async def _describe(client: AdminClient, topics: Iterable[str]) -> list[TopicDescription]:
-    """Raises the first error, with Kafka's words for a topic that is not there."""
+    """Describes topics. Raises the first error, with Kafka's message for a missing topic."""
     found = []
     for name, topic in (await client.describe_topics(topics)).items():
         if isinstance(topic, KafkaError):
@@ -287,7 +289,7 @@ def _placed(nodes: list[Node], partitions: int, replication_factor: int) -> list
         raise InvalidReplicationFactorException(
             f"Replication factor: {replication_factor} larger than available brokers: {len(nodes)}."
         )
-    usable = [UsableBroker(node.id, node.rack, fenced=False) for node in nodes]
+    usable = [UsableBroker(BrokerId(node.id), node.rack, fenced=False) for node in nodes]
     return [tuple(each) for each in place(usable, partitions, replication_factor, SystemRng())]
 
 
@@ -427,7 +429,7 @@ def _status_line(row: StatusRow) -> str:
 
 
 async def _clear_throttles(client: AdminClient, output: Output, plan: Plan) -> None:
-    """On every broker: who was a source of an earlier move is not known any more."""
+    """Clears the throttles of every broker, because the sources of earlier moves are not known."""
     brokers = {node.id for node in (await client.describe_cluster()).nodes}
     brokers.update(broker for _, replicas in plan.entries for broker in replicas)
     output.say(f"Clearing broker-level throttles on {_plural('broker', brokers)} {_ids(sorted(brokers))}")
@@ -490,7 +492,7 @@ def _plan(options: ReassignOptions) -> Plan:
 
 
 def _rows(output: Output, what: str, assignment: Assignment) -> None:
-    """The rows of what was said as text already."""
+    """Writes rows for json and tsv; the text output has them already."""
     if not output.is_text:
         for topic, number in sorted(assignment):
             output.row(AssignmentRow(what, topic, number, assignment[TopicPartition(topic, number)]), "")
@@ -523,4 +525,21 @@ command = Command(
     run=run,
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=_parse_failed,
+    examples=(
+        Example(
+            "Propose an assignment of a topic to brokers 1, 2 and 3:",
+            'echo \'{"topics": [{"topic": "orders"}], "version": 1}\' > to-move.json\n'
+            "kcli reassign-partitions --bootstrap-server localhost:9092 --generate \\\n"
+            "  --topics-to-move-json-file to-move.json --broker-list 1,2,3",
+        ),
+        Example(
+            "List the partitions that are being moved:",
+            "kcli reassign-partitions --bootstrap-server localhost:9092 --list",
+        ),
+    ),
+    exit_status=(
+        (0, "The command did its work. With --verify also while moves are in progress."),
+        FAILURE,
+        INTERRUPTED,
+    ),
 )

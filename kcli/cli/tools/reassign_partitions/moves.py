@@ -1,4 +1,4 @@
-"""Moves between the log directories of a broker: how kafka-reassign-partitions begins and reports them (KIP-113)."""
+"""Starts and reports moves between the log directories of a broker, for kafka-reassign-partitions (KIP-113)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.reassignments import Replica
 from kcli.errors import ErrorCode, KafkaError
 
-# A replica that is about to be made refuses a directory until it is there: asked again so often.
+# The pause between two attempts, because a broker refuses a directory for a replica that does not exist yet.
 RETRY_INTERVAL_S = 0.1
 
 
 class MoveState(Enum):
-    """How a replica stands to the directory it shall lie in."""
+    """The state of a move of a replica to a log directory."""
 
     COMPLETED = "completed"
     ACTIVE = "active"
@@ -29,7 +29,7 @@ class MoveState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogDirMove:
-    """One replica: where it is, where it shall be, and where it is being copied to."""
+    """One replica: its current directory, its target, and the directory it is being copied to."""
 
     replica: Replica
     state: MoveState
@@ -102,7 +102,7 @@ def move_line(move: LogDirMove) -> str:
 async def start_moves(
     client: AdminClient, targets: Mapping[Replica, str], timeout_ms: int, output: Output
 ) -> dict[Replica, str]:
-    """Asks until every replica is there to be moved; returns those that were not in time. Raises PlanError."""
+    """Requests the moves until every replica exists. Returns the replicas that did not in time. Raises PlanError."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     left = dict(targets)

@@ -1,4 +1,4 @@
-"""What a reassignment file says, the checks Kafka makes of it, and how assignments are printed as one."""
+"""Reads and checks reassignment files as Kafka does, and prints assignments in their format."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, repeated
 from kcli.cli.syntax.options import java_split
 from kcli.client.admin.reassignments import Replica
+from kcli.command.rows import Json
 from kcli.model.topic_partition import TopicPartition
 
 VERSION = 1
@@ -25,7 +25,7 @@ class PlanError(FileError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`entries` as the file lists them; `log_dirs` holds the replicas that are to lie in one directory."""
+    """`entries` as the file lists them; `log_dirs` has the replicas for which the file names a directory."""
 
     entries: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
     log_dirs: dict[Replica, str]
@@ -57,7 +57,7 @@ def parse_plan(text: str) -> Plan:
 
 
 def check_plan(plan: Plan) -> None:
-    """What must hold before a plan is carried out."""
+    """Raises PlanError for a plan that cannot be executed."""
     if not plan.entries:
         raise PlanError("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.entries):
@@ -84,7 +84,7 @@ def parse_topics(text: str) -> list[str]:
 
 
 def parse_brokers(text: str) -> list[int]:
-    """`1,2,3`. Raises PlanError for what is no number, and for brokers listed twice."""
+    """`1,2,3`. Raises PlanError for an invalid number or a repeated broker."""
     brokers = []
     for part in java_split(text):
         try:
@@ -97,7 +97,7 @@ def parse_brokers(text: str) -> list[int]:
 
 
 def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """As a reassignment file in one line, sorted."""
+    """The assignment as a sorted reassignment file in one line."""
     partitions = [
         {
             "topic": topic,
@@ -111,15 +111,13 @@ def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
-def _listed(text: str, name: str) -> list[dict[str, Any]]:
+def _listed(text: str, name: str) -> list[dict[str, Json]]:
     try:
         document = json.loads(text)
     except ValueError as error:
         raise PlanError(_json_error(text, error)) from None
     if not isinstance(document, dict):
-        raise PlanError(
-            f"The file holds {type(document).__name__} where an object with the field {name} belongs"
-        )
+        raise PlanError(f"The file holds {type(document).__name__}: expected an object with the field {name}")
     version = document.get("version", VERSION)
     if version != VERSION:
         raise PlanError(f"Not supported version field value {version}")
@@ -130,7 +128,7 @@ _TOKEN = re.compile(r"\s*([\w$]+)")
 
 
 def _json_error(text: str, error: ValueError) -> str:
-    """Jackson's words where it met a bare word, else Python's."""
+    """Jackson's message for a bare word, else Python's message."""
     token = _TOKEN.match(text)
     if token is None or token[1][0].isdigit():
         return f"The input string is not a valid JSON: {error}"
@@ -143,7 +141,7 @@ def _json_error(text: str, error: ValueError) -> str:
     )
 
 
-def _ints(values: list[Any], entry: dict[str, Any]) -> list[int]:
+def _ints(values: list[int], entry: dict[str, Json]) -> list[int]:
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in values):
         raise PlanError(f"The field replicas of {json.dumps(entry)} must be a list of broker ids")
     return values

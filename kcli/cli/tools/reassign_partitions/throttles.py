@@ -1,4 +1,4 @@
-"""The throttles of a reassignment: which replicas of which topics, and how fast on which brokers (KIP-73, KIP-113)."""
+"""The throttles of a reassignment: the throttled replicas of topics, and the rates of brokers (KIP-73, KIP-113)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Move:
 def moves_of(
     running: Mapping[TopicPartition, Reassignment], proposed: Assignment, current: Assignment
 ) -> dict[TopicPartition, Move]:
-    """What will move once the proposal has begun; a partition on the move keeps its first sources."""
+    """The moves after the start of the proposal; a partition that is already moving keeps its first sources."""
     moves = {
         partition: Move(frozenset(each.replicas) - frozenset(each.adding), frozenset(each.adding))
         for partition, each in running.items()

@@ -1,4 +1,4 @@
-"""kafka-storage: format log directories, tell what they hold, and which features go with a release."""
+"""kafka-storage: formats log directories, and shows their state and the features of releases."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from kcli.cli.output import Output
+from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -43,11 +44,11 @@ class FormatOptions(CommonOptions):
     cluster_id: str = option("The id of the cluster, see random-uuid.", short="t", required=True)
     config: str = option("The configuration file of the node.", short="c", required=True)
     add_scram: tuple[str, ...] = option(
-        "A credential to begin with, such as 'SCRAM-SHA-256=[name=alice,password=alice-secret]'.",
+        "A first credential, such as 'SCRAM-SHA-256=[name=alice,password=alice-secret]'.",
         short="S",
         repeatable=True,
     )
-    ignore_formatted: bool = flag("Leave formatted directories alone and format the others.", short="g")
+    ignore_formatted: bool = flag("Keep formatted directories and format the others.", short="g")
     release_version: str | None = option("The release whose features the cluster starts with.", short="r")
     feature: tuple[str, ...] = option(
         "A feature's level to start with, name=level.", short="f", repeatable=True
@@ -66,7 +67,7 @@ class Uuid:
 
 @dataclass(frozen=True, slots=True)
 class StorageInfo:
-    """What `info` finds: directories that are there, the identity of the first formatted one, and problems."""
+    """The result of `info`: existing directories, the identity of the first formatted one, and problems."""
 
     directories: tuple[str, ...]
     metadata: dict[str, str]
@@ -209,7 +210,7 @@ def _config(path: str) -> BrokerConfig:
 
 
 def _uncaught(java_class: str, message: object) -> NoReturn:
-    """As the JVM writes an exception that nobody caught; scripts look for these lines."""
+    """Raises an error with the text of an exception that the JVM did not catch; scripts search for these lines."""
     raise CommandError(f'Exception in thread "main" {java_class}: {message}') from None
 
 
@@ -267,7 +268,7 @@ command = Command(
     file_arguments=True,
     subcommands=(
         Subcommand(
-            name="info", help="Tell what this node's log directories hold.", options=InfoOptions, run=info
+            name="info", help="Show the state of this node's log directories.", options=InfoOptions, run=info
         ),
         Subcommand(
             name="format",
@@ -278,16 +279,31 @@ command = Command(
         ),
         Subcommand(
             name="version-mapping",
-            help="Show the feature levels that go with a release.",
+            help="Show the feature levels of a release.",
             options=VersionMappingOptions,
             run=version_mapping,
         ),
         Subcommand(
             name="feature-dependencies",
-            help="Show which features a feature's level needs.",
+            help="Show which features a feature level needs.",
             options=FeatureDependenciesOptions,
             run=feature_dependencies,
         ),
         Subcommand(name="random-uuid", help="Print a random id.", options=CommonOptions, run=random_uuid),
+    ),
+    examples=(
+        Example(
+            "Print a random id for a new cluster:",
+            "kcli storage random-uuid",
+        ),
+        Example(
+            "Format the log directories of a node that is a cluster of its own:",
+            'kcli storage format --standalone -t "$(kcli storage random-uuid)" \\\n  -c server.properties',
+        ),
+    ),
+    exit_status=(
+        SUCCESS,
+        (1, "The command failed, info found a problem, or the options are wrong."),
+        INTERRUPTED,
     ),
 )

@@ -1,4 +1,4 @@
-"""The parts of kafka-storage that only speak of features: version-mapping and feature-dependencies."""
+"""The sub-commands of kafka-storage about features: version-mapping and feature-dependencies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_LEVEL = 32767  # a Java short
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionMappingOptions(CommonOptions):
-    release_version: str | None = option("The release; the newest for production by default.", short="r")
+    release_version: str | None = option("The release. Default: the newest production release.", short="r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def feature_dependencies(options: FeatureDependenciesOptions, output: Output) ->
 
 
 def parse_levels(texts: Iterable[str]) -> dict[str, int]:
-    """`name=level` each, a later one over an earlier. Raises CommandError as the JVM writes its exceptions."""
+    """Parses `name=level` texts; the last level of a name counts. Raises CommandError with the JVM's text."""
     levels = {}
     for text in texts:
         name, equals, level = text.strip().rpartition("=")

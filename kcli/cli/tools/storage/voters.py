@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from kcli.cli.syntax.options import CommandError
 from kcli.model.addresses import MAX_PORT, Address
+from kcli.model.ids import BrokerId
 from kcli.model.uuids import uuid_from_text
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 
 
 def parse_voters(text: str, listener: str) -> VoterSet:
-    """The voters, by node id. Raises CommandError as the JVM writes its exceptions."""
+    """Parses the voters, sorted by node id. Raises CommandError with the JVM's text of an exception."""
     voters: dict[int, Voter] = {}
     for item in (part.strip() for part in text.split(",")):
         if not item:
@@ -48,7 +49,7 @@ def _voter(text: str, listener: str) -> Voter:
         directory_id = uuid_from_text(directory)
     except ValueError:
         raise _refused("Failed to parse directory ID in dynamic voter string.") from None
-    return Voter(ReplicaKey(node_id, directory_id), {listener: Address(host, port)})
+    return Voter(ReplicaKey(BrokerId(node_id), directory_id), {listener: Address(host, port)})
 
 
 def _number(text: str, what: str) -> int:

@@ -1,8 +1,8 @@
-"""top: a cluster at work, live on a terminal: traffic, lag, partitions in trouble, slow requests, brokers.
+"""top: shows a cluster live on a terminal: traffic, lag, partitions in trouble, slow requests, brokers.
 
-Kafka has no such tool. Offsets tell the records a second of any cluster; bytes, slow requests and the brokers' own
-figures come from the metrics endpoints of kcli's brokers, where those are open. On a pipe, or with --once, one look
-is taken and printed.
+Kafka has no such tool. Offsets give the records a second of any cluster. Bytes, slow requests and the brokers' own
+figures come from the metrics endpoints of kcli's brokers, if they are open. Without a terminal, or with --once, one
+update is printed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, plain, warn
+from kcli.cli.syntax.examples import FAILURE, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
 from kcli.cli.tools.top.rows import SORTS, rows_of
 from kcli.cli.tools.top.sample import Sample, Sampler, Wanted
@@ -31,7 +32,7 @@ from kcli.model.addresses import Address
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-# A display that waited a minute for one broker, as an admin call does, would be of no use.
+# An admin call may wait a minute, which is too long for a live display.
 CALL_MAX_MS = 5_000
 INTERVAL_MIN_S, INTERVAL_MAX_S = 0.2, 3600.0
 HELP = "q quit   s sort   + slower   - faster"
@@ -42,10 +43,10 @@ _DUMB = ("", "dumb", "unknown")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopOptions(ClusterOptions):
     interval: float = option("Seconds between two updates.", Kind.DOUBLE, metavar="seconds", default=2.0)
-    once: bool = flag("Print one update and exit, as happens in a pipe.")
+    once: bool = flag("Print one update and exit. Without a terminal this is the default.")
     sort: str = option(
-        "What the topics (messages, in, out, records) or the groups (lag, seconds, consumed) are sorted by, the "
-        "largest first; name sorts both by name.",
+        "The sort key of the topics (messages, in, out, records) or of the groups (lag, seconds, consumed), largest "
+        "first; name sorts both by name.",
         metavar="key",
         default="messages",
         choices=SORTS,
@@ -53,17 +54,17 @@ class TopOptions(ClusterOptions):
     topic: str | None = option("Only these topics, as a regular expression.", metavar="topic")
     group: str | None = option("Only these groups, as a regular expression.", metavar="group")
     metrics: str | None = option(
-        "Where the brokers' metrics are, as host:port,host:port; without it the brokers are asked.",
+        "The metrics endpoints, as host:port,host:port. Default: the endpoints that the brokers report.",
         metavar="host:port",
     )
 
 
 async def run(options: TopOptions, output: Output) -> None:
-    """Look again and again, or once."""
+    """Shows the cluster live, or prints one update."""
     require(options, "bootstrap-server")
     if not INTERVAL_MIN_S <= options.interval <= INTERVAL_MAX_S:
         raise UsageError(
-            f"--interval {options.interval:g}: it must be from {INTERVAL_MIN_S:g} to {INTERVAL_MAX_S:g} seconds"
+            f"--interval {options.interval:g}: expected {INTERVAL_MIN_S:g} to {INTERVAL_MAX_S:g} seconds"
         )
     wanted = _wanted(options)
     options = replace(options, timeout=options.timeout or CALL_MAX_MS)
@@ -137,7 +138,7 @@ class Display:
         from rich.live import Live
 
         console = Console()
-        # Warnings in the middle of the picture would destroy it; what they say is in the tables and above them.
+        # Warnings would destroy the display; the tables and the lines above them have the same errors.
         logging.disable(logging.WARNING)
         sampling = asyncio.get_running_loop().create_task(self._sample(), name="top")
         try:
@@ -151,7 +152,7 @@ class Display:
                     await self._wake.wait()
                     self._wake.clear()
                     if sampling.done():
-                        sampling.result()  # it never ends by itself: raises what went wrong
+                        sampling.result()  # it ends only by an error, which is raised here
         finally:
             sampling.cancel()
             logging.disable(logging.NOTSET)
@@ -204,7 +205,7 @@ class Display:
 
 @contextlib.contextmanager
 def _signals(end: Callable[[], None], resized: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C, kill and a closed terminal end the display; a new size draws it anew."""
+    """Ends the display after Ctrl-C, SIGTERM and a closed terminal; redraws it after a change of size."""
     loop = asyncio.get_running_loop()
     handlers = {signal.SIGINT: end, signal.SIGTERM: end, signal.SIGHUP: end, signal.SIGWINCH: resized}
     for number, handler in handlers.items():
@@ -218,7 +219,7 @@ def _signals(end: Callable[[], None], resized: Callable[[], None]) -> Iterator[N
 
 @contextlib.contextmanager
 def _keys(pressed: Callable[[str], None], closed: Callable[[], None]) -> Iterator[None]:
-    """Keys one by one, without echo. Ctrl-Z is off: it would leave the picture behind on the shell's terminal."""
+    """Reads keys one by one, without echo. Ctrl-Z is off, because it would leave the display on the terminal."""
     if not sys.stdin.isatty():
         yield
         return
@@ -258,4 +259,19 @@ command = Command(
     description="Watch throughput, lag, partitions, slow requests and brokers.",
     options=TopOptions,
     run=run,
+    examples=(
+        Example(
+            "Watch a cluster; q ends the display:",
+            "kcli top --bootstrap-server localhost:9092",
+        ),
+        Example(
+            "Print traffic, lag and problems once, one JSON object a line:",
+            "kcli top --bootstrap-server localhost:9092 --once --output json",
+        ),
+    ),
+    exit_status=(
+        (0, "One update was printed, or q, Ctrl-C or SIGTERM ended the display."),
+        FAILURE,
+        (130, "Ctrl-C ended the command before its one update was printed."),
+    ),
 )

@@ -19,7 +19,7 @@ from kcli.model.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ProblemRow:
-    """A partition that is not as it should be."""
+    """A partition with a problem."""
 
     topic: str
     partition: int
@@ -44,7 +44,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """How far a group is behind: in records over all partitions, and by its oldest unread record."""
+    """The lag of a group: in records over all partitions, and by the age of its oldest unread record."""
 
     group: str
     type: str
@@ -53,7 +53,7 @@ class GroupRow:
     lag: int | None
     lag_seconds: float | None
     consumed: float | None
-    """Records a second, by what it has committed."""
+    """Records a second, from its committed offsets."""
     error: str
 
 
@@ -73,7 +73,7 @@ class SlowRow:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """A broker. What its metrics do not tell is None, and `why_not` says why."""
+    """A broker. Values that its metrics do not have are None, and `why_not` is the reason."""
 
     broker: int
     address: str
@@ -98,7 +98,7 @@ class Rows:
     brokers: list[BrokerRow]
 
 
-# --sort KEY: which column, and whether the largest comes first. A name sorts both tables.
+# The columns of --sort KEY, largest value first. `name` sorts both tables.
 TOPIC_SORTS: Mapping[str, Callable[[TopicRow], float]] = {
     "messages": lambda row: _or_least(row.messages_in),
     "in": lambda row: _or_least(row.bytes_in),
@@ -174,13 +174,13 @@ def _topic_rows(before: Sample, now: Sample, elapsed: float) -> list[TopicRow]:
 
 
 def _rates(before: Sample, now: Sample, elapsed: float, name: str) -> dict[str, float]:
-    """A topic that a broker's metrics do not name has had none of it; without any metrics nothing is known."""
-    told = [broker for broker in now.brokers if broker.beans]
-    if not told or elapsed <= 0:
+    """The rate of each topic: 0 for a topic without a metric, and no rates at all if no broker has metrics."""
+    known = [broker for broker in now.brokers if broker.beans]
+    if not known or elapsed <= 0:
         return {}
-    counts = counts_by_topic(told, name)
-    # A broker that has only now come up, or restarted, has no rate yet: its counts began anew.
-    earlier = counts_by_topic((_earlier(before, broker) or broker for broker in told), name)
+    counts = counts_by_topic(known, name)
+    # A broker that has just started has no rate yet, because its counts began at 0.
+    earlier = counts_by_topic((_earlier(before, broker) or broker for broker in known), name)
     return {
         topic: _a_second(counts.get(topic, 0.0) - earlier.get(topic, 0.0), elapsed) or 0.0
         for topic in {topic for topic, _ in now.partitions}
@@ -275,7 +275,7 @@ def _broker_row(before: Sample, broker: BrokerSample, now: Sample, elapsed: floa
 
 
 def _a_second(count: float, elapsed: float) -> float | None:
-    """Never below 0: a topic may have been created anew, a group's offsets reset."""
+    """A rate, never below 0: a topic may have been created again, or a group's offsets reset."""
     return max(count, 0) / elapsed if elapsed > 0 else None
 
 

@@ -1,7 +1,7 @@
-"""What `kcli top` looks at: one sample of a cluster, and the rates between two of them.
+"""Takes the samples of `kcli top`: the state of a cluster at one moment.
 
-Everything that cannot be asked is missing in its place and nowhere else: a topic without a leader shows no rate, a
-broker without a metrics endpoint no bytes, an unreachable broker its error, and the rest stands.
+A failed request leaves out only its own values: a topic without a leader has no rate, a broker without a metrics
+endpoint has no bytes, and an unreachable broker has its error.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from kcli.cli.broker_metrics import BeanValues, MetricsUnavailable, Value, fetch
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupListing
 from kcli.client.admin.lag import Lag, lag_seconds
-from kcli.client.admin.offsets import OffsetAt
 from kcli.client.client import Node
 from kcli.errors import KafkaError, ProtocolError
-from kcli.model.addresses import Address
+from kcli.model.addresses import Address, read_address
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.ids import NO_LEADER
+from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
 METRICS_LISTENER = "kcli.metrics.listener"
-# Each group costs a request a round; so many at a time, and so many in all.
+# The most groups at a time and in all, because each group costs a request a round.
 GROUPS_AT_ONCE = 20
 GROUPS_MAX = 1000
-# The age of a record costs the reading of its batch: only for the partitions that lag most.
+# The age of a record costs a read of its batch, so only the partitions with the largest lag have one.
 TIMED_PARTITIONS_MAX = 500
 
-# A display waits no longer for what is only a part of it.
+# The longest wait for one part of the display.
 ASK_MAX_SECONDS = 5.0
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -57,7 +57,7 @@ class Partition:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it, the worst first; "" where nothing is."""
+        """The worst problem of the partition; "" if it has no problem."""
         if self.leader == NO_LEADER:
             return "no leader"
         if len(self.isr) < len(self.replicas):
@@ -67,7 +67,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
-    """What one broker's metrics endpoint said. `why_not` instead, where there is no answer."""
+    """The metrics of one broker, or `why_not`, the reason why there are none."""
 
     node: Node
     why_not: str = ""
@@ -98,12 +98,12 @@ class Sample:
     groups: list[GroupSample]
     brokers: list[BrokerSample]
     errors: list[str]
-    """What could not be asked, in a line each."""
+    """One line for each failed request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which topics and groups are looked at, and where the metrics are if the brokers do not tell."""
+    """The chosen topics and groups, and the metrics endpoints if the brokers do not report them."""
 
     topic: Callable[[str], bool]
     group: Callable[[str], bool]
@@ -119,7 +119,7 @@ class Sampler:
         self._endpoints: dict[int, Address | str] = {}
 
     async def take(self) -> Sample:
-        """Raises KafkaError or ProtocolError where not even the cluster's metadata can be had."""
+        """Takes a sample. Raises KafkaError or ProtocolError if even the cluster's metadata cannot be read."""
         errors: list[str] = []
         metadata = await self._client.call("metadata", lambda: self._client.metadata(None))
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers]
@@ -145,7 +145,7 @@ class Sampler:
         ends, groups, brokers = await asyncio.gather(
             self._ends(partitions, errors), self._groups(errors), self._brokers(nodes)
         )
-        # Taken when the offsets were there: a slow round must not make rates look high.
+        # Set after the offsets have arrived, so that a slow round does not raise the rates.
         sample.at = time.monotonic()
         sample.ends, sample.groups, sample.brokers = ends, groups, brokers
         await self._ages(sample)
@@ -187,7 +187,7 @@ class Sampler:
         return list(await asyncio.gather(*map(of, wanted[:GROUPS_MAX])))
 
     async def _ages(self, sample: Sample) -> None:
-        """How old the first unread record of each lagging partition is, in every group."""
+        """Finds the age of the first unread record of each lagging partition, in every group."""
         lagging = sorted(
             (
                 (-(sample.ends[key] - offset), key, index)
@@ -196,7 +196,7 @@ class Sampler:
                 if sample.ends.get(key, 0) > offset
             )
         )[:TIMED_PARTITIONS_MAX]
-        # A partition may have another place for each group, and one question has one place for it.
+        # A request has one offset for a partition, but each group may have another offset there.
         rounds: list[dict[TopicPartition, tuple[int, int]]] = []
         for _, key, index in lagging:
             free = next((each for each in rounds if key not in each), None)
@@ -217,7 +217,7 @@ class Sampler:
 
     async def _brokers(self, nodes: list[Node]) -> list[BrokerSample]:
         if self._wanted.metrics:
-            # Whose metrics they are only the endpoint knows: its bean app-info has the node's id.
+            # The bean app-info of an endpoint has the id of its node.
             return list(await asyncio.gather(*map(self._named, self._wanted.metrics)))
         return list(await asyncio.gather(*map(self._of_broker, sorted(nodes, key=lambda node: node.id))))
 
@@ -240,7 +240,7 @@ class Sampler:
         return await self._ask(node, endpoint, _QUERIES)
 
     async def _endpoint_of(self, node: Node) -> Address | str:
-        """Where the broker says that its metrics are, or why that is not known."""
+        """The metrics endpoint that the broker reports, or the reason why it is not known."""
         resource = ConfigResource(ConfigResourceType.BROKER, str(node.id))
         try:
             found = (await self._client.describe_configs([resource]))[resource]
@@ -268,16 +268,15 @@ _APP_INFO = "kafka.server:type=app-info,*"
 
 
 def endpoint_address(listener: str, broker_host: str) -> Address | str:
-    """Where to ask a broker that listens there for its metrics, or why that is of no use from here."""
-    host, _, port = listener.strip().rpartition(":")
-    host = host.strip("[]")
-    if not port.isdecimal() or port == "0":
-        return f"its metrics port is not known ({METRICS_LISTENER}={listener}): --metrics names it"
-    if host in ("", "0.0.0.0", "::"):
-        return Address(broker_host, int(port))
-    if host in _LOOPBACK and broker_host not in _LOOPBACK:
+    """The address of a broker's metrics listener, or the reason why this machine cannot reach it."""
+    address = read_address(listener.strip())
+    if address is None or address.port == 0:
+        return f"its metrics port is not known ({METRICS_LISTENER}={listener}): name it with --metrics"
+    if address.host in ("", "0.0.0.0", "::"):
+        return Address(broker_host, address.port)
+    if address.host in _LOOPBACK and broker_host not in _LOOPBACK:
         return f"its metrics are served to its own machine only ({METRICS_LISTENER}={listener})"
-    return Address(host, int(port))
+    return address
 
 
 async def _or_nothing(asked: Awaitable[T], nothing: T, what: str, errors: list[str]) -> T:
@@ -296,7 +295,7 @@ def _words(error: Exception) -> str:
 
 
 def counts_by_topic(brokers: Iterable[BrokerSample], name: str) -> dict[str, float]:
-    """A count of BrokerTopicMetrics, of each topic, over all brokers that told theirs."""
+    """A count of BrokerTopicMetrics for each topic, over all brokers with metrics."""
     counts: dict[str, float] = {}
     for broker in brokers:
         for bean in broker.beans:
@@ -308,7 +307,7 @@ def counts_by_topic(brokers: Iterable[BrokerSample], name: str) -> dict[str, flo
 
 
 def request_count(broker: BrokerSample) -> float:
-    """All requests that a broker has taken; a consumer's fetch has two beans and is one."""
+    """The number of requests of a broker. A fetch has two beans but counts once."""
     return sum(
         float(bean.attributes["Count"])
         for bean in broker.beans
@@ -318,7 +317,7 @@ def request_count(broker: BrokerSample) -> float:
 
 
 def figure(broker: BrokerSample, type_: str, attribute: str) -> float | None:
-    """The sum of an attribute over the broker's beans of a type; None where no bean has it."""
+    """The sum of an attribute over the broker's beans of a type; None if no bean has it."""
     values = [
         float(bean.attributes[attribute])
         for bean in broker.beans

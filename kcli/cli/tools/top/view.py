@@ -1,4 +1,4 @@
-"""How `kcli top` looks: the tables and their cells, as lines of text and as rich draws them on a terminal."""
+"""The tables of `kcli top` and their cells, as lines of text and as rich draws them on a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MISSING = "-"
 # Below this many columns the cells marked `wide` are left out.
 WIDE_COLUMNS = 100
-# The tables that are there to be glanced at; topics and groups share what is left of the screen.
+# The most rows of the other tables; topics and groups share the rest of the screen.
 GLANCED_ROWS_MAX = 5
 
 
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`kind` is what its rows are called in json and tsv; `marked`: rows to be seen first."""
+    """`kind`: the name of its rows in json and tsv. `marked`: whether a row is highlighted."""
 
     kind: str
     title: str
@@ -69,7 +69,7 @@ def text_lines(table: Table) -> list[str]:
 def screen(
     found: list[Table], *, head: str, foot: str, errors: Sequence[str], width: int, height: int
 ) -> RenderableType:
-    """Everything that fits, the rest counted. `errors` stand above the tables."""
+    """The tables cut to the screen, with the number of hidden rows. `errors` are above the tables."""
     from rich.console import Group
     from rich.text import Text
 
@@ -85,7 +85,7 @@ def screen(
 
 
 def _room(shown: list[Table], height: int) -> dict[str, int]:
-    """How many rows of each table there is room for; 0: not even for its title."""
+    """The rows of each table that fit on the screen; 0 if not even its title fits."""
     rows: dict[str, int] = {}
     left = height
     for table in sorted(shown, key=lambda table: _BY_WEIGHT.index(table.kind)):
@@ -100,7 +100,7 @@ def _room(shown: list[Table], height: int) -> dict[str, int]:
     return rows
 
 
-# Which tables stay where there is hardly any room, and which ones take all there is.
+# The tables by importance on a small screen, and the tables that take the remaining rows.
 _BY_WEIGHT = ("problem", "group", "topic", "broker", "slow")
 _GROWING = ("topic", "group")
 
@@ -129,7 +129,7 @@ def _drawn(table: Table, room: int, width: int) -> list[RenderableType]:
 
 
 def _printable(text: str) -> str:
-    """Client ids and group ids are whatever clients say: nothing in them may move the cursor."""
+    """Replaces control characters, because clients choose client ids and group ids."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 

@@ -1,6 +1,6 @@
-"""`topics --apply FILE`: makes the cluster's topics what a file says, and first tells what that takes.
+"""`topics --apply FILE`: makes the cluster's topics match a file, after a plan that lists the changes.
 
-The whole plan is checked by the controller before anything is changed. Nothing is deleted but with `--prune`.
+The controller checks the whole plan before the first change. Only `--prune` deletes topics or settings.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ NOTHING_CHANGED = "Nothing was changed."
 CHANGES_PENDING = 2
 """Exit code of a dry run that found something to do."""
 OWN_PREFIX = "__"
-"""Kafka names its own topics so, and those that it does not tell as internal too: they are never pruned."""
+"""The prefix of Kafka's own topics, also of those that it does not mark as internal. They are never pruned."""
 
 
 class Action(Enum):
-    """What a topic needs; the value is what was done."""
+    """The change that a topic needs; the value is its past participle."""
 
     CREATE = "created"
     ALTER = "altered"
@@ -41,7 +41,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One part of a topic that is to be different; None is the default, or nothing yet."""
+    """A change of one setting of a topic; None is the default, or a topic that does not exist yet."""
 
     setting: str
     before: str | None
@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One topic of the plan; `wanted` is None where the file does not have it."""
+    """One topic of the plan; `wanted` is None if the file does not have the topic."""
 
     topic: str
     action: Action
@@ -64,18 +64,18 @@ class Step:
 
     @property
     def partitions(self) -> Change | None:
-        """How its number of partitions changes."""
+        """The change of its number of partitions."""
         return next((change for change in self.changes if change.setting == PARTITIONS), None)
 
     @property
     def configs(self) -> tuple[Change, ...]:
-        """How its settings change."""
+        """The changes of its settings."""
         return tuple(each for each in self.changes if each.setting not in (PARTITIONS, REPLICATION_FACTOR))
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """What is told of a step."""
+    """The output row of a step."""
 
     topic: str
     action: str
@@ -85,11 +85,11 @@ class StepRow:
 
 
 async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> int:
-    """Plan, check, then tell or do. 0: as wanted now; 1: failed; CHANGES_PENDING: a dry run found something to do."""
+    """Plans, checks, then reports or makes the changes. Returns the exit code: 0, 1 (failed) or CHANGES_PENDING."""
     assert options.apply is not None
     wanted = read_topics(options.apply)
     steps = await _plan(client, wanted, prune=options.prune)
-    # What the controller would refuse is found before the first change.
+    # The controller checks all changes before the first one is made.
     refused = await _perform(client, steps, validate_only=True)
     if refused:
         for topic, error in refused.items():
@@ -107,8 +107,7 @@ async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> 
 
 
 async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune: bool) -> list[Step]:
-    """What each topic needs, in the order of the file, deletions last. Raises CommandError with all that cannot be
-    done."""
+    """The steps in the order of the file, deletions last. Raises CommandError with all impossible changes."""
     existing = {topic.name: topic for topic in await client.list_topics()}
     known = [name for name in wanted if name in existing]
     described = await client.describe_topics(known)
@@ -151,7 +150,7 @@ def _alteration(
     *,
     prune: bool,
 ) -> Step:
-    """What an existing topic needs. Raises CommandError, KafkaError."""
+    """The step for an existing topic. Raises CommandError, KafkaError."""
     if isinstance(current, KafkaError):
         raise current
     if isinstance(entries, KafkaError):
@@ -170,14 +169,14 @@ def _partition_changes(topic: WantedTopic, current: TopicDescription) -> Iterabl
         have = ", ".join(map(str, sorted(factors)))
         raise CommandError(
             f"{topic.place(REPLICATION_FACTOR)}: topic {topic.name} has {REPLICATION_FACTOR} {have}, not "
-            f"{topic.replication_factor}: moving replicas is the work of reassign-partitions"
+            f"{topic.replication_factor}: use reassign-partitions to move replicas"
         )
     if topic.partitions is None or topic.partitions == count:
         return
     if topic.partitions < count:
         raise CommandError(
             f"{topic.place(PARTITIONS)}: topic {topic.name} has {count} partitions, more than "
-            f"{topic.partitions}: partitions cannot be taken away"
+            f"{topic.partitions}: partitions cannot be removed"
         )
     yield Change(PARTITIONS, str(count), str(topic.partitions))
 
@@ -213,7 +212,7 @@ def _is_same(name: str, current: str | None, wanted: str) -> bool:
 async def _perform(
     client: AdminClient, steps: Sequence[Step], *, validate_only: bool
 ) -> dict[str, KafkaError]:
-    """Make the changes through the controller (or only ask whether it would); the topics that failed."""
+    """Makes the changes, or only validates them. Returns the topics that failed, with their errors."""
     failed: dict[str, KafkaError] = {}
 
     def note(results: Mapping[str, KafkaError | None]) -> None:
@@ -292,8 +291,8 @@ def _show(output: Output, steps: Sequence[Step], failed: Mapping[str, KafkaError
         ]
         output.say(f"Plan: {', '.join(parts)}, {counts[Action.UNCHANGED]} unchanged.")
     else:
-        told = [f"{counts[action]} {action.value}" for action in Action]
-        output.say(f"Done: {', '.join(told)}, {len(failed)} failed.")
+        parts = [f"{counts[action]} {action.value}" for action in Action]
+        output.say(f"Done: {', '.join(parts)}, {len(failed)} failed.")
 
 
 def _line(step: Step, *, dry_run: bool, error: KafkaError | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.confirm import confirm, listed
 from kcli.cli.connect import admin
 from kcli.cli.output import Output, warn
+from kcli.cli.syntax.examples import INTERRUPTED, USUAL, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -29,12 +30,12 @@ REPLICATION_FACTOR_MAX = 32767  # a Java short
 FILE_OF_TOPICS = """\
 topics:
   orders:
-    partitions: 6              # without: the broker's default, later as it is
-    replication-factor: 1      # the same
-    configs:                   # settings that are not here are left alone
+    partitions: 6              # if missing: a new topic has the broker's default
+    replication-factor: 1      # likewise
+    configs:                   # other settings stay as they are
       retention.ms: 86400000
       cleanup.policy: [compact, delete]
-      max.message.bytes:       # no value: back to the default
+      max.message.bytes:       # no value: the default again
   payments: {partitions: 3}
 """
 COLLISION_WARNING = (
@@ -52,7 +53,7 @@ class TopicName:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """What was done to a topic, or would be."""
+    """A change of a topic that was made, or would be made by a dry run."""
 
     topic: str
     action: str
@@ -89,7 +90,7 @@ async def _act(options: TopicsOptions, client: AdminClient, output: Output) -> i
 
 
 def _failed(message: str, output: Output) -> None:
-    """Kafka says this on stdout; rows of json and tsv are not mixed with it."""
+    """Reports a failure on stdout, as Kafka does; on stderr if stdout has json or tsv."""
     if output.is_text:
         output.say(f"Error while executing topic command : {message}")
     else:
@@ -233,7 +234,7 @@ def _loss(names: list[str]) -> str:
 
 
 def _changed(output: Output, name: str, action: str, dry_run: bool, would: str) -> None:
-    """Kafka is silent about these changes: only a dry run speaks, and rows."""
+    """Prints a change in a dry run and as a row; Kafka prints nothing about these changes."""
     if dry_run or not output.is_text:
         output.row(TopicChange(name, action, dry_run), would)
 
@@ -245,7 +246,7 @@ def _raise_first(results: dict[str, KafkaError | None]) -> None:
 
 
 def _configs(pairs: tuple[str, ...]) -> dict[str, str]:
-    """The settings of a new topic, checked here as Kafka's tool does before it asks the broker."""
+    """The settings of a new topic, checked before the request, as in Kafka's tool."""
     if not pairs:
         return {}
     from kcli.config.definition import ConfigError
@@ -295,4 +296,20 @@ command = Command(
     on_parse_error=OnParseError.MESSAGE,
     parse_failed=_parse_failed,
     sections=(("FILE OF TOPICS", FILE_OF_TOPICS),),
+    examples=(
+        Example(
+            "Create a topic with three partitions:",
+            "kcli topics --bootstrap-server localhost:9092 --create --topic payments \\\n  --partitions 3",
+        ),
+        Example(
+            "Check a file of topics; exit code 2 means that there is something to change:",
+            "kcli topics --bootstrap-server localhost:9092 --apply topics.yaml --dry-run",
+            exit_code=2,
+        ),
+    ),
+    exit_status=(
+        *USUAL[:2],
+        (2, "--apply --dry-run found changes to make."),
+        INTERRUPTED,
+    ),
 )

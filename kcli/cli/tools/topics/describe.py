@@ -1,4 +1,4 @@
-"""`kafka-topics --describe`: gathers what is known of topics and writes it in Kafka's lines."""
+"""`kafka-topics --describe`: describes topics in Kafka's lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MIN_ISR = "min.insync.replicas"
 Reassignments = dict[TopicPartition, Reassignment]
 Described = tuple[list["TopicRow"], list[KafkaError]]
-"""What is known, and why the rest is not."""
+"""The described topics, and the errors of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def id_of(text: str | None) -> uuid.UUID | None:
 
 
 async def describe_by_id(options: TopicsOptions, client: AdminClient, topic_id: uuid.UUID) -> Described:
-    """The topic with an id. Raises ValueError when there is none."""
+    """Describes the topic with an id. Raises ValueError if it does not exist."""
     found = (await client.describe_topics_by_id([topic_id])).get(topic_id)
     if isinstance(found, TopicDescription):
         return await _rows(options, client, [found])
@@ -117,7 +117,7 @@ async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicD
 
 
 async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]) -> Reassignments:
-    """Partitions on the move; none where the cluster cannot tell, or may not."""
+    """The reassignments of partitions; none if the cluster does not support or permit the request."""
     partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
     try:
         return await client.list_reassignments(partitions)

@@ -8,8 +8,8 @@
           retention.ms: 86400000
           cleanup.policy: [compact, delete]
 
-What is left out is left alone (on creation: the broker's default); a setting without a value goes back to its default.
-The YAML is read node by node, so that every complaint has its line.
+A missing field is not changed (a new topic has the broker's default). A setting without a value gets its default again.
+The YAML is read node by node, so that every error has its line.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ MAX_FILE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedTopic:
-    """One topic of the file. `configs` is None where it says nothing of settings, a value None where a setting is to
-    have its default; `places` tells where each part stands."""
+    """One topic of the file.
+
+    `configs` is None if the topic has none; a value of None resets the setting to its default. `places`: the file and
+    line of each part.
+    """
 
     name: str
     partitions: int | None = None
@@ -42,7 +45,7 @@ class WantedTopic:
     places: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, part: str = "") -> str:
-        """`topics.yaml:12`: where a field or setting stands, or the topic itself."""
+        """`topics.yaml:12`: the file and line of a field or setting, or of the topic itself."""
         return self.places.get(part) or self.places[""]
 
 
@@ -122,7 +125,7 @@ class _Reader:
         return int(text)
 
     def _setting(self, name: str, at: yaml.Node, node: yaml.Node) -> str | None:
-        """A setting's text as it stands in the file, checked as `topics --create --config` does."""
+        """The text of a setting, checked as by `topics --create --config`."""
         import yaml
 
         from kcli.config.definition import ConfigError

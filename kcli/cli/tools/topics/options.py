@@ -19,7 +19,8 @@ class TopicsOptions(ClusterOptions):
     alter: bool = flag("Give a topic more partitions.")
     describe: bool = flag("Show the partitions and settings of topics.")
     topic: str | None = option(
-        "The topic; for all actions but --create a regular expression over topic names.", metavar="topic"
+        "The topic. With every action except --create: a regular expression for whole topic names.",
+        metavar="topic",
     )
     topic_id: str | None = option("Describe the topic with this id.", metavar="topic-id")
     config: tuple[str, ...] = option(
@@ -35,7 +36,7 @@ class TopicsOptions(ClusterOptions):
         "How many replicas each partition gets.", Kind.INTEGER, metavar="replication factor"
     )
     replica_assignment: str | None = option(
-        "The brokers of each partition: partitions apart by comma, their brokers by colon.",
+        "The brokers of each partition: brokers separated by colons, partitions by commas.",
         metavar="broker_id_for_part1_replica1 : broker_id_for_part1_replica2, ...",
     )
     under_replicated_partitions: bool = flag("Describe only partitions with replicas out of sync.")
@@ -43,31 +44,31 @@ class TopicsOptions(ClusterOptions):
     under_min_isr_partitions: bool = flag("Describe only partitions below min.insync.replicas.")
     at_min_isr_partitions: bool = flag("Describe only partitions exactly at min.insync.replicas.")
     topics_with_overrides: bool = flag("Describe only topics that have settings of their own.")
-    if_exists: bool = flag("With --alter, --delete or --describe: a missing topic is no error.")
-    if_not_exists: bool = flag("With --create: an existing topic is no error.")
-    exclude_internal: bool = flag("With --list or --describe: leave out the brokers' own topics.")
+    if_exists: bool = flag("With --alter, --delete or --describe: a missing topic is not an error.")
+    if_not_exists: bool = flag("With --create: an existing topic is not an error.")
+    exclude_internal: bool = flag("With --list or --describe: leave out internal topics.")
     partition_size_limit_per_response: int | None = option(
-        "How many partitions one response of --describe may hold.",
+        "With --describe: the most partitions in one response.",
         Kind.INTEGER,
         metavar="maximum number of partitions per response",
     )
     apply: str | None = option(
-        "Make topics what a YAML file says (see FILE OF TOPICS in the man page): create what is missing, add "
-        "partitions, change settings.",
+        "Make the topics match a YAML file (see FILE OF TOPICS in the man page): create topics, add partitions, "
+        "change settings.",
         metavar="file",
     )
     prune: bool = flag(
-        "With --apply: delete the topics that the file does not have, and the settings of a topic that its configs do "
-        "not have. Away from a terminal this needs --yes."
+        "With --apply: delete topics that are not in the file, and settings that are not in their topic's configs. "
+        "Without a terminal this needs --yes."
     )
     dry_run: bool = flag(
-        "With --create, --alter, --delete or --apply: check and tell, change nothing; with --apply the exit code is 2 "
-        "where there is something to change."
+        "With --create, --alter, --delete or --apply: check and report, but change nothing. With --apply the exit code "
+        "is 2 if there is something to change."
     )
-    yes: bool = flag("Delete without asking, as happens away from a terminal.")
+    yes: bool = flag("Delete without asking. The command asks only on a terminal.")
 
 
-# Which actions an option goes with; in the order in which Kafka checks them.
+# The actions that permit an option, in the order of Kafka's checks.
 _GOES_WITH: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("config", ("create", "alter")),
     ("partitions", ("create", "alter")),
@@ -120,7 +121,7 @@ def check(options: TopicsOptions) -> None:
             )
         require(options, "partitions")
     if options.prune and options.apply is None:
-        raise UsageError("--prune needs --apply: it is about the topics that a file does not have")
+        raise UsageError("--prune needs --apply: it deletes topics that are not in the file")
     forbid(options, "topic", "apply")
     for name, actions in _GOES_WITH:
         forbid(options, name, *(action for action in ACTIONS if action not in actions))

@@ -1,15 +1,25 @@
-"""kafka-transactions: what transactions there are, who writes them, and ending those that nobody else will."""
+"""kafka-transactions: lists transactions and their producers, and ends hanging transactions."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kcli.cli import connect
 from kcli.cli.output import Output
-from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, Subcommand, option
+from kcli.cli.syntax.examples import USUAL, Example
+from kcli.cli.syntax.options import (
+    Command,
+    CommandError,
+    CommonOptions,
+    Family,
+    Kind,
+    Run,
+    Subcommand,
+    option,
+)
 from kcli.cli.tools.transactions.hanging import FindHangingOptions, find_hanging
 from kcli.cli.tools.transactions.table import TransactionsOptions, print_table
 from kcli.client.admin.admin import AdminClient
@@ -22,8 +32,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions(TransactionsOptions):
-    duration_filter: int | None = option("Only those running longer than so many milliseconds.", Kind.LONG)
-    transactional_id_pattern: str | None = option("Only ids that match this regular expression as a whole.")
+    duration_filter: int | None = option(
+        "Only transactions that are open for longer than this many milliseconds.", Kind.LONG
+    )
+    transactional_id_pattern: str | None = option(
+        "Only ids that this regular expression matches from start to end."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +58,7 @@ class DescribeProducersOptions(PartitionOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortOptions(PartitionOptions):
-    start_offset: int | None = option("Where the transaction begins.", Kind.LONG)
+    start_offset: int | None = option("The first offset of the transaction.", Kind.LONG)
     producer_id: int | None = option("The producer's id.", Kind.LONG)
     producer_epoch: int | None = option("The producer's epoch.", Kind.SHORT)
     coordinator_epoch: int | None = option("The coordinator's epoch.", Kind.INTEGER)
@@ -82,7 +96,7 @@ class DescriptionRow:
 
 @dataclass(frozen=True, slots=True)
 class ProducerRow:
-    """A producer, as a partition knows it."""
+    """A producer in the state of a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -165,7 +179,7 @@ async def abort(options: AbortOptions, output: Output) -> None:
         found = f"Failed to describe producers for partition {where} on leader"
         epochs = await _asked(options, found, lambda admin: _found_epochs(admin, options))
     producer_id, producer_epoch, coordinator_epoch = epochs
-    # A partition that has seen no marker yet knows no coordinator (-1): 0 is as old as any that will come.
+    # A partition that has seen no marker yet has coordinator epoch -1; 0 is not newer than any later epoch.
     coordinator_epoch = max(coordinator_epoch, 0)
     spec = (
         f"AbortTransactionSpec(topicPartition={options.topic}-{options.partition}, producerId={producer_id}, "
@@ -184,7 +198,7 @@ async def abort(options: AbortOptions, output: Output) -> None:
 
 
 def _given_epochs(options: AbortOptions) -> tuple[int, int, int] | None:
-    """What the options say of the transaction; None when --start-offset is to find it."""
+    """The producer id and epochs of the options; None if --start-offset identifies the transaction."""
     if options.start_offset is not None:
         return None
     if options.producer_id is None:
@@ -230,7 +244,7 @@ async def force_terminate(options: ForceTerminateOptions, output: Output) -> Non
 
 
 async def _asked(options: TransactionsOptions, failed: str, ask: Callable[[AdminClient], Awaitable[T]]) -> T:
-    """`ask` over a client of its own; an error becomes `failed: why.`"""
+    """Calls `ask` with a new client; an error becomes a CommandError `failed: reason.`"""
     async with connect.admin(options) as admin:
         try:
             return await ask(admin)
@@ -240,13 +254,13 @@ async def _asked(options: TransactionsOptions, failed: str, ask: Callable[[Admin
             ) from error
 
 
-def _sub(name: str, help: str, options: type[CommonOptions], run: Any) -> Subcommand:
+def _sub(name: str, help: str, options: type[CommonOptions], run: Run) -> Subcommand:
     return Subcommand(name=name, help=help, options=options, run=run)
 
 
 command = Command(
     name="transactions",
-    description="Look into transactions, find those that hang, and end them.",
+    description="Show transactions, find hanging ones, and end them.",
     family=Family.ARGPARSE4J,
     has_version=True,
     prog="kafka-transactions.sh",
@@ -256,14 +270,14 @@ command = Command(
         _sub("describe", "Show the transaction of a transactional id.", DescribeOptions, describe),
         _sub(
             "describe-producers",
-            "Show what a partition knows of its producers.",
+            "Show the producers of a partition and their state.",
             DescribeProducersOptions,
             describe_producers,
         ),
-        _sub("abort", "End a transaction that hangs in a partition.", AbortOptions, abort),
+        _sub("abort", "Abort a hanging transaction in a partition.", AbortOptions, abort),
         _sub(
             "find-hanging",
-            "Find transactions in partitions that no coordinator knows of.",
+            "Find open transactions that no coordinator will end.",
             FindHangingOptions,
             find_hanging,
         ),
@@ -274,4 +288,15 @@ command = Command(
             force_terminate,
         ),
     ),
+    examples=(
+        Example(
+            "List the transactions that have been open for more than a minute:",
+            "kcli transactions --bootstrap-server localhost:9092 list \\\n  --duration-filter 60000",
+        ),
+        Example(
+            "Find transactions in a topic that no coordinator will end:",
+            "kcli transactions --bootstrap-server localhost:9092 find-hanging \\\n  --topic orders",
+        ),
+    ),
+    exit_status=USUAL,
 )

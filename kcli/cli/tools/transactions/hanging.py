@@ -1,7 +1,7 @@
-"""kafka-transactions find-hanging: open transactions in partitions of which no coordinator knows (KIP-664).
+"""kafka-transactions find-hanging: finds open transactions that no coordinator will end (KIP-664).
 
-Open for longer than any transaction may take, and either nobody has a transactional id for the producer, or its
-transaction does not contain the partition: no end will ever be written, and committed readers are stuck behind it.
+Such a transaction is open for longer than any transaction may take. Its producer has no transactional id, or the
+transaction of that id does not contain the partition. Consumers with read_committed cannot read past it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MINUTE_MS = 60_000
 class FindHangingOptions(TransactionsOptions):
     broker_id: int | None = option("Search the replicas of this broker.", Kind.INTEGER)
     max_transaction_timeout: int = option(
-        "How many minutes a transaction may take at most (transaction.max.timeout.ms of the brokers).",
+        "The most minutes that a transaction may take (transaction.max.timeout.ms of the brokers).",
         Kind.INTEGER,
         default=DEFAULT_MAX_TIMEOUT_MINUTES,
     )
@@ -37,7 +37,7 @@ class FindHangingOptions(TransactionsOptions):
 
 @dataclass(frozen=True, slots=True)
 class HangingRow:
-    """A transaction nobody will end."""
+    """A transaction that no coordinator will end."""
 
     topic: str
     partition: int
@@ -130,7 +130,7 @@ async def _without_coordinator(admin: AdminClient, candidates: list[Candidate]) 
     ids = {each.producer_id: each.transactional_id for each in listed}
     described = await admin.describe_transactions(ids.values())
     for failure in described.values():
-        # Not knowing is no proof: only what its coordinator has forgotten may be called hanging.
+        # Another error proves nothing: a transaction hangs only if its coordinator does not know the id.
         if isinstance(failure, KafkaError) and not isinstance(failure, TransactionalIdNotFoundException):
             raise failure
     hanging = []

@@ -1,10 +1,9 @@
-"""What the sub-commands of kafka-transactions share: the options before them, and their tables."""
+"""The options before the sub-commands of kafka-transactions, and the tables that they print."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from kcli.cli.connect import ClusterOptions
 from kcli.cli.output import Output
@@ -14,14 +13,14 @@ from kcli.cli.syntax.options import option
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to ask first, as host:port,host:port.", metavar="host:port", required=True
+        "Brokers to connect to first, as host:port,host:port.", metavar="host:port", required=True
     )
     command_config: str | None = option(
         "A properties file with settings of the admin client.", metavar="FILE"
     )
 
 
-def print_table(output: Output, row_type: type, rows: Sequence[Any]) -> None:
+def print_table(output: Output, row_type: type, rows: Sequence[object]) -> None:
     """A header of the row's fields in CamelCase, columns as wide as their widest cell, a tab after each."""
     names = [field.name for field in dataclasses.fields(row_type)]
     headers = [_title(name) for name in names]

@@ -1,13 +1,13 @@
-"""kafka-verifiable-consumer: reads as a member of a group and writes what happens to it, for tests of a cluster."""
+"""kafka-verifiable-consumer: reads as a member of a group and prints events, for tests of a cluster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.client_properties import client_properties
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -20,6 +20,7 @@ from kcli.cli.syntax.options import (
     option,
 )
 from kcli.cli.tools.verifiable.events import text, write
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
@@ -27,20 +28,22 @@ from kcli.rdkafka.log import logger
 
 NO_LIMIT = -1
 CLASSIC, CONSUMER = "classic", "consumer"
-# Longest wait between two looks at Ctrl-C and SIGTERM.
+# The longest wait between two checks for Ctrl-C and SIGTERM.
 POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableConsumerOptions(ConnectingOptions):
-    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
+    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
     topic: str = option("The topic to read.", required=True)
     group_protocol: str = option("The group protocol: classic or consumer.", default=CLASSIC)
     group_remote_assignor: str | None = option("The broker's assignor, with the consumer protocol.")
     group_id: str = option("The group to join.", required=True)
     group_instance_id: str | None = option("The name of a static member (KIP-345).")
-    max_messages: int = option("Stop after this many records; -1 for no end.", Kind.INTEGER, default=NO_LIMIT)
-    session_timeout: int = option("The session's time-out in ms.", Kind.INTEGER, default=30_000)
+    max_messages: int = option(
+        "Stop after this many records; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT
+    )
+    session_timeout: int = option("The session timeout in milliseconds.", Kind.INTEGER, default=30_000)
     verbose: bool = flag("Write each record.")
     enable_autocommit: bool = flag("Commit in the background.")
     reset_policy: str = option("Where to start without a committed offset.", default="earliest")
@@ -49,11 +52,11 @@ class VerifiableConsumerOptions(ConnectingOptions):
         default="org.apache.kafka.clients.consumer.RangeAssignor",
     )
     consumer_config: str | None = option("Properties file of the consumer.", name="consumer.config")
-    command_config: str | None = option("The name --consumer.config has since Kafka 4.2.")
+    command_config: str | None = option("The name of --consumer.config since Kafka 4.2.")
 
 
 def run(options: VerifiableConsumerOptions, output: Output) -> int:
-    """Read until there is enough; the last events are written however it ends."""
+    """Reads --max-messages records. The last events are written in every case."""
     run = _Run(options, output)
     finish_on_sigterm()
     try:
@@ -100,7 +103,7 @@ class _Run:
         self.consumed = 0
         config = configuration(options)
         self.standing = Standing(config, self._assigned)
-        self.consumer: Any = new_client(Consumer, config)
+        self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
         write(self.output, "startup_complete")
@@ -116,8 +119,8 @@ class _Run:
             if not self.options.enable_autocommit:
                 self._commit(ends)
 
-    def _poll(self) -> list[Any]:
-        """What was fetched together, as one poll of Java's consumer returns it."""
+    def _poll(self) -> list[objects.Message]:
+        """The records of one poll of Java's consumer."""
         first = self.consumer.poll(POLL_S)
         if first is None:
             return []
@@ -135,9 +138,9 @@ class _Run:
     def _is_finished(self) -> bool:
         return 0 <= self.options.max_messages <= self.consumed
 
-    def _take(self, messages: list[Any]) -> dict[tuple[str, int], int]:
-        """Write what came, partition by partition; the offset that each goes on at."""
-        by_partition: dict[tuple[str, int], list[Any]] = {}
+    def _take(self, messages: list[objects.Message]) -> dict[tuple[str, int], int]:
+        """Writes the events of records, by partition; returns the next offset of each partition."""
+        by_partition: dict[tuple[str, int], list[objects.Message]] = {}
         for message in messages:
             by_partition.setdefault((message.topic(), message.partition()), []).append(message)
         summaries, ends = [], {}
@@ -165,7 +168,7 @@ class _Run:
         write(self.output, "records_consumed", count=len(messages), partitions=summaries)
         return ends
 
-    def _record(self, message: Any) -> None:
+    def _record(self, message: objects.Message) -> None:
         write(
             self.output,
             "record_data",
@@ -191,14 +194,14 @@ class _Run:
         ]
         write(self.output, "offsets_committed", offsets=shown, **failure, success=not failure)
 
-    def _assigned(self, _consumer: Any, partitions: list[Any]) -> None:
+    def _assigned(self, _consumer: objects.Consumer, partitions: list[objects.PartitionOffset]) -> None:
         write(self.output, "partitions_assigned", partitions=_shown(partitions))
 
-    def _revoked(self, _consumer: Any, partitions: list[Any]) -> None:
+    def _revoked(self, _consumer: objects.Consumer, partitions: list[objects.PartitionOffset]) -> None:
         write(self.output, "partitions_revoked", partitions=_shown(partitions))
 
 
-def _shown(partitions: list[Any]) -> list[dict[str, object]]:
+def _shown(partitions: list[objects.PartitionOffset]) -> list[dict[str, object]]:
     return [{"topic": each.topic, "partition": each.partition} for each in partitions]
 
 
@@ -212,4 +215,17 @@ command = Command(
     options=VerifiableConsumerOptions,
     run=run,
     exclusive=(Exclusive(names=("bootstrap-server",), required=True),),
+    examples=(
+        Example(
+            "Read 100 records as a member of a group:",
+            "kcli verifiable-consumer --bootstrap-server localhost:9092 --topic numbers \\\n"
+            "  --group-id checkers --max-messages 100",
+        ),
+    ),
+    exit_status=(
+        (0, "--max-messages records were read."),
+        FAILURE,
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

@@ -1,4 +1,4 @@
-"""What kafka-verifiable-producer and -consumer write: one event, a JSON object, a line."""
+"""The events of kafka-verifiable-producer and -consumer: one JSON object a line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcli.cli.output import Output
 
 
 def write(output: Output, name: str, **fields: object) -> None:
-    """Write an event, at once: whoever verifies reads along."""
+    """Writes an event and flushes it, because the test program reads the events live."""
     row = {"timestamp": int(time.time() * 1000), "name": name, **fields}
     output.row(row, json.dumps(row, separators=(",", ":"), ensure_ascii=False))
     sys.stdout.flush()

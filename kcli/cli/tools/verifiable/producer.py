@@ -1,17 +1,18 @@
-"""kafka-verifiable-producer: sends increasing numbers and writes what became of each, for tests of a cluster."""
+"""kafka-verifiable-producer: sends increasing numbers and prints the result of each, for tests of a cluster."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from kcli.cli.client_properties import client_properties
 from kcli.cli.output import Output, java_name
 from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
 from kcli.cli.tools.verifiable.events import text, write
 from kcli.errors import KafkaError
+from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
 
@@ -21,9 +22,9 @@ NO_LIMIT = -1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableProducerOptions(ConnectingOptions):
     topic: str = option("The topic to send to.", required=True)
-    bootstrap_server: str | None = option("Brokers to ask first, as host:port,host:port.")
-    max_messages: int = option("How many records to send; -1 for no end.", Kind.INTEGER, default=NO_LIMIT)
-    throughput: int = option("Most records a second; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
+    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
+    max_messages: int = option("How many records to send; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
+    throughput: int = option("The most records a second; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
     acks: int = option(
         "How many replicas must have a record: 0, 1 or -1 (all).",
         Kind.INTEGER,
@@ -31,18 +32,18 @@ class VerifiableProducerOptions(ConnectingOptions):
         choices=("0", "1", "-1"),
     )
     producer_config: str | None = option("Properties file of the producer.", name="producer.config")
-    command_config: str | None = option("The name --producer.config has since Kafka 4.2.")
+    command_config: str | None = option("The name of --producer.config since Kafka 4.2.")
     message_create_time: int = option(
         "Timestamp of the first record, in epoch milliseconds; -1 for the time it is sent.",
         Kind.LONG,
         default=NO_LIMIT,
     )
-    value_prefix: int | None = option("A number that goes before each value, as in 7.0.", Kind.INTEGER)
-    repeating_keys: int | None = option("Use this many keys, 0, 1, … again and again.", Kind.INTEGER)
+    value_prefix: int | None = option("A number in front of each value, as in 7.0.", Kind.INTEGER)
+    repeating_keys: int | None = option("Repeat this many keys (0, 1, …).", Kind.INTEGER)
 
 
 def run(options: VerifiableProducerOptions, output: Output) -> int:
-    """Send until there are enough; the last events are written however it ends."""
+    """Sends --max-messages records. The last events are written in every case."""
     run = _Run(options, output)
     finish_on_sigterm()
     try:
@@ -53,7 +54,7 @@ def run(options: VerifiableProducerOptions, output: Output) -> int:
 
 
 def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
-    """librdkafka's configuration: no retries, every failure is told. The file goes before the options, as in Kafka."""
+    """librdkafka's configuration, without retries. The file takes precedence over the options, as in Kafka."""
     if options.producer_config is not None and options.command_config is not None:
         raise UsageError("Options --producer.config and --command-config are mutually exclusive.")
     properties = {
@@ -77,7 +78,7 @@ class _Run:
         self.sent = 0
         self.acked = 0
         config = configuration(options)
-        self.producer: Any = new_client(Producer, config)
+        self.producer: objects.Producer = new_client(Producer, config)
         self.destination = Destination(self.producer, options.topic, config)
         self.started = time.monotonic()
         self.timestamp_ms = options.message_create_time
@@ -87,7 +88,7 @@ class _Run:
         options = self.options
         while options.max_messages < 0 or self.sent < options.max_messages:
             keys = options.repeating_keys
-            # 0 never comes around again, as in Kafka.
+            # With 0, keys do not repeat, as in Kafka.
             key = None if keys is None else str(self.sent % keys if keys > 0 else self.sent)
             prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
             self._produce(key, f"{prefix}{self.sent}")
@@ -114,7 +115,7 @@ class _Run:
             timestamp_ms = None
             if self.options.message_create_time != NO_LIMIT:
                 timestamp_ms = self.timestamp_ms
-                # Each record is as much later as the run is old by then.
+                # The timestamp grows by the age of the run, as in Kafka.
                 self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
             refused = self.destination.send(
                 value.encode(),
@@ -133,7 +134,7 @@ class _Run:
         while (ahead_s := due - time.monotonic()) > 0:
             self.producer.poll(ahead_s)
 
-    def _delivered(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
         key, value = text(message.key()), text(message.value())
         if error is None:
             self.acked += 1
@@ -171,4 +172,17 @@ command = Command(
     options=VerifiableProducerOptions,
     run=run,
     exclusive=(Exclusive(names=("bootstrap-server",), required=True),),
+    examples=(
+        Example(
+            "Send the numbers 0 to 99, at most 50 a second:",
+            "kcli verifiable-producer --bootstrap-server localhost:9092 --topic checks \\\n"
+            "  --max-messages 100 --throughput 50",
+        ),
+    ),
+    exit_status=(
+        (0, "All records were sent. A record that failed has an event producer_send_error."),
+        FAILURE,
+        INTERRUPTED,
+        TERMINATED,
+    ),
 )

@@ -1,10 +1,10 @@
-"""A classic group: its members, what they speak, and the moves its state allows.
+"""A classic group: its members, their protocols, and the moves its state allows.
 
 The life of a group:
 
     Empty --first member joins--> PreparingRebalance --all have joined--> CompletingRebalance --leader syncs--> Stable
       ^                              |      ^                                |                                  |
-      +---------nobody joined--------+      +-------someone joins, leaves or falls silent----------------------+
+      +----------none joined---------+      +-------someone joins, leaves or falls silent----------------------+
 
 and from anywhere to Dead, when the group is being deleted. Every pass through the cycle is a generation. This module
 holds facts and answers questions; `rebalance`, `join` and `membership` decide when to move.
@@ -17,16 +17,18 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kcli.coordinator.group.classic.subscription import union_of_topics
+from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.describe_groups import DescribedGroupMember
-from kcli.protocol.messages.join_group import JoinGroupResponseMember
+from kcli.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from kcli.protocol.messages.sync_group import SyncGroupResponse
 from kcli.protocol.records.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""What a member speaks: (name, metadata) in its order of preference."""
+"""The protocols of a member: (name, metadata) in its order of preference."""
 
 
 class GroupState(Enum):
@@ -59,9 +61,9 @@ class ClassicMember:
     session_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    join_token: Token | None = None
+    join_token: Token[JoinGroupResponse] | None = None
     """The JoinGroup of this member that waits for the join phase to end. Set only through the group, which counts."""
-    sync_token: Token | None = None
+    sync_token: Token[SyncGroupResponse] | None = None
     """The SyncGroup of this member that waits for the leader's assignment."""
     is_new: bool = False
     """Has not had an answer to its first JoinGroup yet, so cannot heartbeat."""
@@ -97,6 +99,8 @@ class ClassicGroup:
         "subscribed",
     )
 
+    group_type = GroupType.CLASSIC
+
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
@@ -113,7 +117,7 @@ class ClassicGroup:
         self.pending_syncs: dict[str, None] = {}
         self.awaiting_join_count = 0
         self.subscribed: dict[str, None] | None = None
-        """Topics somebody subscribes; None when that cannot be told."""
+        """The topics that members subscribe; None when they are not known."""
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
@@ -152,7 +156,7 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member that speaks this could live here: it shares one protocol with all the others."""
+        """Whether a member with these protocols may join: it must share one of them with all other members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
@@ -173,7 +177,7 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def joined_members(self) -> tuple[JoinGroupResponseMember, ...]:
-        """What the leader is told of everybody, to assign from."""
+        """All members, as the answer to the leader lists them."""
         name = self.protocol_name
         return tuple(
             JoinGroupResponseMember(
@@ -223,7 +227,9 @@ class ClassicGroup:
         else:
             self.subscribed = None
 
-    def add(self, member: ClassicMember, protocol_type: str, join_token: Token | None) -> None:
+    def add(
+        self, member: ClassicMember, protocol_type: str, join_token: Token[JoinGroupResponse] | None
+    ) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader_id is None:
@@ -236,7 +242,7 @@ class ClassicGroup:
         self.await_join(member, join_token)
 
     def remove(self, member_id: str) -> None:
-        """Forgets a member or a pending id; whoever waits on it must have been answered before."""
+        """Forgets a member or a pending id; its requests must have been answered before."""
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
         member = self.members.pop(member_id, None)
@@ -276,8 +282,10 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def await_join(self, member: ClassicMember, token: Token | None) -> Token | None:
-        """Parks a JoinGroup (None: nobody waits any more) and returns the one that waited before."""
+    def await_join(
+        self, member: ClassicMember, token: Token[JoinGroupResponse] | None
+    ) -> Token[JoinGroupResponse] | None:
+        """Parks a JoinGroup (None: none waits any more) and returns the one that waited before."""
         before = member.join_token
         member.join_token = token
         self.awaiting_join_count += (token is not None) - (before is not None)

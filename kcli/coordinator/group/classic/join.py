@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kcli.coordinator.group.classic.group import ClassicGroup, ClassicMember, GroupState, Protocols
-from kcli.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupStep, Rebalance
+from kcli.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalance
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import GroupRecord, LogRecord
-from kcli.coordinator.runtime import Ready, Step, Token
+from kcli.coordinator.group.records import GroupRecord
+from kcli.coordinator.group.step import GroupStep
+from kcli.coordinator.runtime import Token
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -25,7 +26,7 @@ SKIP_ASSIGNMENT_VERSION = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """What a JoinGroup carries beside its body."""
+    """The client that sent a request, as its header and connection describe it."""
 
     api_version: int
     client_id: str
@@ -34,11 +35,11 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup on its way through: the request, whose it is and where the answer goes."""
+    """One JoinGroup: the request, its client, and the token of the answer."""
 
     request: JoinGroupRequest
     caller: Caller
-    token: Token
+    token: Token[JoinGroupResponse]
     protocols: Protocols
 
     @property
@@ -139,11 +140,11 @@ class JoinProtocol:
         self._rebalance.restart_session(group, member, step.now_ms)
         match group.state:
             case GroupState.STABLE if group.select_protocol() == group.protocol_name:
-                step.append(
-                    GroupRecord(group.group_id, group.to_metadata(_assignments(group))),
-                    lambda code, now_ms: self._static_written(
-                        group, join, member, old_leader, old_id, before, code, now_ms
-                    ),
+                step.append(GroupRecord(group.group_id, group.to_metadata(_assignments(group))))
+                step.when_written(
+                    lambda code, then: self._static_written(
+                        group, join, member, old_leader, old_id, before, code, then
+                    )
                 )
             case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
                 # While completing, the leader may already be assigning to the old id: only a new round helps.
@@ -164,12 +165,11 @@ class JoinProtocol:
         old_id: str,
         before: tuple[Protocols, int, int],
         code: ErrorCode,
-        now_ms: int,
-    ) -> Ready[LogRecord]:
+        step: GroupStep,
+    ) -> None:
         """The new id is on disk, so the member may know it; or it is not, and the old one stands again."""
-        step: GroupStep = Step(now_ms)
         if group.members.get(member.member_id) is not member:
-            return step.ready()  # it left, or came back once more, meanwhile: that answered this request
+            return  # it left, or came back once more, meanwhile: that answered this request
         if code is not ErrorCode.NONE:
             protocols, rebalance_timeout_ms, session_timeout_ms = before
             self._rebalance.fail_waiting(group, member, write_error(code), "", step)
@@ -182,12 +182,11 @@ class JoinProtocol:
             )
             assert member.group_instance_id is not None
             group.rename_static(member.group_instance_id, member.member_id, old_id)
-            self._rebalance.restart_session(group, member, now_ms)
-            return step.ready()
+            self._rebalance.restart_session(group, member, step.now_ms)
+            return
         token = group.await_join(member, None)
         if token is not None:
             step.reply(token, self._returning_static(group, join, member, old_leader))
-        return step.ready()
 
     def _returning_static(
         self, group: ClassicGroup, join: Join, member: ClassicMember, old_leader: str
@@ -257,6 +256,10 @@ class JoinProtocol:
 
 def _assignments(group: ClassicGroup) -> dict[str, bytes]:
     return {member.member_id: member.assignment for member in group.members.values()}
+
+
+def fail_join(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, member_id=request.member_id)
 
 
 def _refuse(join: Join, code: ErrorCode, member_id: str, step: GroupStep) -> None:

@@ -6,9 +6,10 @@ KIPs: 345 (static members, batched leave), 559 (protocol type and name in SyncGr
 from __future__ import annotations
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
-from kcli.coordinator.group.classic.rebalance import GroupStep, Rebalance
-from kcli.coordinator.group.records import GroupRecord, LogRecord
-from kcli.coordinator.runtime import Ready, Step, Token
+from kcli.coordinator.group.classic.rebalance import Rebalance
+from kcli.coordinator.group.records import GroupRecord
+from kcli.coordinator.group.step import GroupStep
+from kcli.coordinator.runtime import Token
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.leave_group import (
@@ -28,7 +29,9 @@ class MembershipProtocol:
 
     # SyncGroup
 
-    def sync(self, group: ClassicGroup, request: SyncGroupRequest, token: Token, step: GroupStep) -> None:
+    def sync(
+        self, group: ClassicGroup, request: SyncGroupRequest, token: Token[SyncGroupResponse], step: GroupStep
+    ) -> None:
         code = _sync_error(group, request)
         if code is not ErrorCode.NONE:
             step.reply(token, SyncGroupResponse(error_code=code))
@@ -47,12 +50,12 @@ class MembershipProtocol:
 
     def _store_assignments(self, group: ClassicGroup, request: SyncGroupRequest, step: GroupStep) -> None:
         given = {each.member_id: each.assignment for each in request.assignments}
-        # A member the leader passed over gets nothing, in so many words (KAFKA-3526).
+        # A member that the leader left out gets an empty assignment (KAFKA-3526).
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         generation_id = group.generation_id
-        step.append(
-            GroupRecord(group.group_id, group.to_metadata(assignments)),
-            lambda code, now_ms: self._assignments_written(group, generation_id, assignments, code, now_ms),
+        step.append(GroupRecord(group.group_id, group.to_metadata(assignments)))
+        step.when_written(
+            lambda code, then: self._assignments_written(group, generation_id, assignments, code, then)
         )
 
     def _assignments_written(
@@ -61,23 +64,21 @@ class MembershipProtocol:
         generation_id: int,
         assignments: dict[str, bytes],
         code: ErrorCode,
-        now_ms: int,
-    ) -> Ready[LogRecord]:
-        step: GroupStep = Step(now_ms)
+        step: GroupStep,
+    ) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
-            return step.ready()  # another rebalance began while the record was on its way
+            return  # another rebalance began while the record was on its way
         if code is not ErrorCode.NONE:
             self._rebalance.fail_sync_phase(group, write_error(code), step)
             self._rebalance.prepare(group, f"{code.name} when storing the assignment", step)
-            return step.ready()
-        group.transition_to(GroupState.STABLE, now_ms)
+            return
+        group.transition_to(GroupState.STABLE, step.now_ms)
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             if member.sync_token is not None:
                 step.reply(member.sync_token, _synced(group, member.assignment))
                 member.sync_token = None
-                self._rebalance.restart_session(group, member, now_ms)
-        return step.ready()
+                self._rebalance.restart_session(group, member, step.now_ms)
 
     # Heartbeat
 
@@ -100,7 +101,12 @@ class MembershipProtocol:
     # LeaveGroup
 
     def leave(
-        self, group: ClassicGroup, request: LeaveGroupRequest, api_version: int, token: Token, step: GroupStep
+        self,
+        group: ClassicGroup,
+        request: LeaveGroupRequest,
+        api_version: int,
+        token: Token[LeaveGroupResponse],
+        step: GroupStep,
     ) -> None:
         if group.state is GroupState.DEAD:
             step.reply(token, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -145,7 +151,7 @@ def leave_response(results: tuple[MemberResponse, ...], api_version: int) -> Lea
 
 
 def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGroupResponse:
-    """A member of no group is told UNKNOWN_MEMBER_ID, at the level its version reads."""
+    """Answers a member of no group with UNKNOWN_MEMBER_ID, at the level that its version reads."""
     code = ErrorCode.UNKNOWN_MEMBER_ID
     return leave_response(
         tuple(_left(identity, code) for identity in leaving(request, api_version)), api_version
@@ -153,7 +159,7 @@ def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGr
 
 
 def _words(identity: MemberIdentity) -> str:
-    """Who leaves and, where it says so, why (KIP-800)."""
+    """The member that leaves and, if it gives one, its reason (KIP-800)."""
     name = identity.member_id or f"instance {identity.group_instance_id}"
     return f"{name}; client reason: {identity.reason}" if identity.reason else name
 

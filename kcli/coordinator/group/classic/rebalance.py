@@ -10,12 +10,11 @@ new member, an id handed out but not yet used, and heartbeats.
 from __future__ import annotations
 
 import logging
-from enum import IntEnum
 
 from kcli.coordinator.group.classic.group import ClassicGroup, ClassicMember, GroupState
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import GroupRecord, LogRecord
-from kcli.coordinator.runtime import Step, Timers
+from kcli.coordinator.group.records import GroupRecord
+from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind, session_key
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupResponse
@@ -23,36 +22,14 @@ from kcli.protocol.messages.sync_group import SyncGroupResponse
 _log = logging.getLogger("kcli.coordinator.group")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a member may wait for the answer to its first JoinGroup: it cannot heartbeat meanwhile, and nobody sees
-it go (KAFKA-7610)."""
-
-GroupStep = Step[LogRecord]
-
-
-class TimerKind(IntEnum):
-    SESSION = 0
-    JOIN = 1
-    SYNC = 2
-    OFFSETS_CHECK = 3
-    REVOCATION = 4
-    """A member of a consumer group has until then to give up partitions."""
-    MEMBER_JOIN = 5
-    """A classic member of a consumer group has until then to join again,"""
-    MEMBER_SYNC = 6
-    """and until then to fetch its assignment."""
-
-
-TimerKey = tuple[TimerKind, str, str]
-
-
-def session_key(group_id: str, member_id: str) -> TimerKey:
-    return (TimerKind.SESSION, group_id, member_id)
+"""How long a member may wait for the answer to its first JoinGroup: it cannot heartbeat meanwhile, so its
+end is not noticed earlier (KAFKA-7610)."""
 
 
 class Rebalance:
     """Moves classic groups through their phases; shared by all groups of a shard."""
 
-    def __init__(self, config: GroupConfig, timers: Timers) -> None:
+    def __init__(self, config: GroupConfig, timers: GroupTimers) -> None:
         self._config = config
         self._timers = timers
 
@@ -78,7 +55,7 @@ class Rebalance:
         if member is None:
             return
         if not member.is_new and (member.join_token is not None or member.sync_token is not None):
-            return  # a parked request is a sign of life; its answer starts the session anew
+            return  # a parked request is a sign of life; its answer starts the session again
         _log.info("Member %s in group %s has failed, removing it from the group.", member_id, group.group_id)
         self.remove_member(group, member, step)
         self.after_removal(group, f"removing member {member_id} on heartbeat expiration", step)
@@ -137,7 +114,7 @@ class Rebalance:
             self._schedule_join(group, group.rebalance_timeout_ms, step)
 
     def maybe_complete_join(self, group: ClassicGroup, step: GroupStep) -> None:
-        """Ends the join phase if nobody is missing; the initial delay of a new group is always waited out."""
+        """Ends the join phase if no member is missing; the initial delay of a new group is always waited out."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and group.previous_state is not GroupState.EMPTY
@@ -190,7 +167,7 @@ class Rebalance:
         self._timers.schedule((TimerKind.SYNC, group.group_id, ""), step.now_ms + group.rebalance_timeout_ms)
 
     def answer_join(self, group: ClassicGroup, member: ClassicMember, step: GroupStep) -> None:
-        """Tells a waiting member the current generation; the leader also learns who the others are."""
+        """Answers a waiting member with the current generation; the answer to the leader names the other members."""
         token = group.await_join(member, None)
         if token is not None:
             step.reply(token, self.current_generation(group, member, with_members=True))

@@ -35,7 +35,7 @@ def subscribed_topics(subscription: bytes) -> tuple[str, ...] | None:
 
 
 def union_of_topics(subscriptions: Iterable[bytes]) -> dict[str, None] | None:
-    """The topics that anybody subscribes, as an ordered set; None as soon as one subscription cannot be read."""
+    """The topics that any member subscribes, as an ordered set; None as soon as one subscription cannot be read."""
     union: dict[str, None] = {}
     for subscription in subscriptions:
         topics = subscribed_topics(subscription)

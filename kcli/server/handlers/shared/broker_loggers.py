@@ -1,6 +1,6 @@
-"""The loggers of this process as a resource (KIP-412): their levels, shown and changed while the broker runs.
+"""The loggers of this process as a resource (KIP-412): their levels can be read and changed while the broker runs.
 
-Levels are named as log4j names them. A change lasts as long as the process: nothing of it is stored, as in Kafka.
+Levels have log4j's names. A change lasts as long as the process and is not stored, as in Kafka.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kcli.errors import InvalidConfigurationException, InvalidRequestException
 from kcli.model.configs import ConfigOperation, ConfigSource
 
 ROOT = "root"
-# The loggers that are ours; those of libraries follow the root.
+# The loggers of kcli. Those of libraries follow the root logger.
 PACKAGE = "kcli"
-# In the order in which Kafka lists them. Python has no TRACE: it is the level below DEBUG.
+# The levels in Kafka's order. TRACE, which Python lacks, is the level below DEBUG.
 LEVELS = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
@@ -29,7 +29,7 @@ LEVELS = {
 
 
 def describe() -> tuple[ConfigEntry, ...]:
-    """Every logger with the level that counts for it, its own or that of the nearest one above."""
+    """Every logger with its effective level: its own, or that of the nearest logger above."""
     return tuple(
         ConfigEntry(
             name=name,
@@ -46,7 +46,7 @@ def describe() -> tuple[ConfigEntry, ...]:
 
 
 def check(changes: Iterable[ConfigChange]) -> None:
-    """Raises KafkaError when one of the changes cannot be made."""
+    """Raises KafkaError if one of the changes is not allowed."""
     names = set(_names())
     for change in changes:
         if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
@@ -65,7 +65,7 @@ def check(changes: Iterable[ConfigChange]) -> None:
 
 
 def apply(changes: Iterable[ConfigChange]) -> None:
-    """Changes that `check` has let pass. A level that is deleted is that of the logger above again."""
+    """Applies changes that `check` has accepted. A logger without a level takes that of the logger above."""
     for change in changes:
         level = logging.NOTSET if change.operation is ConfigOperation.DELETE else LEVELS[change.value or ""]
         _logger(change.name).setLevel(level)
@@ -81,5 +81,5 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _level_name(level: int) -> str:
-    """The most severe of Kafka's levels that is let through."""
+    """The most severe of Kafka's levels that the logger writes."""
     return next((name for name, least in reversed(LEVELS.items()) if least >= level), "FATAL")

@@ -1,4 +1,4 @@
-"""The cluster as a client on one listener may see it: which brokers are there, which replicas are out of reach."""
+"""The cluster as a client on one listener sees it: its live brokers and offline replicas."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegis
 
 
 def random_alive_broker(context: NodeContext) -> int:
-    """What clients are told is the controller: any broker passes their requests on (KIP-590). -1: there is none."""
+    """The broker that clients use as the controller: any live one, because it forwards requests (KIP-590). -1: none."""
     alive = [broker.id for broker in context.ports.metadata.brokers.values() if not broker.fenced]
     return alive[context.ports.rng.randrange(len(alive))] if alive else NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition's leader as seen through a listener, with the error that stands for there being none."""
+    """A partition's leader as seen through a listener, and the error if it has none."""
 
     error_code: ErrorCode
     leader_id: int
@@ -39,7 +39,7 @@ class PartitionView:
 def view_partition(
     image: MetadataImage, partition: PartitionImage, listener: str, *, no_listener: ErrorCode
 ) -> PartitionView:
-    """`no_listener`: the error when the leader is there but not on this listener."""
+    """`no_listener`: the error if the leader is alive but lacks this listener."""
     offline = tuple(
         replica for replica in partition.replicas if _is_offline(image, partition, replica, listener)
     )

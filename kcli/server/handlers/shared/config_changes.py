@@ -1,6 +1,6 @@
-"""What a broker checks of a config change before the controller hears of it: who it is for, its own dynamic configs.
+"""The checks of a broker before it sends a config change to the controller: the target, and its own dynamic configs.
 
-The rest (topics, groups, subscriptions) is judged by the controller.
+The controller checks the others: topics, groups, subscriptions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ A = TypeVar("A", bound=Resource)
 
 
 def check_resources(resources: Sequence[A], check: Callable[[A], None]) -> list[ApiError]:
-    """How each resource fares, in the order asked; one named twice is refused each time."""
+    """The result of each resource, in the order of the request. A resource that is named twice is refused each time."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     errors = []
     for resource in resources:
@@ -45,7 +45,7 @@ def check_resources(resources: Sequence[A], check: Callable[[A], None]) -> list[
 
 
 def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
-    """Each key once, and no null where a value is needed."""
+    """Raises KafkaError for duplicate keys, and for a null that needs a value."""
     if null_names:
         raise InvalidRequestException(f"Null value not supported for : {', '.join(null_names)}")
     if any(count > 1 for count in Counter(names).values()):
@@ -55,7 +55,7 @@ def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
 def check_resource(
     context: NodeContext, resource: Resource, changes: Sequence[ConfigChange], *, replace_all: bool
 ) -> None:
-    """Raises KafkaError when this broker, whom the change is for, cannot take it."""
+    """Raises KafkaError if this broker is the target and cannot apply the change."""
     match resource.resource_type:
         case ConfigResourceType.TOPIC | ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
             return
@@ -71,7 +71,7 @@ def check_resource(
 
 
 def require_own_id(context: NodeContext, name: str) -> None:
-    """Broker resources are asked of the broker itself."""
+    """Raises KafkaError if a broker resource is not this broker."""
     node_id = context.ports.config.node_id
     try:
         named = int(name)

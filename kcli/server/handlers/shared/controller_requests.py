@@ -1,4 +1,4 @@
-"""A client's request on its way to the controller."""
+"""Requests of clients to the controller."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kcli.server.handlers.ports import NodeContext
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-# From these versions on a client knows THROTTLING_QUOTA_EXCEEDED (KIP-599). Older clients, and clients for which topics
-# are created without being asked, are only delayed.
+# From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). Older clients are only delayed, and so are
+# clients whose requests create topics automatically.
 _STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 
 
 async def ask_controller(context: NodeContext, api: ControllerApi[Q, R], request: Q) -> R:
-    """Sends a client's request to the controller. Raises KafkaError when it is refused as a whole."""
+    """Sends a client's request to the controller. Raises KafkaError if it is refused as a whole."""
     return await context.ports.channel.send(api, request, controller_context(context))
 
 
@@ -28,7 +28,7 @@ def controller_context(context: NodeContext) -> ControllerRequestContext:
 
 
 def _charge(context: NodeContext) -> Charge:
-    """Returns what counts the partitions that come or go against the client's quota."""
+    """Returns the function that charges created and deleted partitions to the client's quota."""
     if context.throttle is None:
         return no_charge
     since = _STRICT_FROM.get(context.api_key)

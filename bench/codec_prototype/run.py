@@ -1,0 +1,16 @@
+"""kcli on one of the codecs: `python -m codec_prototype.run CODEC ARGV...`, for example `… lines server-start …`."""
+
+from __future__ import annotations
+
+import sys
+
+from kcli.cli.main import main
+
+if __name__ == "__main__":
+    _, codec, *argv = sys.argv
+    if codec != "kio":
+        from codec_prototype.wire_codec import install
+
+        install(codec)
+    sys.argv = ["kcli", *argv]
+    main()

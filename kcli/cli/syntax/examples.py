@@ -1,0 +1,48 @@
+"""Examples and exit codes of a command: declared with the command, shown in its help and in its manual page."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ExitStatus = tuple[int, str]
+"""An exit code and the cases in which the command returns it."""
+
+SUCCESS: ExitStatus = (0, "The command did its work.")
+FAILURE: ExitStatus = (1, "The command failed, or its options are wrong.")
+INTERRUPTED: ExitStatus = (130, "Ctrl-C ended the command.")
+TERMINATED: ExitStatus = (143, "SIGTERM ended the command.")
+USUAL: tuple[ExitStatus, ...] = (SUCCESS, FAILURE, INTERRUPTED)
+
+WIDTH_COLUMNS = 80
+CODE_COLUMNS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Lines for a POSIX shell, on a machine with a broker at localhost:9092 whose log directory is `data`.
+
+    A test runs every example. `is_endless`: the command runs until Ctrl-C, which ends it with `exit_code`.
+    """
+
+    purpose: str
+    shell: str
+    exit_code: int = 0
+    is_endless: bool = False
+
+
+def help_lines(examples: Iterable[Example], exit_status: Iterable[ExitStatus]) -> list[str]:
+    """The end of a help text."""
+    lines: list[str] = []
+    for example in examples:
+        lines += ["", f"  {example.purpose}", *(f"    {line}" for line in example.shell.splitlines())]
+    if lines:
+        lines = ["", "examples:", *lines[1:]]
+    codes: list[str] = []
+    for code, meaning in exit_status:
+        first = f"  {code}".ljust(CODE_COLUMNS)
+        codes += textwrap.wrap(
+            meaning, WIDTH_COLUMNS, initial_indent=first, subsequent_indent=" " * CODE_COLUMNS
+        )
+    return [*lines, "", "exit status:", *codes] if codes else lines

@@ -1,0 +1,68 @@
+"""The rules of a classic group about offsets: who may commit, and when they expire.
+
+KIPs: 211 (expiry), 447 (the generation fences transactional commits), 496 (deletion).
+"""
+
+from __future__ import annotations
+
+from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
+from kcli.coordinator.group.offsets.requests import names_no_member
+from kcli.coordinator.group.protocol import Retention
+from kcli.errors import ErrorCode
+from kcli.model.ids import NO_TIMESTAMP
+from kcli.protocol.messages.offset_commit import OffsetCommitRequest
+
+
+def commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode:
+    """A member of the current generation may commit, or any client while the group has no members."""
+    generation_id = request.generation_id_or_member_epoch
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation_id < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    if names_no_member(request):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    code = group.validate_member(request.member_id, request.group_instance_id)
+    if code is not ErrorCode.NONE:
+        return code
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # It knows the generation, so it has had its join answered; it must sync before it may commit.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def transactional_commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode:
+    """The rules of a plain commit, except that old producers name no member, and that a rebalance may go on."""
+    if names_no_member(request):
+        is_dead = group.state is GroupState.DEAD
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_dead else ErrorCode.NONE
+    code = commit_error(group, request)
+    return ErrorCode.NONE if code is ErrorCode.REBALANCE_IN_PROGRESS else code
+
+
+def delete_offsets_error(group: ClassicGroup) -> ErrorCode:
+    if group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY and not group.is_consumer_protocol:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def retention(group: ClassicGroup) -> Retention | None:
+    """The offsets of an empty group count from when it became empty, so that they go together. Offsets count from their
+    commit if the group never had members, or if it is stable and no longer subscribes their topic."""
+    if group.state is GroupState.DEAD:
+        return None
+    if group.protocol_type is None:
+        return Retention(None, _is_deserted(group))
+    if group.state is GroupState.EMPTY:
+        since_ms = None if group.state_timestamp_ms == NO_TIMESTAMP else group.state_timestamp_ms
+        return Retention(since_ms, _is_deserted(group))
+    knows_topics = group.is_consumer_protocol and group.subscribed is not None
+    return Retention(None, is_deserted=False) if knows_topics and group.state is GroupState.STABLE else None
+
+
+def _is_deserted(group: ClassicGroup) -> bool:
+    return group.state is GroupState.EMPTY and not group.pending_joins

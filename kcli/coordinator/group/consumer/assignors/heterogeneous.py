@@ -1,0 +1,178 @@
+"""The uniform assignor where members subscribe different topics.
+
+Balance cannot be computed by a quota here, so it is approached. What is in a member's target and subscription stays.
+Partitions without an owner go, topic by topic, to the least loaded subscribers. Then partitions move, topic by topic,
+from its most to its least loaded subscribers until they differ by one at most. A topic may upset another, so that the
+rounds are repeated until none changes anything, at most `MAX_ROUNDS` times. Topics with the most partitions for a
+subscriber come first.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
+from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment
+
+MAX_ROUNDS = 16
+"""Kafka's limit: a round about halves the imbalance, and two suffice where subscriptions do not overlap in part."""
+_NOBODY = -1
+
+
+def assign_heterogeneous(
+    members: Mapping[str, Subscriber], partition_counts: Mapping[uuid.UUID, int]
+) -> dict[str, Assignment]:
+    work = _Work(members, partition_counts)
+    for topic_id in work.topic_order:
+        work.assign_free(topic_id)
+    work.balance()
+    return work.result()
+
+
+class _Work:
+    """Members go by their number in the given order. `owners`: of each partition of each topic; `loads`: how many
+    partitions each member has."""
+
+    def __init__(self, members: Mapping[str, Subscriber], partition_counts: Mapping[uuid.UUID, int]) -> None:
+        self._members = members
+        self._subscribers: dict[uuid.UUID, list[int]] = {}
+        for number, member in enumerate(members.values()):
+            for topic_id in member.topic_ids:
+                self._subscribers.setdefault(topic_id, []).append(number)
+        self.loads = [0] * len(members)
+        self.owners = {topic_id: [_NOBODY] * partition_counts[topic_id] for topic_id in self._subscribers}
+        for number, member in enumerate(members.values()):
+            subscribed = frozenset(member.topic_ids)
+            for topic_id, partitions in member.assigned.items():
+                if topic_id in subscribed:
+                    self.loads[number] += len(partitions)
+                    for partition in sorted(partitions):
+                        self.owners[topic_id][partition] = number
+
+        def order(topic_id: uuid.UUID) -> tuple[float, int, uuid.UUID]:
+            subscribers = len(self._subscribers[topic_id])
+            return (-partition_counts[topic_id] / subscribers, subscribers, topic_id)
+
+        self.topic_order = sorted(self._subscribers, key=order)
+
+    def assign_free(self, topic_id: uuid.UUID) -> None:
+        owners = self.owners[topic_id]
+        free = [partition for partition, owner in enumerate(owners) if owner == _NOBODY]
+        if free:
+            takers = _Balancer(self._subscribers[topic_id], self.loads)
+            for partition in free:
+                self._move(topic_id, partition, takers.next_least_loaded())
+
+    def balance(self) -> None:
+        shared = [topic_id for topic_id in self.topic_order if len(self._subscribers[topic_id]) > 1]
+        balanced = 0  # topics in a row that needed nothing
+        for _ in range(MAX_ROUNDS):
+            for topic_id in shared:
+                balanced = 0 if self._balance_topic(topic_id) else balanced + 1
+                if balanced >= len(shared):
+                    return
+
+    def _balance_topic(self, topic_id: uuid.UUID) -> bool:
+        """Whether any partition moved."""
+        subscribers = self._subscribers[topic_id]
+        loads = [self.loads[number] for number in subscribers]
+        if max(loads) - min(loads) <= 1:
+            return False
+        owned: dict[int, list[int]] = {}
+        for partition, owner in enumerate(self.owners[topic_id]):
+            owned.setdefault(owner, []).append(partition)
+        balancer = _Balancer(subscribers, self.loads)
+        moved = False
+        while True:
+            giver = balancer.next_most_loaded()
+            while giver != _NOBODY and not owned.get(giver):
+                balancer.exclude_most_loaded()
+                giver = balancer.next_most_loaded()
+            if giver == _NOBODY:
+                return moved
+            partition = owned[giver].pop()
+            taker = balancer.next_least_loaded()
+            if balancer.is_balanced:
+                return moved
+            self._move(topic_id, partition, taker)
+            moved = True
+
+    def _move(self, topic_id: uuid.UUID, partition: int, taker: int) -> None:
+        owner = self.owners[topic_id][partition]
+        if owner != _NOBODY:
+            self.loads[owner] -= 1
+        self.owners[topic_id][partition] = taker
+        self.loads[taker] += 1
+
+    def result(self) -> dict[str, Assignment]:
+        given: list[dict[uuid.UUID, list[int]]] = [{} for _ in self.loads]
+        for topic_id in self.topic_order:
+            for partition, owner in enumerate(self.owners[topic_id]):
+                given[owner].setdefault(topic_id, []).append(partition)
+        return {
+            member_id: assignment(partitions.items())
+            for member_id, partitions in zip(self._members, given, strict=True)
+        }
+
+
+class _Balancer:
+    """Walks the subscribers of a topic, sorted by load, from both ends.
+
+    The least loaded are a range that grows to the right; each gets one partition before its level rises by one. The
+    most loaded are a range that grows to the left; each gives one before its level falls by one. Members of
+    that range that have nothing to give are swapped out behind it. The loads are read live, and both ranges rely on the
+    caller moving a partition for every pair they were asked for.
+    """
+
+    def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:
+        self._loads = loads
+        self._sorted = sorted(members, key=lambda number: (loads[number], number))
+        self._least_end = 0
+        self._least_level = loads[self._sorted[0]] - 1
+        self._next_least = 0
+        self._most_start = self._most_end = len(self._sorted)
+        self._most_level = loads[self._sorted[-1]] + 1
+        self._next_most = len(self._sorted) - 1
+
+    @property
+    def is_balanced(self) -> bool:
+        return self._most_level - self._least_level <= 1
+
+    def next_least_loaded(self) -> int:
+        if self._next_least >= self._least_end:
+            self._least_level += 1
+            while (
+                self._least_end < len(self._sorted)
+                and self._loads[self._sorted[self._least_end]] == self._least_level
+            ):
+                self._least_end += 1
+            self._next_least = 0
+        number = self._sorted[self._next_least]
+        self._next_least += 1
+        return number
+
+    def next_most_loaded(self) -> int:
+        """-1 if no member is left that could give a partition."""
+        if self._next_most < self._most_start:
+            if self._most_end <= self._most_start and self._most_start > 0:
+                # All members in the range were excluded: it begins again with the next lower level.
+                self._most_level = self._loads[self._sorted[self._most_start - 1]]
+            else:
+                self._most_level -= 1
+            while (
+                self._most_start > 0 and self._loads[self._sorted[self._most_start - 1]] == self._most_level
+            ):
+                self._most_start -= 1
+            self._next_most = self._most_end - 1
+        if self._next_most < 0:
+            return _NOBODY
+        number = self._sorted[self._next_most]
+        self._next_most -= 1
+        return number
+
+    def exclude_most_loaded(self) -> None:
+        """The member named last has nothing to give."""
+        at, last = self._next_most + 1, self._most_end - 1
+        self._sorted[at], self._sorted[last] = self._sorted[last], self._sorted[at]
+        self._most_end = last

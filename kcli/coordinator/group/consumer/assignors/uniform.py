@@ -1,0 +1,85 @@
+"""The uniform assignor where all members subscribe the same topics.
+
+Each member may have P div M partitions, the first P mod M of them one more. What a member has within its quota and its
+subscription it keeps; what is left over goes to those below their quota, in order. So nothing moves that need not.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
+from kcli.coordinator.hashing import in_hash_order, uuid_hash
+from kcli.model.topic_partition import TopicIdPartition
+
+
+def assign_homogeneous(
+    members: Mapping[str, Subscriber], partition_counts: Mapping[uuid.UUID, int]
+) -> dict[str, Assignment]:
+    first = next(iter(members.values()), None)
+    if first is None or not first.topic_ids:
+        return dict.fromkeys(members, NOTHING)
+    topic_ids = in_hash_order(first.topic_ids, uuid_hash)
+    quota, extra = divmod(sum(partition_counts[topic_id] for topic_id in topic_ids), len(members))
+    free = _never_assigned(members, topic_ids, partition_counts)
+    kept: dict[str, Assignment] = {}
+    below: list[tuple[str, int]] = []
+    for nth, (member_id, member) in enumerate(members.items()):
+        kept[member_id], room = _keep(member.assigned, partition_counts, quota + (nth < extra), free)
+        if room:
+            below.append((member_id, room))
+    _hand_out(free, below, kept)
+    return kept
+
+
+def _never_assigned(
+    members: Mapping[str, Subscriber], topic_ids: list[uuid.UUID], partition_counts: Mapping[uuid.UUID, int]
+) -> list[TopicIdPartition]:
+    taken: dict[uuid.UUID, set[int]] = {topic_id: set() for topic_id in topic_ids}
+    for member in members.values():
+        for topic_id, partitions in member.assigned.items():
+            if topic_id in taken:
+                taken[topic_id].update(partitions)
+    return [
+        TopicIdPartition(topic_id, partition)
+        for topic_id in topic_ids
+        for partition in range(partition_counts[topic_id])
+        if partition not in taken[topic_id]
+    ]
+
+
+def _keep(
+    assigned: Assignment, partition_counts: Mapping[uuid.UUID, int], quota: int, free: list[TopicIdPartition]
+) -> tuple[Assignment, int]:
+    """The partitions that a member keeps, and its room for more; those beyond its quota become free."""
+    kept: dict[uuid.UUID, frozenset[int]] = {}
+    for topic_id, partitions in assigned.items():
+        if topic_id not in partition_counts:
+            continue  # not subscribed any more, or deleted
+        if len(partitions) <= quota:
+            quota -= len(partitions)
+            kept[topic_id] = partitions
+            continue
+        ordered = sorted(partitions)
+        if quota:
+            kept[topic_id] = frozenset(ordered[:quota])
+        free.extend(TopicIdPartition(topic_id, partition) for partition in ordered[quota:])
+        quota = 0
+    return kept, quota
+
+
+def _hand_out(
+    free: list[TopicIdPartition], below: list[tuple[str, int]], kept: dict[str, Assignment]
+) -> None:
+    at = 0
+    for member_id, room in below:
+        given = free[at : at + room]
+        at += len(given)
+        if given:
+            by_topic: dict[uuid.UUID, list[int]] = {}
+            for topic_id, partition in given:
+                by_topic.setdefault(topic_id, []).append(partition)
+            kept[member_id] = assignment((*kept[member_id].items(), *by_topic.items()))
+    assert at == len(free), f"{len(free) - at} partitions have no taker"

@@ -1,0 +1,54 @@
+"""ConsumerGroupDescribe: a consumer group as operators see it."""
+
+from __future__ import annotations
+
+from kcli.coordinator.group.consumer.state.assignment import Assignment
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.member import ConsumerMember
+from kcli.coordinator.group.topics import Topics
+from kcli.protocol.messages import consumer_group_describe as cgd
+
+_CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
+
+
+def described(group: ConsumerGroup, topics: Topics, default_assignor: str) -> cgd.DescribedGroup:
+    return cgd.DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor() or default_assignor,
+        members=tuple(
+            _member(member, group.target_of(member.member_id), topics) for member in group.members.values()
+        ),
+    )
+
+
+def _member(member: ConsumerMember, target: Assignment, topics: Topics) -> cgd.Member:
+    return cgd.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topic_names,
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_named(member.assigned, topics),
+        target_assignment=_named(target, topics),
+        member_type=_CLASSIC_MEMBER if member.is_classic else _CONSUMER_MEMBER,
+    )
+
+
+def _named(assigned: Assignment, topics: Topics) -> cgd.Assignment:
+    """A topic that has been deleted since is left out."""
+    found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
+    return cgd.Assignment(
+        topic_partitions=tuple(
+            cgd.TopicPartitions(
+                topic_id=topic.topic_id, topic_name=topic.name, partitions=tuple(sorted(partitions))
+            )
+            for topic, partitions in found
+            if topic is not None
+        )
+    )

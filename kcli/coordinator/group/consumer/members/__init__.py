@@ -1,0 +1,1 @@
+"""The requests of members of a consumer group, in either protocol, and how members leave."""

@@ -1,0 +1,285 @@
+"""Members of the classic protocol in a consumer group, while a group changes from one to the other (KIP-848).
+
+They do not notice the difference. JoinGroup is a full heartbeat that never makes them the leader. SyncGroup fetches
+their assignment, and Heartbeat has them join again when there is something to give up or to get. Their generation
+is their member epoch. All four raise KafkaError with nothing changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+
+from kcli.coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE
+from kcli.coordinator.group.classic.join import MEMBER_ID_REQUIRED_VERSION, Join
+from kcli.coordinator.group.classic.membership import leave_response, leaving
+from kcli.coordinator.group.consumer.members.departure import Departures
+from kcli.coordinator.group.consumer.members.heartbeat import (
+    ConsumerHeartbeats,
+    MatchedMember,
+    identified,
+    match_member,
+)
+from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
+from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import ConsumerLog
+from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState, sorted_names
+from kcli.coordinator.group.consumer.targets.reconciliation import check_state
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets.targets import Targets
+from kcli.coordinator.group.step import GroupStep
+from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.runtime import Token
+from kcli.errors import (
+    CorruptRecordError,
+    ErrorCode,
+    IllegalGenerationException,
+    InconsistentGroupProtocolException,
+    KafkaError,
+    RebalanceInProgressException,
+    UnknownMemberIdException,
+)
+from kcli.protocol.messages.join_group import JoinGroupResponse
+from kcli.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kcli.protocol.records.consumer_offsets import ClassicMemberMetadata, ClassicProtocol
+from kcli.protocol.records.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
+
+_log = logging.getLogger("kcli.coordinator.group")
+
+
+class ClassicMembers:
+    def __init__(
+        self,
+        log: ConsumerLog,
+        sessions: ConsumerSessions,
+        targets: Targets,
+        departures: Departures,
+        downgrades: Downgrades,
+        heartbeats: ConsumerHeartbeats,
+        topics: Callable[[], Topics],
+        new_uuid: Callable[[], uuid.UUID],
+    ) -> None:
+        self._log = log
+        self._sessions = sessions
+        self._targets = targets
+        self._departures = departures
+        self._downgrades = downgrades
+        self._heartbeats = heartbeats
+        self._topics = topics
+        self._new_uuid = new_uuid
+
+    # JoinGroup
+
+    def join(self, group: ConsumerGroup, join: Join, step: GroupStep) -> None:
+        request = join.request
+        is_new = not request.member_id
+        member_id = request.member_id or str(self._new_uuid())
+        self._heartbeats.check_room(group, member_id, request.group_instance_id)
+        if not _supports(group, request.protocol_type, join):
+            raise InconsistentGroupProtocolException(f"Member {member_id}'s protocols are not supported.")
+        if (
+            is_new
+            and request.group_instance_id is None
+            and join.caller.api_version >= MEMBER_ID_REQUIRED_VERSION
+        ):
+            response = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+            step.reply(join.token, response)
+            return
+        subscription = _subscription(join, member_id)
+        if is_new or request.group_instance_id is None:
+            matched = match_member(group, member_id, request.group_instance_id)
+        else:
+            matched = MatchedMember(identified(group, member_id, request.group_instance_id))
+        before = matched.member
+        after = _updated(before, join, subscription)
+        owned = by_id(subscription.owned_partitions, self._topics())
+        check_state(before, owned)
+        replaced = matched.replaces
+        downgrades = replaced is not None and self._downgrades.is_due(group, (replaced.member_id,), joining=1)
+        writer = self._log.writer(group, step)
+        if replaced is not None:
+            self._heartbeats.replace(writer, replaced, before)
+        changed = self._targets.update_member(writer, before, after)
+        after = self._targets.reconcile(writer, member_id, owned)
+        if downgrades:
+            self._downgrades.convert(writer, (), rebalances=changed)
+        else:
+            self._sessions.restart(group, after, step.now_ms)
+            self._sessions.joined(group, after, step.now_ms)
+        step.reply(join.token, _joined(after))
+
+    # SyncGroup
+
+    def sync(
+        self,
+        group: ConsumerGroup,
+        request: SyncGroupRequest,
+        token: Token[SyncGroupResponse],
+        step: GroupStep,
+    ) -> None:
+        member = self._member(group, request.member_id, request.group_instance_id, request.generation_id)
+        protocol, embedded = _first_protocol(member)
+        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
+            raise InconsistentGroupProtocolException(
+                f"The protocol type {request.protocol_type} from member {member.member_id} request is not equal "
+                f"to the group protocol type {CONSUMER_PROTOCOL_TYPE}."
+            )
+        if request.protocol_name not in (None, protocol):
+            raise InconsistentGroupProtocolException(
+                f"The protocol name {request.protocol_name} from member {member.member_id} request is not equal "
+                f"to the protocol name {protocol} returned in the join response."
+            )
+        if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            # One that has joined and must give up partitions does that first: only then is the rest for it.
+            self._sessions.await_join(group, member, step.now_ms)
+            raise RebalanceInProgressException(
+                f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
+                "rejoin to catch up."
+            )
+        self._sessions.synced(group, member)
+        self._sessions.restart(group, member, step.now_ms)
+        step.reply(
+            token,
+            SyncGroupResponse(
+                protocol_type=request.protocol_type,
+                protocol_name=request.protocol_name,
+                assignment=assignment_bytes(member.assigned, self._topics(), embedded),
+            ),
+        )
+
+    # Heartbeat
+
+    def heartbeat(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int, now_ms: int
+    ) -> ErrorCode:
+        member = self._member(group, member_id, instance_id, generation_id)
+        self._sessions.restart(group, member, now_ms)
+        can_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.awaits_release(member)
+        if member.epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS or can_get_more:
+            self._sessions.await_join(group, member, now_ms)
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def _member(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int
+    ) -> ConsumerMember:
+        member = identified(group, member_id, instance_id)
+        if not member.is_classic:
+            raise UnknownMemberIdException(f"Member {member.member_id} does not use the classic protocol.")
+        if generation_id != member.epoch:
+            raise IllegalGenerationException(
+                f"The request generation id {generation_id} is not equal to the member epoch {member.epoch} of "
+                f"member {member.member_id}."
+            )
+        return member
+
+    # LeaveGroup
+
+    def leave(
+        self,
+        group: ConsumerGroup,
+        request: LeaveGroupRequest,
+        api_version: int,
+        token: Token[LeaveGroupResponse],
+        step: GroupStep,
+    ) -> None:
+        """Members of either protocol: an administrator removes them so."""
+        gone: dict[str, ConsumerMember] = {}
+        results = []
+        for identity in leaving(request, api_version):
+            code = ErrorCode.NONE
+            try:
+                member = _leaving(group, identity)
+                gone[member.member_id] = member
+            except KafkaError as error:
+                code = error.code
+            results.append(
+                MemberResponse(
+                    member_id=identity.member_id,
+                    group_instance_id=identity.group_instance_id,
+                    error_code=code,
+                )
+            )
+        if gone:
+            _log.info("[GroupId %s] %s left through explicit LeaveGroup.", group.group_id, ", ".join(gone))
+        self._departures.remove(group, tuple(gone.values()), step)
+        step.reply(token, leave_response(tuple(results), api_version))
+
+
+def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    if identity.member_id or identity.group_instance_id is None:
+        return identified(group, identity.member_id, identity.group_instance_id)
+    member = group.static_member(identity.group_instance_id)
+    if member is None:
+        raise UnknownMemberIdException(f"Instance id {identity.group_instance_id} is unknown.")
+    return member
+
+
+def _supports(group: ConsumerGroup, protocol_type: str, join: Join) -> bool:
+    """A newcomer shares a protocol with all who speak the classic one, so that the group can go back to it."""
+    if protocol_type != CONSUMER_PROTOCOL_TYPE or not join.protocols:
+        return False
+    spoken = [
+        frozenset(each.name for each in member.classic.supported_protocols)
+        for member in group.members.values()
+        if member.classic is not None
+    ]
+    return any(all(name in names for names in spoken) for name, _ in join.protocols)
+
+
+def _subscription(join: Join, member_id: str) -> ConsumerProtocolSubscription:
+    """The one in its first protocol: consumers say the same in each."""
+    name, embedded = join.protocols[0]
+    try:
+        return decode_subscription(embedded)[0]
+    except CorruptRecordError:
+        raise InconsistentGroupProtocolException(
+            f"Member {member_id} sent bytes for protocol {name} that are no subscription of the consumer protocol."
+        ) from None
+
+
+def _updated(
+    member: ConsumerMember, join: Join, subscription: ConsumerProtocolSubscription
+) -> ConsumerMember:
+    request, caller = join.request, join.caller
+    return replace(
+        member,
+        instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=join.rebalance_timeout_ms,
+        topic_names=sorted_names(subscription.topics),
+        topic_regex="",
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        classic=ClassicMemberMetadata(
+            session_timeout_ms=request.session_timeout_ms,
+            supported_protocols=tuple(
+                ClassicProtocol(name=name, metadata=metadata) for name, metadata in join.protocols
+            ),
+        ),
+    )
+
+
+def _first_protocol(member: ConsumerMember) -> tuple[str, bytes]:
+    assert member.classic is not None, f"{member.member_id} does not speak the classic protocol"
+    first = member.classic.supported_protocols[0]
+    return first.name, first.metadata
+
+
+def _joined(member: ConsumerMember) -> JoinGroupResponse:
+    """Names no leader, because the coordinator assigns."""
+    return JoinGroupResponse(
+        generation_id=member.epoch,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=_first_protocol(member)[0],
+        member_id=member.member_id,
+    )

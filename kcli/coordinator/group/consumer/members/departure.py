@@ -1,0 +1,66 @@
+"""The end of memberships in a consumer group: members that leave, are silent too long, or miss a deadline."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import ConsumerLog
+from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
+from kcli.coordinator.group.consumer.state.records import member_tombstones, regex_tombstone
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets.targets import Targets
+from kcli.coordinator.group.step import GroupStep, TimerKind
+
+_log = logging.getLogger("kcli.coordinator.group")
+
+_WHY = {
+    TimerKind.SESSION: "the member session expired",
+    TimerKind.REVOCATION: "it failed to give up its partitions within the rebalance timeout",
+    TimerKind.MEMBER_JOIN: "the classic member failed to join within the rebalance timeout",
+    TimerKind.MEMBER_SYNC: "the member failed to sync within timeout",
+}
+
+
+class Departures:
+    def __init__(
+        self, log: ConsumerLog, sessions: ConsumerSessions, targets: Targets, downgrades: Downgrades
+    ) -> None:
+        self._log = log
+        self._sessions = sessions
+        self._targets = targets
+        self._downgrades = downgrades
+
+    def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], step: GroupStep) -> None:
+        """Their partitions are free at once, and the group epoch rises. When only members of the classic protocol
+        stay, the group becomes a classic one."""
+        if not members:
+            return
+        gone = tuple(member.member_id for member in members)
+        for member_id in gone:
+            self._sessions.cancel(group.group_id, member_id)
+        writer = self._log.writer(group, step)
+        if self._downgrades.is_due(group, gone):
+            self._downgrades.convert(writer, gone)
+            return
+        for member_id in gone:
+            writer.put_all(member_tombstones(group.group_id, member_id))
+        for regex in tuple(group.regexes):
+            if not group.subscribers_of(regex):
+                writer.put_all((regex_tombstone(group.group_id, regex),))
+        self._targets.raise_epoch(writer, always=True)
+
+    def expire(self, kind: TimerKind, group: ConsumerGroup, member_id: str, step: GroupStep) -> None:
+        """A deadline has passed."""
+        member = group.members.get(member_id)
+        if member is None or kind not in _WHY:  # a deadline of the classic group that it once was
+            return
+        gave_up = member.state is not MemberState.UNREVOKED_PARTITIONS or member.epoch < 0
+        if kind is TimerKind.REVOCATION and gave_up:
+            return
+        _log.info(
+            "[GroupId %s] Member %s fenced from the group because %s.", group.group_id, member_id, _WHY[kind]
+        )
+        self.remove(group, (member,), step)

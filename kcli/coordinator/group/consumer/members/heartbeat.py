@@ -1,0 +1,288 @@
+"""ConsumerGroupHeartbeat: the one request of the consumer group protocol (KIP-848).
+
+A member joins, changes its subscription, gives up partitions and leaves by heartbeats; the answer says what it should
+do next. A heartbeat does five things in this order, after all checks:
+
+1. save what is new about the member;
+2. raise the group epoch if that or the topics changed what the group subscribes;
+3. compute targets if the group epoch is ahead of them;
+4. take the member a step towards its target;
+5. start its session again.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kcli.coordinator.group.classic.join import Caller
+from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.consumer.members.departure import Departures
+from kcli.coordinator.group.consumer.members.heartbeat_request import (
+    check_epoch,
+    check_request,
+    owned_partitions,
+)
+from kcli.coordinator.group.consumer.migration.upgrade import Upgrades
+from kcli.coordinator.group.consumer.state.assignment import Assignment
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import ConsumerLog, Writer
+from kcli.coordinator.group.consumer.state.member import (
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    sorted_names,
+)
+from kcli.coordinator.group.consumer.state.records import current_record, member_tombstones, target_record
+from kcli.coordinator.group.consumer.targets.reconciliation import check_state
+from kcli.coordinator.group.consumer.targets.regexes import Regexes
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
+from kcli.coordinator.group.consumer.targets.targets import Targets
+from kcli.coordinator.group.step import GroupStep
+from kcli.coordinator.runtime import Token
+from kcli.errors import (
+    FencedInstanceIdException,
+    GroupMaxSizeReachedException,
+    UnknownMemberIdException,
+    UnreleasedInstanceIdException,
+)
+from kcli.protocol.messages.consumer_group_heartbeat import Assignment as ResponseAssignment
+from kcli.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ResponseTopicPartitions,
+)
+
+_UNSAID = (None, None, None, None, -1)
+
+_log = logging.getLogger("kcli.coordinator.group")
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedMember:
+    """The member that a request is for. `replaces`: the static member whose place it takes."""
+
+    member: ConsumerMember
+    replaces: ConsumerMember | None = None
+
+
+class ConsumerHeartbeats:
+    def __init__(
+        self,
+        config: GroupConfig,
+        log: ConsumerLog,
+        sessions: ConsumerSessions,
+        targets: Targets,
+        regexes: Regexes,
+        departures: Departures,
+        upgrades: Upgrades,
+        new_uuid: Callable[[], uuid.UUID],
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._sessions = sessions
+        self._targets = targets
+        self._regexes = regexes
+        self._departures = departures
+        self._upgrades = upgrades
+        self._new_uuid = new_uuid
+
+    def heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        token: Token[ConsumerGroupHeartbeatResponse],
+        step: GroupStep,
+    ) -> None:
+        """Raises KafkaError, with nothing changed."""
+        check_request(request, caller.api_version, self._config.consumer_assignors)
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            self._leave(request, token, step)
+        else:
+            self._beat(request, caller, token, step)
+
+    # Regular heartbeats
+
+    def _beat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        caller: Caller,
+        token: Token[ConsumerGroupHeartbeatResponse],
+        step: GroupStep,
+    ) -> None:
+        joins = request.member_epoch == 0
+        upgraded = self._upgrades.find(request.group_id, creates=joins)
+        group = upgraded.group
+        member_id = request.member_id or _text(self._new_uuid())
+        self.check_room(group, member_id, request.instance_id)
+        owned = owned_partitions(request.topic_partitions)
+        matched = self._match(group, request, member_id, owned)
+        before = matched.member
+        check_state(before, owned)
+        after = _updated(before, request, caller)
+        self._regexes.check(group, before, after.topic_regex)
+        writer = self._log.writer(group, step)
+        self._upgrades.write(upgraded, writer)
+        if matched.replaces is not None:
+            self.replace(writer, matched.replaces, before)
+        self._targets.update_member(writer, before, after)
+        after = self._targets.reconcile(writer, after.member_id, owned)
+        if before.is_classic:
+            self._sessions.cancel(group.group_id, after.member_id)  # it joins and syncs no more
+        self._sessions.restart(group, after, step.now_ms)
+        resolve = self._targets.regexes_due(group, step.now_ms)
+        if resolve is not None:
+            step.send(resolve)
+        step.reply(token, self._answer(request, before, after))
+
+    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+        """A static member takes the place of its former self, so it needs no room."""
+        if (
+            len(group.members) >= self._config.consumer_max_size
+            and member_id not in group.members
+            and (instance_id is None or instance_id not in group.static_members)
+        ):
+            raise GroupMaxSizeReachedException(
+                "The consumer group has reached its maximum capacity of "
+                f"{self._config.consumer_max_size} members."
+            )
+
+    def _match(
+        self,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        member_id: str,
+        owned: Assignment | None,
+    ) -> MatchedMember:
+        if request.member_epoch != 0:
+            member = identified(group, member_id, request.instance_id)
+            check_epoch(member, request.member_epoch, owned)
+            return MatchedMember(member)
+        matched = match_member(group, member_id, request.instance_id)
+        before = matched.replaces
+        if before is not None and not before.is_classic and before.epoch != STATIC_LEAVE_EPOCH:
+            raise UnreleasedInstanceIdException(
+                f"Static member {member_id} with instance id {request.instance_id} cannot join the group because "
+                f"the instance id is owned by {before.member_id} member."
+            )
+        return matched
+
+    def replace(self, writer: Writer, old: ConsumerMember, new: ConsumerMember) -> None:
+        """A static member is back under another id: it takes over what was assigned to it."""
+        group = writer.group
+        target = group.target_of(old.member_id)
+        writer.put_all(member_tombstones(group.group_id, old.member_id))
+        self._sessions.cancel(group.group_id, old.member_id)
+        self._targets.save_member(writer, new)
+        writer.put_all((target_record(group.group_id, new.member_id, target),))
+        writer.put_all((current_record(group.group_id, new),))
+
+    def _answer(
+        self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
+    ) -> ConsumerGroupHeartbeatResponse:
+        """The answer carries the assignment if the member joins, if it reports everything (as it does after it missed
+        an answer), or if its assignment has changed."""
+        is_full = (
+            request.rebalance_timeout_ms != -1
+            and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+            and request.topic_partitions is not None
+        )
+        has_assignment = request.member_epoch == 0 or is_full or before.assigned != after.assigned
+        return ConsumerGroupHeartbeatResponse(
+            member_id=after.member_id,
+            member_epoch=after.epoch,
+            heartbeat_interval_ms=self._sessions.times_of(request.group_id).heartbeat_interval_ms,
+            assignment=_response(after.assigned) if has_assignment else None,
+        )
+
+    # Leaving
+
+    def _leave(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        token: Token[ConsumerGroupHeartbeatResponse],
+        step: GroupStep,
+    ) -> None:
+        group = self._upgrades.existing(request.group_id)
+        member_id = request.member_id
+        member = identified(group, member_id, request.instance_id)
+        if request.member_epoch == STATIC_LEAVE_EPOCH:
+            _log.info("[GroupId %s] Static member %s left for a while.", group.group_id, member_id)
+            away = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation={})
+            self._log.writer(group, step).put_all((current_record(group.group_id, away),))
+        else:
+            _log.info("[GroupId %s] Member %s left the consumer group.", group.group_id, member_id)
+            self._departures.remove(group, (member,), step)
+        response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+        step.reply(token, response)
+
+
+def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """The member that has this id and, where it is static, holds this instance's place."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            raise UnknownMemberIdException(f"Member {member_id} is not a member of group {group.group_id}.")
+        return member
+    holder = group.static_member(instance_id)
+    if holder is None:
+        raise UnknownMemberIdException(f"Instance id {instance_id} is unknown.")
+    if holder.member_id != member_id:
+        raise FencedInstanceIdException(
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{holder.member_id}."
+        )
+    return holder
+
+
+def match_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> MatchedMember:
+    """The member as which a client joins: the former member of its instance, itself, or a new one."""
+    holder = group.static_member(instance_id)
+    if holder is None:
+        return MatchedMember(group.members.get(member_id) or ConsumerMember(member_id=member_id))
+    return MatchedMember(replace(holder, member_id=member_id, epoch=0, previous_epoch=0), holder)
+
+
+def _updated(
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
+) -> ConsumerMember:
+    """Keeps everything that the heartbeat leaves out."""
+    names = request.subscribed_topic_names
+    regex = request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    if (
+        (names, regex, request.rack_id, request.server_assignor, timeout_ms) == _UNSAID
+        and request.instance_id in (None, member.instance_id)
+        and (caller.client_id, caller.client_host) == (member.client_id, member.client_host)
+        and member.classic is None
+    ):
+        return member  # nearly always
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=request.server_assignor or member.server_assignor,
+        topic_names=member.topic_names if names is None else sorted_names(names),
+        topic_regex=member.topic_regex if regex is None else regex,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        classic=None,
+    )
+
+
+def _response(assigned: Assignment) -> ResponseAssignment:
+    return ResponseAssignment(
+        topic_partitions=tuple(
+            ResponseTopicPartitions(topic_id=topic_id, partitions=tuple(sorted(partitions)))
+            for topic_id, partitions in assigned.items()
+        )
+    )
+
+
+def _text(value: uuid.UUID) -> str:
+    """An id as Kafka writes it: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")

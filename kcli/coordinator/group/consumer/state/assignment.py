@@ -1,0 +1,45 @@
+"""Sets of partitions, by topic id. Values are shared and never changed in place."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+
+Assignment = Mapping[uuid.UUID, frozenset[int]]
+
+NOTHING: Assignment = {}
+
+
+def assignment(partitions: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Assignment:
+    """Leaves out topics without partitions; a topic that is named twice has both."""
+    found: dict[uuid.UUID, frozenset[int]] = {}
+    for topic_id, numbers in partitions:
+        merged = found.get(topic_id, frozenset()).union(numbers)
+        if merged:
+            found[topic_id] = merged
+    return found
+
+
+def disjoint(assignments: Iterable[Assignment]) -> Iterator[Assignment]:
+    """Each of them without what one before it has."""
+    taken: dict[uuid.UUID, set[int]] = {}
+    for each in assignments:
+        yield assignment(
+            (topic_id, partitions - taken.get(topic_id, set())) for topic_id, partitions in each.items()
+        )
+        for topic_id, partitions in each.items():
+            taken.setdefault(topic_id, set()).update(partitions)
+
+
+def is_subset(part: Assignment, whole: Assignment) -> bool:
+    return all(partitions <= whole.get(topic_id, frozenset()) for topic_id, partitions in part.items())
+
+
+def overlaps(one: Assignment, other: Assignment) -> bool:
+    return any(
+        not partitions.isdisjoint(other.get(topic_id, frozenset())) for topic_id, partitions in one.items()
+    )
+
+
+def size(of: Assignment) -> int:
+    return sum(map(len, of.values()))

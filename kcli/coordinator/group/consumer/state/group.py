@@ -1,0 +1,255 @@
+"""A consumer group (KIP-848): its facts, as its records have them, and questions about them.
+
+Three epochs tell how far the group is. The group epoch rises with every change of members, subscriptions or topics. The
+assignment epoch is the group epoch that the targets were computed for. A member's epoch is that of the target it has
+reached. So the state needs not be kept:
+
+    Empty        it has no members
+    Assigning    the group epoch is ahead of the assignment epoch
+    Reconciling  some member is not at its target yet
+    Stable       all members are
+
+`apply` alone changes the group, record by record, when a record is written and when it is read back. Beside that stands
+what is not needed after a fail-over: whether topics have changed, and whether a regex is being resolved.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
+from kcli.coordinator.group.consumer.state.member import ConsumerMember
+from kcli.coordinator.group.group_type import GroupType
+from kcli.coordinator.group.records import ConsumerRecord
+from kcli.protocol.records import consumer_offsets as co
+
+PROTOCOL_TYPE = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """The topics that a regular expression stood for. `version`: of the metadata it was matched against."""
+
+    topic_names: tuple[str, ...]
+    version: int
+    timestamp_ms: int
+
+
+class ConsumerGroup:
+    group_type = GroupType.CONSUMER
+
+    __slots__ = (
+        "_owners",
+        "_regex_subscribers",
+        "_subscribed",
+        "assignment_epoch",
+        "epoch",
+        "group_id",
+        "has_partition_metadata",
+        "is_resolving",
+        "members",
+        "metadata_hash",
+        "metadata_is_stale",
+        "regexes",
+        "static_members",
+        "targets",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.targets: dict[str, Assignment] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.has_partition_metadata = False
+        """A record of Kafka 4.0 that 4.1 replaces by the metadata hash."""
+        self.metadata_is_stale = True
+        """The topics may have changed since the hash was computed."""
+        self.is_resolving = False
+        self._owners: dict[uuid.UUID, dict[int, str]] = {}
+        self._subscribed: dict[str, None] | None = None
+        self._regex_subscribers: dict[str, int] = {}
+
+    # Questions
+
+    @property
+    def state(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        reconciled = all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values())
+        return "Stable" if reconciled else "Reconciling"
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def owner_of(self, topic_id: uuid.UUID, partition: int) -> str | None:
+        """The member that has the partition, or has not given it up yet."""
+        return self._owners.get(topic_id, {}).get(partition)
+
+    def target_of(self, member_id: str) -> Assignment:
+        return self.targets.get(member_id, NOTHING)
+
+    def names_of(self, member: ConsumerMember) -> tuple[str, ...]:
+        """The topics a member subscribes, by name and by what its regex stands for; sorted."""
+        resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
+        if resolved is None or not resolved.topic_names:
+            return member.topic_names
+        if not member.topic_names:
+            return resolved.topic_names
+        return tuple(sorted({**dict.fromkeys(member.topic_names), **dict.fromkeys(resolved.topic_names)}))
+
+    @property
+    def subscribed(self) -> Mapping[str, None]:
+        """The topics that any member subscribes, as an ordered set."""
+        if self._subscribed is None:
+            self._subscribed = {
+                name: None for member in self.members.values() for name in self.names_of(member)
+            }
+        return self._subscribed
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscribed
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether all members subscribe the same."""
+        kinds = {(member.topic_names, member.topic_regex or "") for member in self.members.values()}
+        return len(kinds) <= 1
+
+    def subscribers_of(self, regex: str) -> int:
+        return self._regex_subscribers.get(regex, 0)
+
+    @property
+    def subscribed_regexes(self) -> tuple[str, ...]:
+        return tuple(self._regex_subscribers)
+
+    def preferred_assignor(self) -> str | None:
+        """The assignor that most members ask for; None if no member asks."""
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            if member.server_assignor is not None:
+                votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
+        return max(votes, key=votes.__getitem__) if votes else None
+
+    def all_classic_but(self, leaving: Iterable[str]) -> bool:
+        """Whether all other members speak the classic protocol."""
+        gone = frozenset(leaving)
+        return all(member.is_classic for member in self.members.values() if member.member_id not in gone)
+
+    def awaits_release(self, member: ConsumerMember) -> bool:
+        """Whether some of its target still belongs to other members."""
+        return any(
+            self.owner_of(topic_id, partition) not in (None, member.member_id)
+            for topic_id, partitions in self.target_of(member.member_id).items()
+            for partition in partitions - member.assigned.get(topic_id, frozenset())
+        )
+
+    # Changes
+
+    def apply(self, record: ConsumerRecord) -> None:
+        """Takes in a record. Order matters little: a compacted log has lost some and keeps the others in place."""
+        key, value = record.key, record.value
+        match key:
+            case co.ConsumerGroupMetadataKey():
+                if value is None:
+                    return  # the group itself goes, which is its keeper's business
+                assert isinstance(value, co.ConsumerGroupMetadataValue)
+                self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+            case co.ConsumerGroupPartitionMetadataKey():
+                self.has_partition_metadata = value is not None
+            case co.ConsumerGroupMemberMetadataKey():
+                assert value is None or isinstance(value, co.ConsumerGroupMemberMetadataValue)
+                self._apply_metadata(key.member_id, value)
+            case co.ConsumerGroupTargetAssignmentMetadataKey():
+                assert value is None or isinstance(value, co.ConsumerGroupTargetAssignmentMetadataValue)
+                self.assignment_epoch = -1 if value is None else value.assignment_epoch
+            case co.ConsumerGroupTargetAssignmentMemberKey():
+                assert value is None or isinstance(value, co.ConsumerGroupTargetAssignmentMemberValue)
+                self._apply_target(key.member_id, value)
+            case co.ConsumerGroupCurrentMemberAssignmentKey():
+                assert value is None or isinstance(value, co.ConsumerGroupCurrentMemberAssignmentValue)
+                self._apply_current(key.member_id, value)
+            case co.ConsumerGroupRegularExpressionKey():
+                assert value is None or isinstance(value, co.ConsumerGroupRegularExpressionValue)
+                self._apply_regex(key.regular_expression, value)
+
+    def _apply_metadata(self, member_id: str, value: co.ConsumerGroupMemberMetadataValue | None) -> None:
+        known = self.members.get(member_id)
+        self._subscribed = None
+        instance_id = None if known is None else known.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+        if known is not None:
+            self._count_regex(known.topic_regex, -1)
+        if value is None:
+            if known is not None:
+                self._disown(known)
+                del self.members[member_id]
+            return
+        member = (known or ConsumerMember(member_id=member_id)).with_metadata(value)
+        self.members[member_id] = member
+        self._count_regex(member.topic_regex, 1)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member_id
+
+    def _count_regex(self, regex: str | None, step: int) -> None:
+        if regex:
+            count = self._regex_subscribers.pop(regex, 0) + step
+            if count:
+                self._regex_subscribers[regex] = count
+
+    def _apply_target(
+        self, member_id: str, value: co.ConsumerGroupTargetAssignmentMemberValue | None
+    ) -> None:
+        if value is None:
+            self.targets.pop(member_id, None)
+        else:
+            self.targets[member_id] = assignment(
+                (each.topic_id, each.partitions) for each in value.topic_partitions
+            )
+
+    def _apply_current(
+        self, member_id: str, value: co.ConsumerGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        known = self.members.get(member_id)
+        if known is not None:
+            self._disown(known)
+        if value is None:
+            if known is not None:
+                self.members[member_id] = known.without_current()
+            return
+        if known is None:
+            self._subscribed = None
+        member = (known or ConsumerMember(member_id=member_id)).with_current(value)
+        self.members[member_id] = member
+        for has in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in has.items():
+                self._owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
+
+    def _disown(self, member: ConsumerMember) -> None:
+        """Frees the partitions of a member, except those that another member was given since: compaction leaves old
+        records."""
+        for has in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in has.items():
+                owners = self._owners.get(topic_id, {})
+                for partition in partitions:
+                    if owners.get(partition) == member.member_id:
+                        del owners[partition]
+                if not owners:
+                    self._owners.pop(topic_id, None)
+
+    def _apply_regex(self, regex: str, value: co.ConsumerGroupRegularExpressionValue | None) -> None:
+        self._subscribed = None
+        if value is None:
+            self.regexes.pop(regex, None)
+        else:
+            names = tuple(sorted(dict.fromkeys(value.topics)))
+            self.regexes[regex] = ResolvedRegex(names, value.version, value.timestamp)

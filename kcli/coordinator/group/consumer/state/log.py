@@ -1,0 +1,144 @@
+"""The records of consumer groups on their way to the log, and how a group goes back when a write fails.
+
+A group changes when its records are written, not when they are committed: the next heartbeat may come before, and must
+see who owns what. So what the log holds of every group is kept beside it: the committed records, and those of each
+write that is on its way. If a write fails, its records are taken out, and the group is built again from the rest. A
+write that took too long is no failure: it is in the log, and may be committed later.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.protocol import Group, Groups
+from kcli.coordinator.group.records import ConsumerKey, ConsumerRecord, ConsumerValue
+from kcli.coordinator.group.step import GroupContinuation, GroupStep
+from kcli.errors import ErrorCode
+from kcli.protocol.records import consumer_offsets as co
+
+Restored = Callable[[str, Group | None, GroupStep], None]
+"""Called when a group is back at what the log holds: group id, the group that stood there until now, and a step."""
+Records = deque[ConsumerRecord]
+"""The records of one write that are not committed yet."""
+
+_STILL_IN_THE_LOG = frozenset({ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT})
+
+
+class ConsumerLog:
+    def __init__(self, groups: Groups, restored: Restored) -> None:
+        self._groups = groups
+        self._restored = restored
+        self._committed: dict[str, dict[ConsumerKey, ConsumerValue]] = {}
+        self._on_their_way: dict[str, list[Records]] = {}
+        """The writes of each group, in the order of the log."""
+
+    # Writing
+
+    def writer(self, group: ConsumerGroup, step: GroupStep) -> Writer:
+        """To write what a step changes about a group. From the first record on the group is in the table."""
+        return Writer(self, group, step)
+
+    def begin(self, group: ConsumerGroup, records: Records) -> GroupContinuation:
+        """A write of these records, which may still grow. Puts the group in its place; what is returned is to be called
+        once, when the fate of the write is known."""
+        group_id = group.group_id
+        before = self._groups.get(group_id)
+        self._groups[group_id] = group
+        self._on_their_way.setdefault(group_id, []).append(records)
+        return lambda code, step: self._written(group_id, records, before, code, step)
+
+    def _written(
+        self, group_id: str, records: Records, before: Group | None, code: ErrorCode, step: GroupStep
+    ) -> None:
+        if code in _STILL_IN_THE_LOG:
+            group = self._groups.get(group_id)
+            if code is not ErrorCode.NONE and isinstance(group, ConsumerGroup):
+                group.is_resolving = False  # what was to be sent with the answer is not
+            return
+        writes = self._on_their_way[group_id]
+        writes[:] = [write for write in writes if write is not records]
+        if not writes:
+            del self._on_their_way[group_id]
+        present = self._groups.get(group_id)
+        restored = self._from_log(group_id)
+        if restored is not None:
+            self._groups[group_id] = restored
+        elif before is not None and not isinstance(before, ConsumerGroup):
+            self._groups[group_id] = before
+        elif isinstance(present, ConsumerGroup):
+            del self._groups[group_id]
+        self._restored(group_id, present, step)
+
+    def _from_log(self, group_id: str) -> ConsumerGroup | None:
+        """The group as its records have it; None where there are none."""
+        held: dict[ConsumerKey, ConsumerValue | None] = {**self._committed.get(group_id, {})}
+        for records in self._on_their_way.get(group_id, ()):
+            held.update((record.key, record.value) for record in records)
+        if all(value is None for value in held.values()):
+            return None
+        group = ConsumerGroup(group_id)
+        for key, value in held.items():
+            group.apply(ConsumerRecord(key, value))
+        return group
+
+    # Reading
+
+    def replay(self, record: ConsumerRecord, *, live: bool) -> None:
+        """Takes in a committed record; the group has it already if it is live."""
+        group_id = record.group_id
+        if record.value is not None:
+            self._committed.setdefault(group_id, {})[record.key] = record.value
+        elif group_id in self._committed:
+            committed = self._committed[group_id]
+            committed.pop(record.key, None)
+            if not committed:
+                del self._committed[group_id]
+        if live:
+            self._arrived(record)
+        else:
+            self._apply(record)
+
+    def _arrived(self, record: ConsumerRecord) -> None:
+        """The oldest record on its way is."""
+        writes = self._on_their_way[record.group_id]
+        arrived = writes[0].popleft()
+        assert arrived == record, f"{record} is committed before {arrived}"
+        if not writes[0]:
+            del writes[0]
+        if not writes:
+            del self._on_their_way[record.group_id]
+
+    def _apply(self, record: ConsumerRecord) -> None:
+        group = self._groups.get(record.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if record.value is None:
+                return
+            # Written later than whatever made the group that stands here.
+            group = self._groups[record.group_id] = ConsumerGroup(record.group_id)
+        group.apply(record)
+        if record.value is None and isinstance(record.key, co.ConsumerGroupMetadataKey):
+            del self._groups[record.group_id]
+
+
+class Writer:
+    """Writes records of one group in one step: each is appended and taken in at once."""
+
+    def __init__(self, log: ConsumerLog, group: ConsumerGroup, step: GroupStep) -> None:
+        self._log = log
+        self._records: Records = deque()
+        self.group = group
+        self.step = step
+
+    def put(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
+        record = ConsumerRecord(key, value)
+        if not self._records:
+            self.step.when_written(self._log.begin(self.group, self._records))
+        self.step.append(record)
+        self._records.append(record)
+        self.group.apply(record)
+
+    def put_all(self, records: Iterable[ConsumerRecord]) -> None:
+        for record in records:
+            self.put(record.key, record.value)

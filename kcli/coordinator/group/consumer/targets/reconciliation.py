@@ -1,0 +1,101 @@
+"""One step of a member from what it has to what it should have (KIP-848).
+
+A partition never has two owners. The member that loses a partition keeps it, pending, until it no longer reports it
+(UNREVOKED_PARTITIONS). Only then is the partition free, and only a free partition is given to the member that gains it,
+which waits meanwhile (UNRELEASED_PARTITIONS). A member that has nothing left to give up moves to the epoch of its
+target.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, overlaps
+from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
+from kcli.errors import FencedMemberEpochException
+
+OwnerOf = Callable[[uuid.UUID, int], str | None]
+
+_NONE: frozenset[int] = frozenset()
+
+
+def reconcile(
+    member: ConsumerMember, target_epoch: int, target: Assignment, owned: Assignment | None, owner_of: OwnerOf
+) -> ConsumerMember:
+    """The member after the step, or the same member if it has no step to take.
+
+    `owned`: the partitions that it reports; None if it reports none. `owner_of`: the member that has a partition, or
+    has not given it up yet.
+    """
+    match member.state:
+        case MemberState.STABLE:
+            if member.epoch == target_epoch:
+                return member
+        case MemberState.UNREVOKED_PARTITIONS:
+            if owned is None or overlaps(owned, member.pending_revocation):
+                return member
+        case MemberState.UNKNOWN:
+            member = replace(member, epoch=target_epoch)
+        case MemberState.UNRELEASED_PARTITIONS:
+            pass
+    return _next(member, target_epoch, target, owned, owner_of)
+
+
+def check_state(member: ConsumerMember, owned: Assignment | None) -> None:
+    """Raises FENCED_MEMBER_EPOCH for a member whose state only a newer Kafka knows, unless it begins with nothing."""
+    if member.state is MemberState.UNKNOWN and (owned is None or owned):
+        raise FencedMemberEpochException(
+            "The consumer group member is in a unknown state. "
+            "The member must abandon all its partitions and rejoin."
+        )
+
+
+def _next(
+    member: ConsumerMember, target_epoch: int, target: Assignment, owned: Assignment | None, owner_of: OwnerOf
+) -> ConsumerMember:
+    kept: dict[uuid.UUID, frozenset[int]] = {}
+    revoked: dict[uuid.UUID, frozenset[int]] = {}
+    for topic_id, partitions in member.assigned.items():
+        wanted = target.get(topic_id, _NONE)
+        if partitions & wanted:
+            kept[topic_id] = partitions & wanted
+        if partitions - wanted:
+            revoked[topic_id] = partitions - wanted
+    if revoked and (owned is None or overlaps(owned, revoked)):
+        return replace(
+            member,
+            state=MemberState.UNREVOKED_PARTITIONS,
+            previous_epoch=member.epoch,
+            assigned=kept,
+            pending_revocation=revoked,
+        )
+    assigned, is_waiting = _with_free(member, kept, target, owner_of)
+    return replace(
+        member,
+        state=MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
+        epoch=target_epoch,
+        previous_epoch=member.epoch,
+        assigned=assigned,
+        pending_revocation=NOTHING,
+    )
+
+
+def _with_free(
+    member: ConsumerMember, kept: Assignment, target: Assignment, owner_of: OwnerOf
+) -> tuple[Assignment, bool]:
+    """What it keeps and what is free of its target; whether some of that is not free yet."""
+    assigned = dict(kept)
+    is_waiting = False
+    for topic_id, wanted in target.items():
+        missing = wanted - kept.get(topic_id, _NONE)
+        if not missing:
+            continue
+        free = frozenset(
+            partition for partition in missing if owner_of(topic_id, partition) in (None, member.member_id)
+        )
+        is_waiting = is_waiting or len(free) < len(missing)
+        if free:
+            assigned[topic_id] = assigned.get(topic_id, _NONE) | free
+    return assigned, is_waiting

@@ -1,0 +1,139 @@
+"""From what members subscribe to what each of them should have: group epoch, targets, reconciliation."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+
+from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
+from kcli.coordinator.group.consumer.assignors.table import ASSIGNORS, GroupSpec
+from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.log import Writer
+from kcli.coordinator.group.consumer.state.member import ConsumerMember
+from kcli.coordinator.group.consumer.state.records import (
+    assignment_epoch_record,
+    current_record,
+    epoch_record,
+    member_record,
+    partition_metadata_tombstone,
+    target_record,
+)
+from kcli.coordinator.group.consumer.targets.reconciliation import reconcile
+from kcli.coordinator.group.consumer.targets.regexes import RegexChange, Regexes
+from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
+from kcli.coordinator.group.topics import Topics, metadata_hash
+
+_log = logging.getLogger("kcli.coordinator.group")
+
+
+class Targets:
+    """`topics`: those of the present metadata."""
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        sessions: ConsumerSessions,
+        regexes: Regexes,
+        topics: Callable[[], Topics],
+    ) -> None:
+        self._config = config
+        self._sessions = sessions
+        self._regexes = regexes
+        self._topics = topics
+
+    def update_member(self, writer: Writer, before: ConsumerMember, after: ConsumerMember) -> bool:
+        """Saves a new or changed member, and brings epoch and targets up to date with it. Whether its subscription
+        has changed."""
+        group = writer.group
+        is_new = after.member_id not in group.members
+        if is_new or after != before:
+            self.save_member(writer, after)
+        names_changed = before.topic_names != after.topic_names
+        regex_change = self._regexes.update(writer, before, after)
+        # An expression that is new to the group changes the targets once it is resolved, and only then.
+        raises_epoch = group.epoch == 0 or names_changed or regex_change is RegexChange.RESOLVED
+        self.refresh(writer, raises_epoch=raises_epoch)
+        return names_changed or regex_change is not RegexChange.NONE
+
+    def save_member(self, writer: Writer, member: ConsumerMember) -> None:
+        record = member_record(writer.group.group_id, member)
+        writer.put(record.key, record.value)
+
+    def refresh(self, writer: Writer, *, raises_epoch: bool) -> None:
+        """A new epoch where one is due or the topics have changed; then targets for it."""
+        group = writer.group
+        if raises_epoch or group.metadata_is_stale:
+            self.raise_epoch(writer, always=raises_epoch)
+        if group.epoch > group.assignment_epoch:
+            self._assign(writer)
+
+    def raise_epoch(self, writer: Writer, *, always: bool) -> None:
+        group = writer.group
+        found = metadata_hash(self._topics(), group.subscribed)
+        if always or found != group.metadata_hash:
+            record = epoch_record(group.group_id, group.epoch + 1, found)
+            writer.put(record.key, record.value)
+            _log.info(
+                "[GroupId %s] Bumped group epoch to %d with metadata hash %d.",
+                group.group_id,
+                group.epoch,
+                found,
+            )
+        if group.has_partition_metadata:
+            writer.put_all((partition_metadata_tombstone(group.group_id),))
+        group.metadata_is_stale = False
+
+    def _assign(self, writer: Writer) -> None:
+        group = writer.group
+        name = group.preferred_assignor()
+        if name not in self._config.consumer_assignors:
+            name = self._config.consumer_assignors[0]  # none asked for, or one that has been taken away
+        targets = ASSIGNORS[name](self._spec(group))
+        for member_id in group.members:
+            target = targets.get(member_id, NOTHING)
+            if target != group.targets.get(member_id):
+                writer.put_all((target_record(group.group_id, member_id, target),))
+        writer.put_all((assignment_epoch_record(group.group_id, group.epoch),))
+        _log.info(
+            "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
+            group.group_id,
+            group.epoch,
+            name,
+        )
+
+    def _spec(self, group: ConsumerGroup) -> GroupSpec:
+        topics = self._topics()
+        known = {name: topics.topic(name) for name in group.subscribed}
+        counts: dict[uuid.UUID, int] = {
+            topic.topic_id: topic.partition_count for topic in known.values() if topic is not None
+        }
+        ids_of: dict[tuple[str, ...], tuple[uuid.UUID, ...]] = {}
+        members = {}
+        for member in group.members.values():
+            names = group.names_of(member)
+            if names not in ids_of:
+                found = (known[name] for name in names)
+                ids_of[names] = tuple(topic.topic_id for topic in found if topic is not None)
+            members[member.member_id] = Subscriber(
+                member.instance_id, ids_of[names], group.target_of(member.member_id)
+            )
+        return GroupSpec(members, counts, group.is_homogeneous)
+
+    def reconcile(self, writer: Writer, member_id: str, owned: Assignment | None) -> ConsumerMember:
+        """Takes a member a step towards its target; the member as it is then."""
+        group = writer.group
+        member = group.members[member_id]
+        after = reconcile(member, group.assignment_epoch, group.target_of(member_id), owned, group.owner_of)
+        if after == member:
+            return member
+        record = current_record(group.group_id, after)
+        writer.put(record.key, record.value)
+        self._sessions.watch_revocation(group, after, writer.step.now_ms)
+        return after
+
+    def regexes_due(self, group: ConsumerGroup, now_ms: int) -> ResolveRegexes | None:
+        return self._regexes.resolution_due(group, self._topics(), now_ms)

@@ -1,0 +1,69 @@
+"""The search for old offsets (KIP-211), slice by slice, and for groups that have nothing left."""
+
+from __future__ import annotations
+
+from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.offsets.table import OffsetTable, is_expired
+from kcli.coordinator.group.protocol import GroupProtocol, Groups, Protocols, Retention
+from kcli.coordinator.group.records import OffsetRecord
+from kcli.coordinator.group.step import GroupStep
+
+OFFSETS_PER_SLICE = 5_000
+"""Offsets looked at in one slice (about 5 ms), because other shards share the event loop."""
+
+
+class OffsetExpiry:
+    def __init__(self, config: GroupConfig, groups: Groups, protocols: Protocols, table: OffsetTable) -> None:
+        self._config = config
+        self._groups = groups
+        self._protocols = protocols
+        self._table = table
+        self._unseen: list[str] = []
+        """Groups that this round has not come to yet, the next one last."""
+
+    def expire_slice(self, step: GroupStep) -> bool:
+        """Appends tombstones for old offsets, and for groups that have nothing left, in some of the groups. Whether
+        there are more groups to look at."""
+        if not self._unseen:
+            self._unseen = list(reversed(self._groups))
+        pending = self._table.groups_with_pending()
+        looked_at = 0
+        while self._unseen and looked_at < OFFSETS_PER_SLICE:
+            group_id = self._unseen.pop()
+            protocol = self._protocols.of(group_id)
+            if protocol is None:
+                continue
+            looked_at += 1 + self._table.size_of(group_id)
+            retention = protocol.retention(group_id)
+            if retention is None:
+                continue
+            all_gone = self._expire(group_id, protocol, retention, step) and group_id not in pending
+            if all_gone and retention.is_deserted:
+                protocol.bury(group_id, step)
+        return bool(self._unseen)
+
+    def _expire(self, group_id: str, protocol: GroupProtocol, retention: Retention, step: GroupStep) -> bool:
+        """Appends tombstones for the offsets of one group that are old enough; whether none will be left."""
+        all_gone = True
+        for topic, partitions in self._table.topics_of(group_id).items():
+            if protocol.is_subscribed_to(group_id, topic):
+                all_gone = False
+                continue
+            for partition in partitions:
+                if self._is_expired(group_id, topic, partition, retention, step.now_ms):
+                    step.append(OffsetRecord(group_id, topic, partition, None))
+                else:
+                    all_gone = False
+        return all_gone
+
+    def _is_expired(
+        self, group_id: str, topic: str, partition: int, retention: Retention, now_ms: int
+    ) -> bool:
+        committed = self._table.get(group_id, topic, partition)
+        assert committed is not None, f"offset of {group_id} {topic}-{partition} vanished"
+        since_ms = retention.empty_since_ms
+        if since_ms is None:
+            since_ms = committed.commit_timestamp
+        return is_expired(
+            committed, now_ms, since_ms, self._config.offsets_retention_ms
+        ) and not self._table.is_pending(group_id, topic, partition)

@@ -1,0 +1,39 @@
+"""The steps and deadlines of a group shard: what every type of group writes, sends and waits for."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
+from kcli.coordinator.group.records import LogRecord
+from kcli.coordinator.runtime import Continuation, Ready, Step, Timers
+
+GroupSend = ResolveRegexes
+GroupReady = Ready[LogRecord, GroupSend]
+GroupStep = Step[LogRecord, GroupSend]
+GroupContinuation = Continuation[LogRecord, GroupSend]
+
+
+class TimerKind(IntEnum):
+    SESSION = 0
+    JOIN = 1
+    """End of the join phase of a classic group."""
+    SYNC = 2
+    """End of the sync phase of a classic group."""
+    OFFSETS_CHECK = 3
+    """The next search for old offsets; belongs to no group."""
+    REVOCATION = 4
+    """End of the time that a member of a consumer group has to give up partitions."""
+    MEMBER_JOIN = 5
+    """End of the time that a classic member of a consumer group has to join again."""
+    MEMBER_SYNC = 6
+    """End of the time that a classic member of a consumer group has to fetch its assignment."""
+
+
+TimerKey = tuple[TimerKind, str, str]
+"""Kind, group id, member id; the last two are empty if the deadline has none."""
+GroupTimers = Timers[TimerKey]
+
+
+def session_key(group_id: str, member_id: str) -> TimerKey:
+    return (TimerKind.SESSION, group_id, member_id)

@@ -1,0 +1,142 @@
+"""The writes of a coordinator shard as batches in its partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from kcli.coordinator.runtime import Producer, Ready, RecordT, SendT
+from kcli.errors import ErrorCode
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset
+from kcli.model.request_values import ACKS_ALL
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.compression import Codec
+from kcli.server.partitions.replicas import LeaderPartition
+from kcli.storage.log.log import AppendOrigin
+from kcli.storage.log.producer_state import Verification
+
+RECORD_OVERHEAD_BYTES = 64
+"""An upper bound of the bytes that a record adds to its key and value (varints and length: at most 21)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSettings:
+    linger_ms: int
+    commit_timeout_ms: int
+    """How long callers wait for the other replicas (offsets.commit.timeout.ms)."""
+    max_batch_bytes: int
+    codec: Codec = Codec.NONE
+    base_sequence: int = 0
+    """Kafka leaves the sequence of a batch without a producer at 0 in `__consumer_offsets`, at -1 in other topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlMarker:
+    """The control batch that ends a producer's transaction, ready to be appended."""
+
+    batch: bytes
+    producer_id: int
+    committed: bool
+    transaction_version: int
+
+
+@dataclass(slots=True)
+class Write(Generic[RecordT, SendT]):
+    """A `Ready` to be written: its encoded records, and their offsets after the append; or a marker."""
+
+    ready: Ready[RecordT, SendT]
+    records: list[Record]
+    size_bytes: int
+    offsets: Sequence[int] = ()
+    marker: ControlMarker | None = None
+    verification: Verification | None = None
+    failure: ErrorCode = ErrorCode.NONE
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the write needs a batch of its own."""
+        return self.marker is not None or self.ready.producer is not None
+
+
+def estimated_bytes(record: Record) -> int:
+    """Returns an upper bound of the size of a record in a batch."""
+    return len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
+
+
+class ShardLog:
+    def __init__(
+        self, partition: LeaderPartition, settings: RunnerSettings, now_ms: Callable[[], int]
+    ) -> None:
+        self._partition = partition
+        self._settings = settings
+        self._now_ms = now_ms
+
+    def append(self, writes: Sequence[Write[RecordT, SendT]]) -> Offset:
+        """Appends one batch, or several if one would be too large; returns the offset after the last record. Raises
+        KafkaError. A write that must be alone comes alone."""
+        first = writes[0]
+        if first.marker is not None:
+            result = self._partition.append_marker(
+                first.marker.batch,
+                now_ms=self._now_ms(),
+                transaction_version=first.marker.transaction_version,
+            )
+            return Offset(result.last_offset + 1)
+        batches = [self._batch(records, first.ready.producer) for records in self._chunks(writes)]
+        offsets: list[int] = []
+        for raw in self._appends(batches):
+            result = self._partition.append(
+                raw,
+                acks=ACKS_ALL,
+                origin=AppendOrigin.COORDINATOR,
+                now_ms=self._now_ms(),
+                verification=first.verification,
+            )
+            offsets += range(result.base_offset, result.last_offset + 1)
+        start = 0
+        for write in writes:
+            end = start + len(write.records)
+            write.offsets = offsets[start:end]
+            start = end
+        assert start == len(offsets), f"{len(offsets)} offsets for {start} records"
+        return Offset(offsets[-1] + 1)
+
+    def _appends(self, batches: list[bytes]) -> list[bytes]:
+        """Joins all batches for one append, so that none is in the log if one of them is refused.
+
+        The log refuses an append larger than a segment. Batches that are larger only together are appended one by one.
+        """
+        if len(batches) == 1:
+            return batches
+        segment_bytes = self._partition.log.config.segment_size_bytes
+        sizes = [len(batch) for batch in batches]
+        return batches if max(sizes) <= segment_bytes < sum(sizes) else [b"".join(batches)]
+
+    def _chunks(self, writes: Sequence[Write[RecordT, SendT]]) -> Iterator[list[Record]]:
+        """Yields the records of each batch."""
+        limit = self._settings.max_batch_bytes
+        if sum(write.size_bytes for write in writes) <= limit:
+            yield [record for write in writes for record in write.records]
+            return
+        chunk: list[Record] = []
+        chunk_bytes = 0
+        for write in writes:
+            for record in write.records:
+                size_bytes = estimated_bytes(record)
+                if chunk and chunk_bytes + size_bytes > limit:
+                    yield chunk
+                    chunk, chunk_bytes = [], 0
+                chunk.append(record)
+                chunk_bytes += size_bytes
+        yield chunk
+
+    def _batch(self, records: list[Record], producer: Producer | None) -> bytes:
+        return encode_batch(
+            records,
+            codec=self._settings.codec,
+            base_sequence=self._settings.base_sequence if producer is None else 0,
+            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+            producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
+            transactional=producer is not None,
+        )

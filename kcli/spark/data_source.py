@@ -1,0 +1,59 @@
+"""The data source `kcli`: Spark's Kafka source in Python, for batch and stream, reading and writing.
+
+The code runs in Spark's Python workers: `schema` and the planning of partitions on the driver, `read` in executors.
+
+    spark.read.format("kcli").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "orders").load()
+
+Spark does not report to a Python source which columns a query uses. To decode only some columns, name them in a schema,
+in any order: `.schema("value binary, offset bigint")`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from kcli.spark.options import sink_options, source_options
+from kcli.spark.source.readers import FIELDS, HEADERS, KcliReader, KcliStreamReader, checked_schema
+from kcli.spark.worker_memory import freeze_imports
+
+if TYPE_CHECKING:
+    from kcli.spark.sink.writers import BatchWriter, StreamWriter
+
+
+class KcliDataSource(DataSource):
+    """The entry points that Spark calls for `format("kcli")`. Errors name the wrong option."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        freeze_imports()
+
+    @classmethod
+    def name(cls) -> str:
+        return "kcli"
+
+    def schema(self) -> StructType:
+        wanted = self.options.get("includeheaders", "false").strip().lower() == "true"
+        return StructType([*FIELDS, HEADERS] if wanted else list(FIELDS))
+
+    def reader(self, schema: StructType) -> KcliReader:
+        return KcliReader(source_options(self.options, streaming=False), checked_schema(schema))
+
+    def streamReader(self, schema: StructType) -> KcliStreamReader:
+        return KcliStreamReader(source_options(self.options, streaming=True), checked_schema(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        from kcli.spark.sink.writers import BatchWriter
+
+        if overwrite:
+            raise ValueError("a topic cannot be overwritten: use mode('append')")
+        return BatchWriter(sink_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        from kcli.spark.sink.writers import StreamWriter
+
+        if overwrite:
+            raise ValueError("a topic cannot be overwritten: use outputMode('append') or 'update'")
+        return StreamWriter(sink_options(self.options), schema)

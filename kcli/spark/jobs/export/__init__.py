@@ -1,0 +1,1 @@
+"""The job `export`: topics to files and tables."""

@@ -1,0 +1,85 @@
+"""The job `export`: records of topics to files (Parquet, JSON, CSV, text) or tables (Delta, Iceberg)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kcli.spark.jobs.export.options import (
+    FILE_FORMATS,
+    TABLE_FORMATS,
+    ExportOptions,
+    check,
+    columns,
+    is_decoded,
+    reading,
+)
+from kcli.spark.jobs.export.rows import selected
+from kcli.spark.jobs.shared.endpoints import planned, planned_offsets
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.job import Job
+from kcli.spark.jobs.shared.options import ONE_CLUSTER, ONE_SUBSCRIPTION, names, pairs
+from kcli.spark.jobs.shared.progress import BatchProgress
+from kcli.spark.jobs.shared.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan(options: ExportOptions) -> list[str]:
+    """Returns the plan of the job in lines. KcliError or ValueError if it cannot run."""
+    must_not_exist = not options.is_stream and options.save_mode == "error" and options.format in FILE_FORMATS
+    if must_not_exist and os.path.exists(options.path):
+        raise JobError(
+            f"{options.path} exists: use --save-mode append, overwrite or ignore, or another --path"
+        )
+    ranges = planned(reading(options), options.mode)
+    total = sum(map(len, ranges))
+    lines = [
+        f"export {total} offsets of {len(ranges)} partitions to {options.path} as {options.format} ({options.mode})"
+    ]
+    lines.append(f"columns: {', '.join(columns(options))}")
+    if is_decoded(options):
+        lines.append(f"values: {options.value_format}, bad records: {options.on_bad_record}")
+    if options.is_stream:
+        lines.append(f"checkpoint: {options.checkpoint} (an earlier stream continues from it)")
+    return [*lines, *map(str, ranges)]
+
+
+def run(spark: SparkSession, options: ExportOptions) -> Done:
+    """Exports the records."""
+    if options.format in TABLE_FORMATS:
+        from kcli.spark.jobs.export.tables import run_tables
+
+        return run_tables(spark, options)
+    counts = Counts(streaming=options.is_stream)
+    frame = selected(spark, options, counts)
+    writing = {"header": "true"} if options.format == "csv" else {}
+    writing |= pairs(options.write_option, "--write-option")
+    by = names(options.partition_by)
+    if options.is_stream:
+        stream = frame.writeStream.format(options.format).options(**writing).option("path", options.path)
+        return run_stream(stream.partitionBy(*by) if by else stream, options, "export")
+    writer = frame.write.mode(options.save_mode).options(**writing).format(options.format)
+    writer = writer.partitionBy(*by) if by else writer
+    if options.save_mode == "ignore" and os.path.exists(options.path):
+        return Done(0)
+    progress = BatchProgress(spark, planned_offsets(reading(options)))
+    run_batch(spark, options, "export", lambda: writer.save(options.path), progress)
+    return Done(counts.total("rows"), bad_records=counts.total(BAD_RECORDS))
+
+
+JOB = Job(
+    name="export",
+    description="Writes the records of topics to files or tables.",
+    options=ExportOptions,
+    check=check,
+    plan=plan,
+    run=run,
+    exclusive=(ONE_CLUSTER, ONE_SUBSCRIPTION),
+    example="""\
+kcli spark-submit export --bootstrap-server localhost:9092 --topic orders --path /data/orders
+""",
+)
+parse = JOB.parse
+main = JOB.main

@@ -1,0 +1,1 @@
+"""The job `ingest`: files, or the rows of a database, to a topic."""

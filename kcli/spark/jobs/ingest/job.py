@@ -1,0 +1,347 @@
+"""The job `ingest`: writes files of text, CSV, JSON or Parquet, or the rows of a database, to a topic."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.command.options import Exclusive, Kind, option
+from kcli.spark.jobs.records.bad_input import BadInputOptions, bad_input, sifted
+from kcli.spark.jobs.records.values import CORRUPT
+from kcli.spark.jobs.shared.endpoints import check_writer, target_plan, writer_options
+from kcli.spark.jobs.shared.errors import JobError, require
+from kcli.spark.jobs.shared.job import Job
+from kcli.spark.jobs.shared.options import ModeOptions, SinkOptions, check_mode, pairs, refuse_idle
+from kcli.spark.jobs.shared.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
+from kcli.spark.options import SINK_COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+FILE_FORMATS = ("text", "csv", "json", "parquet")
+JDBC = "jdbc"
+JDBC_OPTIONS = (
+    "url",
+    "table",
+    "query",
+    "incrementing-column",
+    "timestamp-column",
+    "timestamp-delay-ms",
+    "max-rows-per-trigger",
+    "tasks",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
+    """The options of the job."""
+
+    topic: str = option("The topic to write to.", metavar="NAME", required=True)
+    path: str | None = option("A file, a directory, or a pattern of files.", metavar="PATH")
+    format: str = option("The format of the files, or jdbc.", choices=(*FILE_FORMATS, JDBC), default="text")
+    key_column: str | None = option("The column of the key (JSON: the field).", metavar="NAME")
+    value_column: str | None = option(
+        "The column of the value. Default: the line (text, JSON); else a column named value, or the whole row as "
+        "JSON (CSV, Parquet, jdbc).",
+        metavar="NAME",
+    )
+    partition_column: str | None = option("The column of the partition.", metavar="NAME")
+    max_files_per_trigger: str | None = option("The largest size of a micro-batch, in files.", metavar="N")
+    read_option: tuple[str, ...] = option(
+        "An option of Spark's reader.", metavar="KEY=VALUE", repeatable=True
+    )
+    url: str | None = option(
+        "jdbc: the database, as a URL of SQLAlchemy (postgresql://user:password@host/db), or jdbc:… with the "
+        "driver in Spark's --jars (batch only).",
+        metavar="URL",
+    )
+    table: str | None = option("jdbc: the table.", metavar="NAME")
+    query: str | None = option("jdbc: a SELECT in place of a table.", metavar="SQL")
+    incrementing_column: str | None = option(
+        "jdbc: a column whose values only grow; a stream continues from the last value.", metavar="NAME"
+    )
+    timestamp_column: str | None = option(
+        "jdbc: a column with the time of the last change; a stream continues from the last time.",
+        metavar="NAME",
+    )
+    timestamp_delay_ms: int = option(
+        "jdbc: the longest time from a row's timestamp to its commit.",
+        Kind.LONG,
+        metavar="MS",
+        default=1000,
+    )
+    max_rows_per_trigger: int | None = option(
+        "jdbc: the largest size of a micro-batch by --incrementing-column, in rows.", Kind.LONG, metavar="N"
+    )
+    tasks: int = option("jdbc: the number of parallel connections.", Kind.INTEGER, metavar="N", default=1)
+
+    @property
+    def database(self) -> str:
+        """The URL, which `_check` requires."""
+        assert self.url is not None, "--format jdbc needs --url"
+        return self.url
+
+    @property
+    def source(self) -> str:
+        """The path, which `_check` requires."""
+        assert self.path is not None, "files need --path"
+        return self.path
+
+
+def _check(options: IngestOptions) -> IngestOptions:
+    check_mode(options)
+    check_writer(writer_options(options, options.topic))
+    pairs(options.read_option, "--read-option")
+    bad_input(options)
+    _check_idle(options)
+    if options.format == "text" and (options.key_column or options.partition_column):
+        raise JobError("text files have no columns: --key-column and --partition-column need another format")
+    if options.format == JDBC:
+        _check_jdbc(options)
+    elif options.path is None:
+        raise JobError("argument --path is required")
+    else:
+        files(options.path)
+    return options
+
+
+def _check_idle(options: IngestOptions) -> None:
+    if options.format == JDBC:
+        refuse_idle(options, ["path", "max-files-per-trigger"], "files")
+        if not (options.url or "").startswith("jdbc:"):
+            refuse_idle(options, ["read-option"], "files and jdbc: URLs, which Spark reads")
+    else:
+        refuse_idle(options, JDBC_OPTIONS, "--format jdbc")
+    if options.format not in ("json", "csv"):
+        refuse_idle(options, ["on-bad-record"], "--format json or csv")
+    if options.incrementing_column is None:
+        refuse_idle(options, ["max-rows-per-trigger", "tasks"], "--incrementing-column")
+    if options.timestamp_column is None:
+        refuse_idle(options, ["timestamp-delay-ms"], "--timestamp-column")
+
+
+def _check_jdbc(options: IngestOptions) -> None:
+    if options.url is None or (options.table is None and options.query is None):
+        raise JobError("--format jdbc needs --url, and --table or --query")
+    if options.url.startswith("jdbc:"):
+        if options.is_stream or options.incrementing_column or options.timestamp_column:
+            raise JobError("a jdbc: URL is for a batch of whole tables: a stream needs a URL of SQLAlchemy")
+        return
+    if options.is_stream and not options.incrementing_column and not options.timestamp_column:
+        raise JobError(f"--mode {options.mode} needs --incrementing-column or --timestamp-column")
+    if options.tasks < 1:
+        raise JobError(f"--tasks {options.tasks}: expected a positive number")
+    require("sqlalchemy", "kcli-streaming[spark]")
+    from kcli.spark.jobs.ingest.database import engine
+
+    engine(options.url)
+
+
+def files(path: str) -> list[str] | None:
+    """Returns the files of `path` on this machine; None for a URI. JobError if there are none."""
+    if "://" in path:
+        return None
+    found = sorted(glob.glob(path))
+    if not found:
+        raise JobError(f"there is no file {path}")
+    return [
+        each
+        for name in found
+        for each in (
+            sorted(glob.glob(os.path.join(name, "**"), recursive=True)) if os.path.isdir(name) else [name]
+        )
+        if os.path.isfile(each) and not os.path.basename(each).startswith(("_", "."))
+    ]
+
+
+def plan(options: IngestOptions) -> list[str]:
+    """Returns the plan of the job in lines."""
+    found: list[str] = []
+    if options.format == JDBC:
+        lines = [_jdbc_plan(options)]
+    else:
+        on_disk = files(options.source)
+        found = on_disk or []
+        size = "" if on_disk is None else f" ({len(found)} files, {sum(map(os.path.getsize, found))} bytes)"
+        what = f"{options.format} files of {options.path}{size}"
+        lines = [f"ingest {what} to topic {options.topic} ({options.mode})"]
+    lines.append(target_plan(writer_options(options, options.topic), options.topic)[0])
+    if options.is_stream:
+        what = "rows" if options.format == JDBC else "files"
+        lines.append(f"checkpoint: {options.checkpoint} ({what} that it has are not written again)")
+    return [*lines, *found]
+
+
+def _jdbc_plan(options: IngestOptions) -> str:
+    from kcli.spark.jobs.ingest.database import shown
+
+    url = (
+        options.database.partition("?")[0]
+        if options.database.startswith("jdbc:")
+        else shown(options.database)
+    )
+    by = options.incrementing_column or options.timestamp_column
+    return (
+        f"ingest {options.table or f'({options.query})'} of {url} to topic {options.topic} ({options.mode}"
+        + (f", by {by})" if by else ")")
+    )
+
+
+def run(spark: SparkSession, options: IngestOptions) -> Done:
+    """Writes the rows to the topic."""
+    counts = Counts(streaming=options.is_stream)
+    frame = _jdbc(spark, options) if options.format == JDBC else _of_files(spark, options)
+    if options.format in ("json", "csv"):
+        frame = _well(frame, options, counts)
+    else:
+        frame = counts.rows(frame)
+    records = frame.select(*_record(frame, options))
+    writing = writer_options(options, options.topic)
+    if options.is_stream:
+        return run_stream(records.writeStream.format("kcli").options(**writing), options, "ingest")
+    writer = records.write.format("kcli").options(**writing).mode("append")
+    run_batch(spark, options, "ingest", writer.save)
+    return Done(counts.total("rows"), bad_records=counts.total(BAD_RECORDS))
+
+
+def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
+    # JSON lines are read as text, so that their bytes are kept.
+    form = "text" if options.format == "json" else options.format
+    reading = {"recursiveFileLookup": "true"}
+    if form == "csv":  # with enforceSchema the header of one file would apply to all
+        reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
+    reading |= pairs(options.read_option, "--read-option")
+    schema = spark.read.format(form).options(**reading).load(options.source).schema
+    if form == "csv":
+        schema = schema.add(CORRUPT, "string")
+    if not options.is_stream:
+        frame = spark.read.format(form).options(**reading).schema(schema).load(options.source)
+    else:
+        stream = spark.readStream.format(form).options(**reading).schema(schema)
+        if options.max_files_per_trigger:
+            stream = stream.option("maxFilesPerTrigger", options.max_files_per_trigger)
+        frame = stream.load(options.source)
+    return frame.select("*", "_metadata.file_path") if options.format in ("json", "csv") else frame
+
+
+def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
+    from pyspark.sql.functions import struct, to_json
+
+    from kcli.spark.jobs.ingest.database import (
+        FORMAT,
+        INCREMENTING,
+        SETTINGS,
+        TIMESTAMP,
+        SqlDataSource,
+        SqlSettings,
+        columns,
+    )
+
+    if options.database.startswith("jdbc:"):
+        what = {"query": options.query} if options.query else {"dbtable": options.table}
+        reading = what | pairs(options.read_option, "--read-option")
+        rows = spark.read.format("jdbc").option("url", options.database).options(**reading).load()
+        _check_columns(options, rows.columns)
+        return rows.select(to_json(struct("*")).alias("value"))
+    by = INCREMENTING if options.incrementing_column else TIMESTAMP if options.timestamp_column else None
+    settings = SqlSettings(
+        url=options.database,
+        table=options.table,
+        query=options.query,
+        column=options.incrementing_column or options.timestamp_column,
+        by=by,
+        delay_ms=options.timestamp_delay_ms,
+        tasks=options.tasks,
+        max_rows=options.max_rows_per_trigger,
+    )
+    _check_columns(options, columns(settings))
+    spark.dataSource.register(SqlDataSource)
+    reader = spark.read if not options.is_stream else spark.readStream
+    return reader.format(FORMAT).option(SETTINGS, settings.to_json()).load()
+
+
+def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
+    """Checks the columns of the options. JobError names a missing one. A name may be a field of a JSON column."""
+    for name in (options.key_column, options.value_column, options.partition_column):
+        if name is not None and name.partition(".")[0] not in found:
+            raise JobError(f"there is no column {name}; the rows have {', '.join(found)}")
+
+
+def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame:
+    """Returns the rows of JSON and CSV files that parse. The others are handled as --on-bad-record says."""
+    from pyspark.sql.functions import col, length, lit, struct, trim, try_parse_json, when
+
+    names = [name for name in frame.columns if name not in (CORRUPT, "file_path")]
+    if options.format == "json":
+        frame = frame.where(length(trim(col("value"))) > 0)
+        wrong, said, line = try_parse_json("value").isNull(), "the line is not JSON", col("value")
+    else:
+        said = f"the line is not CSV of the {len(names)} columns {', '.join(names)}"
+        wrong, line = col(CORRUPT).isNotNull(), col(CORRUPT)
+    row = struct(*(col(f"`{name}`") for name in names)).alias("_row")
+    frame = frame.select(row, line.alias("value"), "file_path", wrong.alias("_wrong"))
+    error = when(col("_wrong"), lit(said))
+    frame = sifted(frame, error, {"file": col("file_path")}, bad_input(options), counts)
+    return frame.select("_row.*")
+
+
+def _record(frame: DataFrame, options: IngestOptions) -> list[Column]:
+    """Returns the columns key, value, headers and partition, if the rows have them."""
+    from pyspark.sql.functions import col, get_json_object, struct, to_json
+
+    is_json = options.format in ("json", JDBC)
+
+    def column(name: str) -> Column:
+        if is_json:
+            return get_json_object(col("value"), f"$.{name}")
+        if name not in frame.columns:
+            raise JobError(f"there is no column {name}; the files have {', '.join(frame.columns)}")
+        return _bytes(frame, name)
+
+    chosen = []
+    if options.key_column:
+        chosen.append(column(options.key_column).alias("key"))
+    elif options.format == "parquet" and "key" in frame.columns and options.value_column is None:
+        chosen.append(_bytes(frame, "key").alias("key"))
+    if options.value_column:
+        chosen.append(column(options.value_column).alias("value"))
+    elif options.format == "text" or is_json or "value" in frame.columns:
+        chosen.append(_bytes(frame, "value").alias("value"))
+    else:
+        chosen.append(to_json(struct("*")).alias("value"))
+    if options.partition_column:
+        chosen.append(column(options.partition_column).cast("int").alias("partition"))
+    types = dict(frame.dtypes)
+    if types.get("headers") in SINK_COLUMNS["headers"]:
+        chosen.append(col("headers"))
+    return chosen
+
+
+def _bytes(frame: DataFrame, name: str) -> Column:
+    """Returns a column as key or value: bytes and strings unchanged, other types as text."""
+    from pyspark.sql.functions import col
+
+    column = col(f"`{name}`")
+    return column if dict(frame.dtypes)[name] in SINK_COLUMNS["value"] else column.cast("string")
+
+
+JOB = Job(
+    name="ingest",
+    description="Writes the rows of files or of a database to a topic.",
+    options=IngestOptions,
+    check=_check,
+    plan=plan,
+    run=run,
+    exclusive=(
+        Exclusive(names=("table", "query")),
+        Exclusive(names=("incrementing-column", "timestamp-column")),
+    ),
+    example="""\
+kcli spark-submit ingest --bootstrap-server localhost:9092 --topic logs --path '/var/log/app/*.log'
+""",
+)
+parse = JOB.parse
+main = JOB.main

@@ -1,0 +1,78 @@
+"""Turns rows of a query into records of a topic.
+
+`_key`, `_headers` and `_timestamp` become key, headers and timestamp of the record. `_topic`, `_partition` and
+`_offset`, the origin of a row, are left out. All other columns form the value. In the format raw, rows already have the
+columns of a record: `key`, `value`, `headers`, `partition` and `timestamp`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.command.options import option
+from kcli.spark.jobs.records.values import FORMATS, ValueSpec, encoded
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import JobOptions
+from kcli.spark.options import SINK_COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+RECORD_COLUMNS = {"_key": "key", "_headers": "headers", "_timestamp": "timestamp"}
+LEFT_OUT = ("_topic", "_partition", "_offset")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(JobOptions):
+    """The options of a job that writes the result of a query to a topic."""
+
+    output_format: str = option("The format of the values written.", choices=FORMATS, default="json")
+    output_schema: str | None = option(
+        "The schema of Avro and Protobuf values, in a file as for --value-schema.", metavar="FILE"
+    )
+    output_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
+
+
+def output_spec(options: OutputOptions) -> ValueSpec:
+    """Returns the format of the values to write. JobError if the options do not fit each other."""
+    spec = ValueSpec(options.output_format, options.output_schema, options.output_message)
+    if spec.format in ("avro", "protobuf"):
+        spec.check()
+    elif spec.schema:
+        raise JobError(f"--output-schema is for avro and protobuf, not for {spec.format}")
+    return spec
+
+
+def records(frame: DataFrame, spec: ValueSpec) -> DataFrame:
+    """Returns the rows with the columns of the sink. JobError names a column that cannot be written."""
+    from pyspark.sql.functions import col
+
+    if spec.format == "raw":
+        if "value" not in frame.columns:
+            raise JobError("raw records need a column value: add one, or use --output-format json")
+        return frame.select(
+            *(_record_column(frame, name, name) for name in frame.columns if name in SINK_COLUMNS)
+        )
+    chosen = [
+        _record_column(frame, name, record)
+        for name, record in RECORD_COLUMNS.items()
+        if name in frame.columns
+    ]
+    inside = [name for name in frame.columns if name not in RECORD_COLUMNS and name not in LEFT_OUT]
+    if not inside:
+        raise JobError("the query has no column for the value")
+    return frame.select(encoded([col(f"`{name}`") for name in inside], spec).alias("value"), *chosen)
+
+
+def _record_column(frame: DataFrame, name: str, record: str) -> Column:
+    """Returns a column in a type of the sink. Keys and values of other types become text."""
+    from pyspark.sql.functions import col
+
+    kind = dict(frame.dtypes)[name]
+    column = col(f"`{name}`")
+    if kind not in SINK_COLUMNS[record]:
+        if record not in ("key", "value"):
+            raise JobError(f"column {name} is {kind}; expected {' or '.join(SINK_COLUMNS[record])}")
+        column = column.cast("string")
+    return column.alias(record)

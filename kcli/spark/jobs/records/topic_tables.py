@@ -1,0 +1,207 @@
+"""Topics as tables: a view for each topic that a query names. Its columns are the fields of the values.
+
+A table also has `_key` (text), `_topic`, `_partition`, `_offset` and `_timestamp`. With raw values it has the columns
+of the source, with key and value as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kcli.command.options import option
+from kcli.spark.client.cluster import Cluster
+from kcli.spark.jobs.records.bad_input import KAFKA_ORIGIN, BadInput, BadInputOptions, bad_input, sifted
+from kcli.spark.jobs.records.values import (
+    ERROR,
+    FORMATS,
+    RECORD,
+    SAMPLE_RECORDS,
+    ValueOptions,
+    ValueSpec,
+    decoded,
+    inferred,
+)
+from kcli.spark.jobs.shared.endpoints import opened_topics, reader_options
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import RangeOptions
+from kcli.spark.jobs.shared.running import Counts
+from kcli.spark.options import source_options
+from kcli.spark.source.offsets import resolve, subscribed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RAW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTable:
+    """A topic as a table."""
+
+    name: str
+    topic: str
+    values: ValueSpec
+    watermark: tuple[str, str] | None = None
+    """The column of time, and how late rows may come."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
+    """The options of a job that reads topics as tables."""
+
+    value_format: str = option("The format of the values read.", choices=FORMATS, default="json")
+    tables: str | None = option(
+        "A YAML file of tables by name, each with topic, format, schema, message, skip-bytes and watermark "
+        "('COLUMN 10 minutes').",
+        metavar="FILE",
+    )
+
+
+@dataclass(slots=True)
+class TopicTables:
+    """The tables of a query: the declared ones, and every topic by its name."""
+
+    spark: SparkSession
+    options: TableOptions
+    streaming: bool
+    declared: Mapping[str, TopicTable]
+    counts: Counts
+    made: list[str] = field(default_factory=list)
+    schemas: dict[str, str] = field(default_factory=dict)
+    """The inferred schemas, by topic."""
+
+    def add(self, name: str) -> bool:
+        """Makes the view `name`. Returns False if there is no such topic."""
+        table = self.declared.get(name) or TopicTable(name, name, self.options.values)
+        if name in self.made or not topic_exists(self.options, table.topic):
+            return False
+        self.frame(table).createOrReplaceTempView(f"`{name}`")
+        self.made.append(name)
+        return True
+
+    def drop(self) -> None:
+        """Drops the views, so that the next statement makes and counts its own."""
+        for name in self.made:
+            self.spark.catalog.dropTempView(name)
+        self.made.clear()
+        self.counts = Counts(streaming=self.streaming)
+
+    def frame(self, table: TopicTable) -> DataFrame:
+        """Returns the rows of a table."""
+        from pyspark.sql.functions import col
+
+        chosen = bad_input(self.options)
+        is_raw = table.values.format == "raw"
+        headers = not is_raw and chosen.needs_headers
+        reading = reader_options(self.options, topic=table.topic, include_headers=headers)
+        reader = self.spark.readStream if self.streaming else self.spark.read
+        frame = reader.format("kcli").options(**reading).load()
+        if is_raw:
+            texts = [col(name).cast("string").alias(name) for name in ("key", "value")]
+            frame = self.counts.rows(frame).select(*texts, *RAW_COLUMNS[2:])
+        else:
+            frame = self._decoded(frame, table, chosen)
+        if table.watermark is not None:
+            column, delay = table.watermark
+            if column not in frame.columns:
+                raise JobError(f"watermark of {table.name}: there is no column {column}")
+            frame = frame.withWatermark(column, delay)
+        return frame
+
+    def _decoded(self, frame: DataFrame, table: TopicTable, chosen: BadInput) -> DataFrame:
+        from pyspark.sql.functions import col
+
+        values = table.values
+        if values.format == "json" and not values.schema:
+            if table.topic not in self.schemas:
+                lines = sample(self.spark, reader_options(self.options, topic=table.topic))
+                self.schemas[table.topic] = inferred(self.spark, lines)
+            values = ValueSpec("json", self.schemas[table.topic])
+        frame = decoded(frame, values)
+        origin = {name: col(name) for name in KAFKA_ORIGIN}
+        frame = sifted(frame, col(ERROR), origin, chosen, self.counts)
+        beside = [col("key").cast("string").alias("_key")]
+        beside += [col(name).alias(f"_{name}") for name in (*KAFKA_ORIGIN, "timestamp")]
+        return frame.select(col(f"{RECORD}.*"), *beside)
+
+
+DECLARED = ("topic", "format", "schema", "message", "skip-bytes", "watermark")
+
+
+def declared_tables(options: TableOptions) -> dict[str, TopicTable]:
+    """Reads the tables of --tables. JobError names the error in the file."""
+    if options.tables is None:
+        return {}
+    import yaml
+
+    try:
+        with open(options.tables, encoding="utf-8") as file:
+            found = yaml.safe_load(file) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise JobError(f"--tables {options.tables}: {error}") from None
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise JobError(f"--tables {options.tables}: expected tables by name, each with {', '.join(DECLARED)}")
+    return {name: _declared(str(name), entry, options) for name, entry in found.items()}
+
+
+def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> TopicTable:
+    for key in entry:
+        if key not in DECLARED:
+            raise JobError(f"--tables {options.tables}: {name}.{key} is not one of {', '.join(DECLARED)}")
+    usual = options.values
+    has_own = "format" in entry
+    values = ValueSpec(
+        format=str(entry.get("format", usual.format)),
+        schema=entry.get("schema", None if has_own else usual.schema),
+        message=entry.get("message", None if has_own else usual.message),
+        skip_bytes=int(entry.get("skip-bytes", 0 if has_own else usual.skip_bytes)),
+    )
+    values.check()
+    watermark = None
+    if "watermark" in entry:
+        column, _, delay = str(entry["watermark"]).strip().partition(" ")
+        if not delay.strip():
+            raise JobError(f"--tables {options.tables}: {name}.watermark: expected 'COLUMN 10 minutes'")
+        watermark = column, delay.strip()
+    return TopicTable(name, str(entry.get("topic", name)), values, watermark)
+
+
+def topic_exists(options: TableOptions, topic: str) -> bool:
+    """Whether a topic exists. Asking for its partitions instead could create it."""
+    with Cluster(source_options(reader_options(options, topic=topic), streaming=True).client) as cluster:
+        return topic in cluster.topic_names()
+
+
+def sample(spark: SparkSession, reading: Mapping[str, str]) -> list[str]:
+    """Returns the first values of each partition, as text."""
+    wanted = {name: value for name, value in reading.items() if name not in _POSITIONS}
+    options = source_options(wanted, streaming=False)
+    with opened_topics(options) as cluster:
+        parts = subscribed(cluster, options.subscription)
+        starts = resolve(cluster, parts, options.start, latest_if_no_offset=True, name="startingOffsets")
+        ends = resolve(cluster, parts, options.end, latest_if_no_offset=True, name="endingOffsets")
+    limits: dict[str, dict[str, int]] = {}
+    for part in parts:
+        end = min(ends[part], starts[part] + SAMPLE_RECORDS)
+        limits.setdefault(part.topic, {})[str(part.partition)] = end
+    import json
+
+    reader = spark.read.format("kcli").options(**wanted, endingOffsets=json.dumps(limits))
+    rows = reader.schema("value binary").load().selectExpr("string(value) as value").collect()
+    return [row.value for row in rows if row.value is not None]
+
+
+_POSITIONS = frozenset(
+    {
+        "startingOffsets",
+        "startingTimestamp",
+        "startingOffsetsByTimestampStrategy",
+        "endingOffsets",
+        "endingTimestamp",
+        "maxOffsetsPerTrigger",
+        "minPartitions",
+    }
+)
+"""Options of the range. A schema is inferred from the first records of the log, whatever the range is."""

@@ -1,0 +1,243 @@
+"""Decodes values to columns, and encodes columns: JSON and CSV by Spark, Avro and Protobuf in Arrow functions.
+
+`decoded` adds a struct column `_record` and a column `_parse_error`, which is null if the value parses. A null value (a
+tombstone) is not an error: its columns are null. `encoded` is the reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kcli.command.options import Kind, option
+from kcli.formats.avro import avro_codec, avro_schema
+from kcli.formats.codec import FormatError, Value, ValueCodec
+from kcli.formats.protobuf import message_class, protobuf_codec
+from kcli.spark.jobs.records.column_types import avro_columns, protobuf_columns
+from kcli.spark.jobs.shared.errors import JobError, require
+from kcli.spark.jobs.shared.options import JobOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+FORMATS = ("raw", "json", "csv", "avro", "protobuf")
+RECORD, ERROR = "_record", "_parse_error"
+CORRUPT = "_corrupt_record"
+"""The column in which Spark stores a JSON or CSV text that does not parse."""
+
+SAMPLE_RECORDS = 1000
+"""How many records of each partition a JSON schema is inferred from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSpec:
+    """A format of values with its schema, and for Protobuf the name of the message."""
+
+    format: str = "raw"
+    schema: str | None = None
+    """JSON and CSV: columns as `id bigint, name string`; Avro and Protobuf: the path of a file."""
+    message: str | None = None
+    skip_bytes: int = 0
+    """The size of a prefix to skip. The prefix of schema registries has 5 bytes for Avro, and 6 for Protobuf."""
+
+    def check(self) -> None:
+        """Checks the format. JobError names the missing or wrong part."""
+        if self.format not in FORMATS:
+            raise JobError(f"value format {self.format}: expected one of {', '.join(FORMATS)}")
+        if self.format == "csv" and not self.schema:
+            raise JobError("CSV values need a schema, such as 'id bigint, name string'")
+        if self.format in ("avro", "protobuf"):
+            if not self.schema:
+                raise JobError(f"{self.format} values need a schema file")
+            if not Path(self.schema).is_file():
+                raise JobError(f"there is no schema file {self.schema}")
+            require("fastavro" if self.format == "avro" else "google.protobuf", "kcli-streaming[spark]")
+            codec_of(self)
+        elif self.skip_bytes:
+            raise JobError(f"bytes can be skipped in Avro and Protobuf values only, not in {self.format}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueOptions(JobOptions):
+    """The options of a job that reads values."""
+
+    value_format: str = option("The format of the values read.", choices=FORMATS, default="raw")
+    value_schema: str | None = option(
+        "JSON, CSV: columns as 'id bigint, name string' (JSON: inferred by default); Avro: the .avsc file; "
+        "Protobuf: a file of protoc --descriptor_set_out --include_imports.",
+        metavar="TEXT",
+    )
+    value_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
+    value_skip_bytes: int = option(
+        "Avro, Protobuf: the size of a prefix to skip; with a schema registry 5 (Avro) or 6 (Protobuf).",
+        Kind.INTEGER,
+        metavar="N",
+        default=0,
+    )
+
+    @property
+    def values(self) -> ValueSpec:
+        """The format of the values."""
+        return ValueSpec(self.value_format, self.value_schema, self.value_message, self.value_skip_bytes)
+
+
+def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
+    """Returns `frame` with the columns RECORD and ERROR, decoded from its column `value`."""
+    from pyspark.sql.functions import col, from_csv, from_json, lit, struct, when
+
+    if spec.format in ("avro", "protobuf"):
+        frame = frame.withColumn("_decoded", _decoder(spec)(col("value")))
+        record, error = col("_decoded.record"), col("_decoded.error")
+        return frame.withColumn(RECORD, record).withColumn(ERROR, error).drop("_decoded")
+    assert spec.schema is not None
+    schema = struct_type(spec.schema)
+    reading = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    text = col("value").cast("string")
+    whole = struct_type(spec.schema).add(CORRUPT, "string")
+    if spec.format == "json":
+        parsed = from_json(text, whole, reading)
+    else:
+        ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in whole.fields)
+        parsed = from_csv(text, ddl, reading)
+    frame = frame.withColumn("_decoded", parsed)
+    wrong = col("value").isNotNull() & (col("_decoded").isNull() | col(f"_decoded.{CORRUPT}").isNotNull())
+    types = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)
+    said = f"the value is not {spec.format.upper()} of {types}"
+    fields = [col(f"_decoded.`{field.name}`").alias(field.name) for field in schema.fields]
+    frame = frame.withColumn(ERROR, when(wrong, lit(said)))
+    return frame.withColumn(RECORD, struct(*fields)).drop("_decoded")
+
+
+def struct_type(ddl: str) -> StructType:
+    """Reads columns in DDL. JobError if the text is not DDL."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        return StructType.fromDDL(ddl)
+    except PySparkException as error:
+        raise JobError(
+            f"schema {ddl!r}: expected columns, as in 'id bigint, name string' ({str(error).splitlines()[0]})"
+        ) from None
+
+
+def inferred(spark: SparkSession, lines: list[str]) -> str:
+    """Infers the columns of JSON texts, as DDL. JobError if there is no JSON object."""
+    found = spark.read.json(spark.sparkContext.parallelize(lines, 1)).schema
+    fields = [field for field in found.fields if field.name != CORRUPT]
+    if not fields:
+        raise JobError("no schema can be inferred, because there is no JSON object: use --value-schema")
+    return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
+
+
+def encoded(columns: list[Column], spec: ValueSpec) -> Column:
+    """Encodes the columns as one value."""
+    from pyspark.sql.functions import struct, to_csv, to_json
+
+    row = struct(*columns)
+    if spec.format == "json":
+        return to_json(row)
+    if spec.format == "csv":
+        return to_csv(row)
+    return _encoder(spec)(row)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCodec:
+    """The codec of one Avro or Protobuf schema, and the columns of its values."""
+
+    columns: pa.StructType
+    values: ValueCodec
+
+
+def codec_of(spec: ValueSpec) -> RecordCodec:
+    """Returns the codec of a format. JobError if the schema is invalid."""
+    assert spec.schema is not None
+    is_protobuf = spec.format == "protobuf"
+    if is_protobuf and spec.message is None:
+        raise JobError("Protobuf values need the full name of their message")
+    try:
+        return record_codec(Path(spec.schema).read_bytes(), spec.message if is_protobuf else None)
+    except FormatError as error:
+        raise JobError(f"{spec.schema}: {error}") from None
+
+
+def record_codec(schema: bytes, message: str | None) -> RecordCodec:
+    """Returns the codec of the content of a schema file: Protobuf with a message, else Avro."""
+    if message is not None:
+        found = message_class(schema, message)
+        return RecordCodec(protobuf_columns(found.DESCRIPTOR), protobuf_codec(found))
+    declared = avro_schema(schema)
+    codec = avro_codec(declared)
+    return RecordCodec(avro_columns(declared), codec)
+
+
+def _decoder(spec: ValueSpec) -> Callable[[Column], Column]:
+    import pyarrow as pa
+    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    codec = codec_of(spec)
+    skip, name = spec.skip_bytes, spec.format
+    result = pa.struct([("error", pa.string()), ("record", codec.columns)])
+    rebuild = _rebuilder(spec)
+
+    def decode(values: pa.Array) -> pa.Array:
+        return decoded_values(values, rebuild(), skip, name)
+
+    decode.__annotations__ = {"values": pa.Array, "return": pa.Array}
+    return arrow_udf(decode, from_arrow_type(result))
+
+
+def _encoder(spec: ValueSpec) -> Callable[[Column], Column]:
+    import pyarrow as pa
+    from pyspark.sql.functions import arrow_udf
+
+    rebuild = _rebuilder(spec)
+
+    def encode(rows: pa.Array) -> pa.Array:
+        codec = rebuild().values
+        return pa.array([codec.encode(row) for row in rows.to_pylist()], pa.binary())
+
+    encode.__annotations__ = {"rows": pa.Array, "return": pa.Array}
+    return arrow_udf(encode, "binary")
+
+
+def _rebuilder(spec: ValueSpec) -> Callable[[], RecordCodec]:
+    """Returns a function that makes the codec once, in the executor: Spark cannot send parsed schemas."""
+    assert spec.schema is not None
+    content = Path(spec.schema).read_bytes()
+    message = spec.message if spec.format == "protobuf" else None
+    made: list[RecordCodec] = []
+
+    def rebuild() -> RecordCodec:
+        if not made:
+            made.append(record_codec(content, message))
+        return made[0]
+
+    return rebuild
+
+
+def decoded_values(values: pa.Array, codec: RecordCodec, skip_bytes: int, name: str) -> pa.Array:
+    """Decodes values to structs of `error` and `record`. A value that does not decode has an error and no record."""
+    import pyarrow as pa
+
+    errors: list[str | None] = []
+    records: list[Value] = []
+    for value in values.to_pylist():
+        error: str | None = None
+        record: Value = None
+        if value is not None:
+            try:
+                record = codec.values.decode(value[skip_bytes:])
+            except Exception as wrong:  # libraries raise any error for hostile bytes
+                error = f"the value is not {name} of the schema ({type(wrong).__name__}: {wrong})"
+        errors.append(error)
+        records.append(record)
+    return pa.StructArray.from_arrays(
+        [pa.array(errors, pa.string()), pa.array(records, codec.columns)], names=["error", "record"]
+    )

@@ -1,0 +1,70 @@
+"""Reads the file of `--config`: defaults for the options of jobs.
+
+The command line takes precedence over the file. The key of an option has dots for dashes: `bootstrap.servers=…` is for
+every job, and `export.format=…` for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kcli.command.options import Argument, Option, UsageError
+from kcli.config.properties import load
+from kcli.spark.submit import JOBS
+
+ALIASES = {"bootstrap.servers": "bootstrap.server"}
+"""Kafka's name of a setting in files, and its name on command lines."""
+
+SHARED_KEYS = frozenset(
+    {
+        "trigger.interval",
+        "compression.type",
+        "max.offsets.per.trigger",
+        "on.bad.record",
+        "dead.letter.topic",
+        "read.committed",
+    }
+)
+"""Keys that a file may have for all jobs. A job without such an option ignores them without a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """The defaults of one job."""
+
+    words: tuple[str, ...] = ()
+    """The options as words of a command line."""
+    unknown: tuple[str, ...] = ()
+    """Keys without an option of the job."""
+
+
+def load_defaults(path: str, job: str, known: list[Option], taken: Collection[str]) -> Defaults:
+    """Reads the defaults of a job, except options of `taken`. UsageError if the file is invalid."""
+    try:
+        properties = load(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--config {path}: {error}") from None
+    by_name = {option.name: option for option in known}
+    words: list[str] = []
+    unknown: list[str] = []
+    for key, value in properties.items():
+        owner, _, rest = key.partition(".")
+        if owner in JOBS and owner != job:
+            continue
+        name = rest if owner == job else key
+        option = by_name.get(ALIASES.get(name, name).replace(".", "-"))
+        if option is None:
+            if key not in SHARED_KEYS:
+                unknown.append(key)
+        elif option.name not in taken:
+            words += _words(option, value, f"--config {path}: {key}")
+    return Defaults(tuple(words), tuple(unknown))
+
+
+def _words(option: Option, value: str, place: str) -> list[str]:
+    if option.argument is not Argument.NONE:
+        return [f"--{option.name}={value}"]
+    if value.lower() not in ("true", "false"):
+        raise UsageError(f"{place} is {value!r}; expected true or false")
+    return [f"--{option.name}"] if value.lower() == "true" else []

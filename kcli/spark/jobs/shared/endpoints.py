@@ -1,0 +1,120 @@
+"""Turns the options of a job into options of source and sink, and looks up the topics they name."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, closing
+from typing import TYPE_CHECKING
+
+from kcli.config.properties import load
+from kcli.spark.client.cluster import Cluster
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import (
+    JobOptions,
+    OfflineOptions,
+    RangeOptions,
+    SinkOptions,
+    SubscriptionOptions,
+)
+from kcli.spark.options import SourceOptions, sink_options, source_options
+from kcli.spark.source.offsets import OffsetRange, batch_ranges
+
+if TYPE_CHECKING:
+    from kcli.spark.source.log_directory import LogDirectories
+
+
+def client_options(options: JobOptions) -> dict[str, str]:
+    """Returns the cluster or the log directories of a job, as options of source and sink."""
+    if isinstance(options, OfflineOptions) and options.log_dir is not None:
+        if options.command_config is not None:
+            raise JobError("--command-config is for connections to a cluster, and --log-dir has none")
+        return {"path": options.log_dir}
+    assert options.bootstrap_server is not None, "required, or in a group with --log-dir"
+    return cluster_options(options.bootstrap_server, options.command_config, "--command-config")
+
+
+def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
+    """Returns a cluster as options of source and sink. `name` is the option with the properties file `path`."""
+    found = {}
+    if path is not None:
+        try:
+            found = {f"kafka.{key}": value for key, value in load(path).items()}
+        except (OSError, ValueError) as error:
+            raise JobError(f"{name} {path}: {error}") from None
+    return found | {"kafka.bootstrap.servers": servers}
+
+
+def reader_options(
+    options: RangeOptions, *, topic: str | None = None, include_headers: bool = False
+) -> dict[str, str]:
+    """Returns the options of the source. `topic` takes precedence over the topics of the options."""
+    pattern = None
+    if topic is None and isinstance(options, SubscriptionOptions):
+        topic, pattern = options.topic, options.topic_pattern
+    wanted = {
+        "subscribe": topic,
+        "subscribePattern": pattern,
+        "startingOffsets": None if options.starting_timestamp else options.starting_offsets,
+        "startingTimestamp": options.starting_timestamp,
+        "startingOffsetsByTimestampStrategy": "latest" if options.starting_timestamp else None,
+        "endingOffsets": options.ending_offsets,
+        "endingTimestamp": options.ending_timestamp,
+        "maxOffsetsPerTrigger": options.max_offsets_per_trigger,
+        "minPartitions": options.min_partitions,
+        "kafka.isolation.level": "read_committed" if options.read_committed else None,
+        "failOnDataLoss": "false" if options.ignore_data_loss else None,
+        "includeHeaders": "true" if include_headers else None,
+    }
+    return client_options(options) | {name: value for name, value in wanted.items() if value is not None}
+
+
+def writer_options(options: SinkOptions, topic: str | None) -> dict[str, str]:
+    """Returns the options of the sink. Without a topic, each row names its own."""
+    return client_options(options) | sink_settings(options, topic)
+
+
+def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
+    """Returns the options of the sink except its cluster."""
+    found = {"kafka.compression.type": options.compression_type}
+    if options.at_least_once:
+        found["kcli.transactional"] = "false"
+    return found if topic is None else found | {"topic": topic}
+
+
+def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | LogDirectories]:
+    """Opens the cluster or the log directories. For a cluster Spark is not imported, so that dry runs are quick."""
+    if not options.log_directories:
+        return Cluster(options.client)
+    from kcli.spark.source.readers import opened
+
+    return closing(opened(options))
+
+
+def planned(reading: dict[str, str], mode: str = "batch") -> list[OffsetRange]:
+    """Returns the ranges to read, as the topics are now."""
+    wanted = source_options(reading, streaming=mode != "batch")
+    with opened_topics(wanted) as topics:
+        return batch_ranges(topics, wanted)
+
+
+def planned_offsets(reading: dict[str, str]) -> int:
+    """Returns how many offsets there are to read."""
+    return sum(map(len, planned(reading)))
+
+
+def target_plan(writing: dict[str, str], topic: str) -> tuple[str, int | None]:
+    """Returns a line for the plan about the topic to write, and its number of partitions if it exists."""
+    with Cluster(sink_options(writing).client) as cluster:
+        if topic not in cluster.topic_names():
+            return f"topic {topic} does not exist: it is created if the broker allows that", None
+        count = len(cluster.partitions([topic]))
+    return f"topic {topic} has {count} partitions", count
+
+
+def check_reader(options: dict[str, str], mode: str) -> None:
+    """Checks the options of the source. ValueError names an invalid one."""
+    source_options(options, streaming=mode != "batch")
+
+
+def check_writer(options: dict[str, str]) -> None:
+    """Checks the options of the sink. ValueError names an invalid one."""
+    sink_options(options)

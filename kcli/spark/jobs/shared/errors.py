@@ -1,0 +1,21 @@
+"""The error of a job that the user can mend."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from kcli.errors import KcliError
+
+
+class JobError(KcliError):
+    """The job cannot run with these options or inputs. The message is one line for the user."""
+
+
+def require(module: str, package: str) -> None:
+    """Checks that an optional library is installed. JobError if it is missing."""
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # its package is missing
+        found = None
+    if found is None:
+        raise JobError(f"{module} is not installed: pip install '{package}'")

@@ -1,0 +1,135 @@
+"""A job of `kcli spark-submit`: its options, its plan and its run.
+
+The command line checks the options of a job and shows its plan before Spark starts. Then the driver, which may be on
+another machine, reads the same words again with `main`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kcli.command.help import WIDTH_COLUMNS, entry, option_entry, usage_line
+from kcli.command.options import Exclusive, HelpRequested, Option, ParseError, UsageError, options_of
+from kcli.command.reader import Grammar, Reader, Words
+from kcli.spark.jobs.shared.defaults_file import Defaults, load_defaults
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import JobOptions
+from kcli.spark.jobs.shared.running import Done, plan_text, run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GRAMMAR = Grammar(abbreviations=False, spaced_arguments=True)
+"""No abbreviations, as a later option could make one ambiguous; SQL may begin with a comment."""
+
+T = TypeVar("T", bound=JobOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Generic[T]):
+    """One job. `T` are its options."""
+
+    name: str
+    description: str
+    options: type[T]
+    check: Callable[[T], T]
+    """Returns the final options. JobError, ValueError or OSError if they do not fit each other."""
+    plan: Callable[[T], list[str]]
+    """Returns the plan of the job in lines. KcliError or ValueError if it cannot run."""
+    run: Callable[[SparkSession, T], Done]
+    example: str
+    """For the manual page."""
+    exclusive: tuple[Exclusive, ...] = ()
+    rows_to_stdout: bool = False
+    """Whether stdout is for rows, so that the summary goes to stderr."""
+
+    @property
+    def prog(self) -> str:
+        """The name at the start of messages."""
+        return f"kcli spark-submit {self.name}"
+
+    def known(self) -> list[Option]:
+        """Returns the options of the job."""
+        return options_of(self.options)
+
+    def parse(self, argv: Sequence[str]) -> T:
+        """Reads and checks the options. UsageError if they are wrong, HelpRequested for --help."""
+        typed, defaults = self._read(argv)
+        for key in defaults.unknown:
+            path = typed.text("config")
+            print(f"{self.name}: {path}: {key} is not an option of this job", file=sys.stderr)
+        known, reader = self.known(), Reader(GRAMMAR)
+        reader.read(Words(list(defaults.words)), known, self.exclusive)
+        reader.read(Words(list(argv)), known, self.exclusive)
+        reader.refuse_missing(known)
+        reader.refuse_empty_groups(self.exclusive, known)
+        options = replace(reader.filled(self.options, argv), given=frozenset(typed.given))
+        try:
+            return self.check(options)
+        except (OSError, ValueError, JobError) as error:
+            raise UsageError(str(error)) from None
+
+    def named(self, argv: Sequence[str]) -> frozenset[str]:
+        """Returns the names of the options on the command line or in its --config. Raises as `parse` does."""
+        typed, defaults = self._read(argv)
+        reader = Reader(GRAMMAR)
+        reader.read(Words(list(defaults.words)), self.known(), self.exclusive)
+        return frozenset((*typed.given, *reader.given))
+
+    def _read(self, argv: Sequence[str]) -> tuple[Reader, Defaults]:
+        """Reads the command line, and the defaults of its --config."""
+        known, typed = self.known(), Reader(GRAMMAR)
+        typed.read(Words(list(argv)), known, self.exclusive)
+        path = typed.text("config")
+        if path is None:
+            return typed, Defaults()
+        # What an option on the command line excludes is not taken from the file.
+        return typed, load_defaults(path, self.name, known, typed.excluded(self.exclusive))
+
+    def usage(self) -> str:
+        """Returns the usage paragraph."""
+        return usage_line(f"kcli spark-submit [SPARK OPTIONS] {self.name}", self.known())
+
+    def help_text(self) -> str:
+        """Returns usage, description and options."""
+        lines = [self.usage(), "", *textwrap.wrap(self.description, WIDTH_COLUMNS), "", "options:"]
+        lines += entry("-h, --help", "Show this help message and exit.")
+        for option in self.known():
+            lines += option_entry(option)
+        return "\n".join(lines)
+
+    def complaint(self, error: UsageError) -> str:
+        """Returns the message about a wrong command line."""
+        lines = [self.usage(), f"{self.prog}: error: {error}"]
+        if isinstance(error, ParseError) and error.hint:
+            lines.append(error.hint)
+        return "\n".join(lines)
+
+    def main(self, argv: Sequence[str]) -> int:
+        """Reads the options and runs the job, in the driver. Returns the exit code."""
+        try:
+            options = self.parse(argv)
+        except HelpRequested:
+            print(self.help_text())
+            return 0
+        except UsageError as error:
+            print(self.complaint(error), file=sys.stderr)
+            return 1
+        if options.dry_run:
+            print(plan_text(self.plan(options), options.output))
+            return 0
+        summary_to = sys.stderr if self.rows_to_stdout else sys.stdout
+        return run_job(self.name, self.run, options, summary_to)
+
+
+def load_job(name: str) -> Job[JobOptions]:
+    """Returns the built-in job of that name."""
+    module = f"kcli.spark.jobs.{name}.job"
+    found = importlib.import_module(module).JOB
+    assert isinstance(found, Job), f"{module}.JOB is not a Job"
+    return found

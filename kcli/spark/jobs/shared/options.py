@@ -1,0 +1,153 @@
+"""The options that several jobs have, in groups. A job inherits the groups that it needs.
+
+The dataclasses have no slots, because a job inherits from several of them, and Python cannot join their slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kcli.command.options import CommonOptions, Exclusive, Kind, flag, option
+from kcli.spark.jobs.shared.errors import JobError
+
+MODES = ("batch", "available-now", "continuous")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+STREAM_OPTIONS = (
+    "max-offsets-per-trigger",
+    "max-files-per-trigger",
+    "max-rows-per-trigger",
+    "output-mode",
+    "at-least-once",
+)
+"""Options without an effect on a batch."""
+
+ONE_CLUSTER = Exclusive(names=("bootstrap-server", "log-dir"), required=True)
+ONE_SUBSCRIPTION = Exclusive(names=("topic", "topic-pattern"), required=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions(CommonOptions):
+    """The options of every job."""
+
+    bootstrap_server: str | None = option("The cluster.", metavar="HOST:PORT", required=True)
+    command_config: str | None = option(
+        "Client properties for connections to the cluster (security, time-outs).", metavar="FILE"
+    )
+    config: str | None = option("Defaults for these options (config/pipeline.properties).", metavar="FILE")
+    dry_run: bool = flag("Show the plan of the job, and do not start Spark.")
+    progress_interval: float = option(
+        "Time between lines of progress on stderr; 0: no lines.", Kind.DOUBLE, metavar="SECONDS", default=5.0
+    )
+    output: str = option(
+        "The format of the summary: lines of text, one JSON object, or tab-separated with a header.",
+        metavar="format",
+        default="text",
+        choices=("text", "json", "tsv"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfflineOptions(JobOptions):
+    """The options of a job that can also read the log directories of a broker."""
+
+    bootstrap_server: str | None = option("The cluster.", metavar="HOST:PORT")
+    log_dir: str | None = option(
+        "Read the log directories of a broker, live or copied, instead of a cluster.", metavar="DIR[,DIR]"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModeOptions(JobOptions):
+    """The options of a job that can also be a stream."""
+
+    mode: str = option(
+        "batch: once; available-now: the records since the last run, in micro-batches; continuous: until stopped.",
+        choices=MODES,
+        default="batch",
+    )
+    checkpoint: str | None = option("The directory with the progress of a stream.", metavar="DIR")
+    trigger_interval: str = option(
+        "Time between the micro-batches of --mode continuous.", metavar="TEXT", default="1 second"
+    )
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the job runs in micro-batches."""
+        return self.mode != "batch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeOptions(JobOptions):
+    """The options of a job that reads a range of topics."""
+
+    starting_offsets: str = option(
+        'earliest, latest or {"topic":{"0":23}}.', metavar="TEXT", default="earliest"
+    )
+    ending_offsets: str | None = option("latest (default) or JSON; batch only.", metavar="TEXT")
+    starting_timestamp: str | None = option(
+        "Start at the first record that is not older than this time.", metavar="MS"
+    )
+    ending_timestamp: str | None = option(
+        "End before the first record that is not older than this time; batch only.", metavar="MS"
+    )
+    max_offsets_per_trigger: str | None = option(
+        "The largest size of a micro-batch, in offsets.", metavar="N"
+    )
+    min_partitions: str | None = option("The least number of tasks.", metavar="N")
+    read_committed: bool = flag("Leave out aborted transactions.")
+    ignore_data_loss: bool = flag("Continue if records were deleted before they were read.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubscriptionOptions(RangeOptions):
+    """The options of a job that reads topics of the user's choice. It also has the group ONE_SUBSCRIPTION."""
+
+    topic: str | None = option("The topics to read.", metavar="NAME[,NAME]")
+    topic_pattern: str | None = option("All topics whose whole name matches.", metavar="REGEX")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkOptions(JobOptions):
+    """The options of a job that writes to a topic."""
+
+    compression_type: str = option("The codec of the batches written.", choices=CODECS, default="none")
+    at_least_once: bool = flag(
+        "Write a stream without transactions: rows are visible at once, but rows that Spark repeats are duplicates."
+    )
+
+
+def refuse_idle(options: JobOptions, idle: Iterable[str], use: str) -> None:
+    """Raises JobError for an option of the command line without effect. A file of defaults may have such options."""
+    for name in idle:
+        if options.has(name):
+            raise JobError(f"--{name} is for {use}; it has no effect here")
+
+
+def check_mode(options: ModeOptions) -> None:
+    """Checks the options of streams against the mode. JobError names one that does not fit."""
+    if not options.is_stream:
+        refuse_idle(options, STREAM_OPTIONS, "--mode available-now or continuous")
+    if options.mode != "continuous":
+        refuse_idle(options, ["trigger-interval"], "--mode continuous")
+    if not options.is_stream and options.checkpoint is not None:
+        raise JobError("--checkpoint is for --mode available-now or continuous")
+    if options.is_stream and options.checkpoint is None:
+        raise JobError(f"--mode {options.mode} needs --checkpoint")
+
+
+def pairs(words: Sequence[str], name: str) -> dict[str, str]:
+    """Reads words `key=value`. JobError names an invalid one."""
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise JobError(f"{name} {word}: expected KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def names(text: str | None) -> list[str]:
+    """Reads a comma-separated list."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]

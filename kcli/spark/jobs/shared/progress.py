@@ -1,0 +1,114 @@
+"""The line of progress on stderr: rows, rows a second, lag and the time of a batch.
+
+On a terminal one line is overwritten. Else there is a new line every --progress-interval seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from kcli.spark.source.offsets import OffsetJson
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+
+class ProgressLine:
+    """Prints the progress of a job, at most every `interval_seconds`; never if that is 0."""
+
+    def __init__(self, job: str, interval_seconds: float) -> None:
+        self._job, self._interval = job, interval_seconds
+        self._began = time.monotonic()
+        self._next = self._began + interval_seconds
+        self._drawn = 0
+        """The length of the line on the terminal."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for the next line."""
+        return self._interval > 0 and time.monotonic() >= self._next
+
+    def show(self, text: str) -> None:
+        """Prints the line, with the time since the start."""
+        self._next = time.monotonic() + self._interval
+        line = f"{self._job}: {text}, {time.monotonic() - self._began:.0f} s"
+        if sys.stderr.isatty():
+            print(f"\r{line:{self._drawn}}", end="", file=sys.stderr, flush=True)
+            self._drawn = len(line)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Ends the line on the terminal."""
+        if self._drawn:
+            print(file=sys.stderr)
+            self._drawn = 0
+
+
+def stream_progress(query: StreamingQuery, rows: int) -> str:
+    """Returns the progress of a stream: all its rows so far, and its latest micro-batch."""
+    last = query.lastProgress
+    if last is None:
+        return "waiting for the first micro-batch"
+    seconds = (last.durationMs or {}).get("triggerExecution", 0) / 1000
+    behind = lag(last)
+    said = "" if behind is None else f", lag {behind}"
+    rate = last.processedRowsPerSecond or 0
+    return f"{rows} rows, {rate:.0f} rows/s{said}, batch {last.batchId} took {seconds:.1f} s"
+
+
+def lag(progress: StreamingQueryProgress) -> int | None:
+    """Returns the offsets that the latest micro-batch left unread; None if the source has no offsets."""
+    behind = None
+    for source in progress.sources:
+        latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
+        if latest is None or end is None:
+            continue
+        behind = behind or 0
+        for topic, partitions in latest.items():
+            for partition, offset in partitions.items():
+                behind += max(0, offset - end.get(topic, {}).get(partition, 0))
+    return behind
+
+
+def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
+    """Reads offsets in the form `{"topic": {"0": 23}}`; None if the source has another form."""
+    try:
+        found = json.loads(offsets) if isinstance(offsets, str) else offsets
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        return None
+    return found
+
+
+class BatchProgress:
+    """The progress of a batch: the rows that its active stages have read, the rate, and the rest.
+
+    `offsets` is the number of offsets to read, if known; its rest is the lag. With `by_task`, the rows are estimated by
+    the finished tasks, because the workers give no rows to Spark.
+    """
+
+    def __init__(self, spark: SparkSession, offsets: int | None = None, *, by_task: bool = False) -> None:
+        self._spark, self._offsets, self._by_task = spark, offsets, by_task
+        self._rows, self._at = 0, time.monotonic()
+
+    def text(self) -> str:
+        """Returns the present progress."""
+        stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
+        each = [stages.apply(nth) for nth in range(stages.size())]
+        if not each:
+            return "no task under way"  # Spark plans the query, or commits its result
+        done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
+        rows, now = sum(stage.inputRecords() for stage in each), time.monotonic()
+        if self._by_task and self._offsets is not None:
+            rows = self._offsets * done // total
+        rate = max(0, rows - self._rows) / max(now - self._at, 0.001)  # the rows of the next stage begin at 0
+        self._rows, self._at = rows, now
+        behind = "" if self._offsets is None else f"lag {max(0, self._offsets - rows)}, "
+        return f"{rows} rows read, {rate:.0f} rows/s, {behind}{total - done} of {total} tasks left"

@@ -1,0 +1,297 @@
+"""Runs a built-in job inside Spark: counts of rows, progress, a clean stop, the summary."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+from kcli.command.rows import RowValue, json_line, plain, tsv_line
+from kcli.errors import KcliError
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import JobOptions, ModeOptions
+from kcli.spark.jobs.shared.progress import BatchProgress, ProgressLine, stream_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+T = TypeVar("T")
+JobOptionsT = TypeVar("JobOptionsT", bound=JobOptions)
+
+POLL_SECONDS = 0.25
+"""How often a job checks whether it should stop."""
+
+FINISH_SECONDS = 45.0
+"""How long a micro-batch may take after a stop. The next run repeats one that was cut off."""
+
+REPORT_SECONDS = 3.0
+"""How long to wait for observations, which Spark reports on another thread soon after a batch."""
+
+BAD_RECORDS = "bad"
+"""The metric that counts records that do not parse."""
+
+ROWS, WRITTEN = "rows", "written"
+"""The metrics of good rows that were read, and of rows that were written. The second takes precedence."""
+
+OBSERVED = "kcli"
+"""The prefix of the names of our observations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The result of a job. `details` are its own figures for the summary."""
+
+    rows: int
+    stopped: bool = False
+    bad_records: int = 0
+    details: Mapping[str, RowValue] = field(default_factory=dict)
+
+
+class Stop:
+    """Records a request to stop: SIGTERM or Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self.is_asked = True
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        """Handles the signals until the end of the block."""
+        before = {each: signal.signal(each, self._on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield self
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+
+def run_job(
+    name: str,
+    work: Callable[[SparkSession, JobOptionsT], Done],
+    options: JobOptionsT,
+    summary_to: TextIO,
+) -> int:
+    """Runs `work` in a session and writes the summary to `summary_to`. Returns the exit code."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    # PySpark logs every error of a query as JSON, and raises it too.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    began = time.monotonic()
+    spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
+    try:
+        done = work(spark, options)
+    except Exception as error:
+        # An error of Spark, a library or the job is one line. Any other is a bug and keeps its traceback.
+        if not isinstance(error, KcliError | PySparkException | OSError) and not _is_of_library(error):
+            raise
+        print(f"{name}: {reason(error)}", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+    print(summary(name, done, time.monotonic() - began, options.output), file=summary_to)
+    return 0
+
+
+LIBRARIES = ("deltalake", "pyiceberg", "sqlalchemy", "pyarrow", "_internal")
+"""Libraries whose errors concern the user's tables, databases and files. `_internal` is deltalake's native part."""
+
+
+def _is_of_library(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] in LIBRARIES
+
+
+def plan_text(steps: list[str], output: str) -> str:
+    """Returns the plan in the format of `--output`, a line for each step."""
+    match output:
+        case "json":
+            return "\n".join(json_line({"step": step}) for step in steps)
+        case "tsv":
+            return "\n".join(["step", *(tsv_line([step]) for step in steps)])
+        case _:
+            return "\n".join(steps)
+
+
+def summary(name: str, done: Done, seconds: float, output: str) -> str:
+    """Returns the summary in the format of `--output`: lines of text, or one row."""
+    if output != "text":
+        row = plain(
+            {
+                "job": name,
+                "rows": done.rows,
+                "bad_records": done.bad_records,
+                "seconds": round(seconds, 1),
+                "stopped": done.stopped,
+                **done.details,
+            }
+        )
+        return json_line(row) if output == "json" else f"{tsv_line(row)}\n{tsv_line(row.values())}"
+    bad = f", {done.bad_records} bad records" if done.bad_records else ""
+    stopped = " (stopped on request)" if done.stopped else ""
+    lines = [f"{name}: {done.rows} records in {seconds:.1f} s{bad}{stopped}"]
+    return "\n".join(lines + [f"{key.replace('_', ' ')}: {value!s}" for key, value in done.details.items()])
+
+
+def reason(error: Exception) -> str:
+    """Returns the line of an error that names its cause: the last one of a Python worker's traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    blamed = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and ": " in line]
+    python = [
+        line for line in blamed if not line.startswith(("org.apache.spark", "py4j", "pyspark.", "Caused by"))
+    ]
+    raised = [line.partition("[USER_RAISED_EXCEPTION] ")[2] for line in lines if "[USER_RAISED" in line]
+    said = next(iter(reversed(python)), lines[0] if lines else type(error).__name__)
+    if raised:  # raise_error reports a record that does not parse
+        return raised[0].partition(" SQLSTATE: ")[0]
+    if said.startswith(("kcli.", "ValueError")):  # our messages need no class name
+        said = said.partition(": ")[2]
+    return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
+
+
+_numbers = itertools.count()
+"""Numbers for the names of observations, which must be unique in a query."""
+
+
+class Counts:
+    """Counts good and bad rows without reading them twice, by observations of Spark.
+
+    In a batch each observation is an object with the figures. In a stream the reports of micro-batches have them.
+    """
+
+    def __init__(self, *, streaming: bool) -> None:
+        self._streaming = streaming
+        self._seen: list[tuple[Observation, frozenset[str]]] = []
+
+    def observed(self, frame: DataFrame, **metrics: Column) -> DataFrame:
+        """Returns `frame` with an observation of `metrics`."""
+        from pyspark.sql import Observation
+
+        columns = [column.alias(name) for name, column in metrics.items()]
+        name = f"{OBSERVED}-{next(_numbers)}"
+        if self._streaming:
+            return frame.observe(name, *columns)
+        seen = Observation(name)
+        self._seen.append((seen, frozenset(metrics)))
+        return frame.observe(seen, *columns)
+
+    def rows(self, frame: DataFrame, metric: str = ROWS) -> DataFrame:
+        """Returns `frame` with its rows counted."""
+        from pyspark.sql.functions import count, lit
+
+        return self.observed(frame, **{metric: count(lit(1))})
+
+    def total(self, metric: str) -> int:
+        """Returns a figure of a batch after its run. Rows that Spark did not read (LIMIT 0) are not counted."""
+        wanted = [seen for seen, metrics in self._seen if metric in metrics]
+        deadline = time.monotonic() + REPORT_SECONDS
+        # Observation.get blocks for ever if Spark read no rows. Only the private Java object of an observation shows
+        # whether there is a result.
+        while time.monotonic() < deadline and not all(seen._jo.future().isCompleted() for seen in wanted):
+            time.sleep(0.05)
+        return sum(int(seen.get[metric] or 0) for seen in wanted if seen._jo.future().isCompleted())
+
+
+def run_batch(
+    spark: SparkSession,
+    options: JobOptions,
+    name: str,
+    action: Callable[[], T],
+    progress: BatchProgress | None = None,
+) -> T:
+    """Runs a batch with a line of progress. JobError if it is stopped, because a batch is then cut off."""
+    over = threading.Event()
+    line, progress = ProgressLine(name, options.progress_interval), progress or BatchProgress(spark)
+    with Stop().listening() as stop:
+
+        def watch() -> None:
+            while not over.wait(POLL_SECONDS):
+                if stop.is_asked:
+                    spark.sparkContext.cancelAllJobs()
+                elif line.is_due:
+                    line.show(progress.text())
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            return action()
+        except Exception:
+            if stop.is_asked:
+                raise JobError("stopped on request before the batch was done") from None
+            raise
+        finally:
+            over.set()
+            watcher.join()
+            line.end()
+
+
+def start_stream(writer: DataStreamWriter, options: ModeOptions) -> StreamingQuery:
+    """Starts a stream with the checkpoint and the trigger of the options."""
+    writer = writer.option("checkpointLocation", options.checkpoint)
+    if options.mode == "available-now":
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=options.trigger_interval).start()
+
+
+def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stream") -> Done:
+    """Runs a stream to its end (available-now) or until a stop."""
+    line = ProgressLine(name, options.progress_interval)
+    rows: dict[int, int] = {}
+    bad: dict[int, int] = {}
+    with Stop().listening() as stop:
+        query = start_stream(writer, options)
+        try:
+            while not query.awaitTermination(POLL_SECONDS):
+                _add_reports(query, rows, bad)
+                if line.is_due:
+                    line.show(stream_progress(query, sum(rows.values())))
+                if stop.is_asked:
+                    _finish(query)
+                    break
+        finally:
+            line.end()
+        _add_reports(query, rows, bad)
+        return Done(sum(rows.values()), stopped=stop.is_asked, bad_records=sum(bad.values()))
+
+
+def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
+    """Adds the reports of micro-batches, by batch id, because the same report is read several times."""
+    for each in query.recentProgress:
+        # A micro-batch without input may still close windows. One that only waited has no observations.
+        if each.numInputRows > 0 or each.observedMetrics:
+            read = _observed(each, ROWS, each.numInputRows)
+            rows[each.batchId] = _observed(each, WRITTEN, read)
+            bad[each.batchId] = _observed(each, BAD_RECORDS, 0)
+
+
+def _observed(report: StreamingQueryProgress, metric: str, default: int) -> int:
+    """Returns a figure of our observations, or `default` if there are none."""
+    found = [
+        int(row[metric] or 0)  # the sum of no rows is null
+        for name, row in report.observedMetrics.items()
+        if name.startswith(OBSERVED) and metric in row.asDict()
+    ]
+    return sum(found) if found else default
+
+
+def _finish(query: StreamingQuery) -> None:
+    """Waits for the end of the micro-batch, then stops the stream."""
+    last = query.lastProgress
+    deadline = time.monotonic() + FINISH_SECONDS
+    while query.status["isTriggerActive"] and time.monotonic() < deadline:
+        now = query.lastProgress
+        if now is not None and (last is None or now.batchId != last.batchId):
+            break
+        time.sleep(POLL_SECONDS)
+    query.stop()

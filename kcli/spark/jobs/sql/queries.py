@@ -1,0 +1,151 @@
+"""Runs statements of SQL over topics, for the jobs `sql` and `transform`.
+
+A statement is Spark's SQL. If Spark does not know a table, the topic with this name becomes one, and the statement runs
+again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a stream the clause
+`FROM t WATERMARK column DELAY OF INTERVAL 10 MINUTES` and the functions window() and session_window() are Spark's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.command.options import option
+from kcli.spark.jobs.records.bad_input import bad_input
+from kcli.spark.jobs.records.topic_rows import OutputOptions, output_spec, records
+from kcli.spark.jobs.records.topic_tables import TableOptions, TopicTables, declared_tables
+from kcli.spark.jobs.shared.endpoints import check_reader, check_writer, reader_options, writer_options
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.options import ModeOptions, SinkOptions, check_mode
+from kcli.spark.jobs.shared.running import BAD_RECORDS, WRITTEN, Counts, Done, run_batch, run_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INSERT = re.compile(
+    r"insert\s+into\s+(?:table\s+)?(`[^`]+`|[\w.-]+)\s+(?=select\b|with\b|from\b|values\b|table\b|\()", re.I
+)
+NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+OUTPUT_MODES = ("append", "update", "complete")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A query, and the topic for its rows if there is one."""
+
+    query: str
+    target: str | None = None
+
+
+def statement(text: str) -> Statement:
+    """Reads a statement."""
+    text = text.strip()
+    found = INSERT.match(text)
+    if found is None:
+        return Statement(text)
+    return Statement(text[found.end() :], found[1].strip("`"))
+
+
+def split(text: str) -> Iterator[str]:
+    """Yields the statements of a text. A `;` ends a statement, unless it is in quotes or a comment."""
+    begin = 0
+    for found in re.finditer(
+        r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|;", text, re.S
+    ):
+        if found[0] == ";":
+            yield text[begin : found.start()]
+            begin = found.end()
+    yield text[begin:]
+
+
+def without_comments(text: str) -> str:
+    """Returns the text without comments; empty if there is no statement."""
+    keep = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
+    return re.sub(rf"({keep})|--[^\n]*|/\*.*?\*/", lambda found: found[1] or " ", text, flags=re.S).strip()
+
+
+def statements(text: str) -> list[str]:
+    """Returns the statements of a text, without comments."""
+    return [each for each in map(without_comments, split(text)) if each]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions(ModeOptions, TableOptions, OutputOptions, SinkOptions):
+    """The options of a job that runs SQL."""
+
+    output_mode: str = option(
+        "The rows that a stream with groups writes: append (final), update (changed) or complete (all).",
+        choices=OUTPUT_MODES,
+        default="append",
+    )
+
+
+def check_query_options(options: QueryOptions, target: str | None) -> None:
+    """Checks the options. `target` is the topic to write; None if statements name it."""
+    check_mode(options)
+    check_reader(reader_options(options, topic="any"), options.mode)
+    check_writer(writer_options(options, target))
+    declared_tables(options)
+    options.values.check()
+    output_spec(options)
+    bad_input(options)
+
+
+def topic_tables(spark: SparkSession, options: QueryOptions) -> TopicTables:
+    """Returns the tables of a run."""
+    counts = Counts(streaming=options.is_stream)
+    return TopicTables(spark, options, options.is_stream, declared_tables(options), counts)
+
+
+class Queries:
+    """Runs statements of one session."""
+
+    def __init__(self, spark: SparkSession, options: QueryOptions, tables: TopicTables) -> None:
+        self._spark, self._options, self._tables = spark, options, tables
+
+    def frame(self, query: str) -> DataFrame:
+        """Returns the rows of a query. The topics that it names become tables. JobError if Spark refuses it."""
+        from pyspark.errors import AnalysisException, ParseException
+
+        while True:
+            try:
+                return self._spark.sql(query)
+            except ParseException as error:
+                raise JobError(f"not SQL: {_first_line(error)}") from None
+            except AnalysisException as error:
+                name = _table_not_found(error)
+                if name is None:
+                    raise JobError(_first_line(error)) from None
+                if name in self._tables.made:
+                    raise JobError(f"expected the topic's name in backquotes: `{name}`") from None
+                if not self._tables.add(name):
+                    raise JobError(f"there is no table or topic {name}") from None
+
+    def insert(self, rows: DataFrame, topic: str, name: str) -> Done:
+        """Writes the rows of a query to a topic."""
+        counts = Counts(streaming=rows.isStreaming)
+        found = counts.rows(records(rows, output_spec(self._options)), WRITTEN)
+        writing = writer_options(self._options, topic)
+        if found.isStreaming:
+            stream = found.writeStream.format("kcli").options(**writing)
+            return run_stream(stream.outputMode(self._options.output_mode), self._options, name)
+        writer = found.write.format("kcli").options(**writing).mode("append")
+        run_batch(self._spark, self._options, name, writer.save)
+        return Done(counts.total(WRITTEN), bad_records=self._tables.counts.total(BAD_RECORDS))
+
+
+def _table_not_found(error: Exception) -> str | None:
+    """Returns the name of the table that Spark does not know; None for other errors."""
+    from pyspark.errors import AnalysisException
+
+    if not isinstance(error, AnalysisException) or error.getCondition() != NOT_FOUND:
+        return None
+    parameters = error.getMessageParameters() or {}
+    return parameters["relationName"].replace("`", "")
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].partition(" SQLSTATE")[0] if lines else type(error).__name__

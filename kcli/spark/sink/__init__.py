@@ -1,0 +1,1 @@
+"""Writes rows to topics: partitions, encoding, the producer and its transactions."""

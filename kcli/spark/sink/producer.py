@@ -1,0 +1,152 @@
+"""The sink's producer: sends batches to their leaders, without duplicates while the producer lives (KIP-98)."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.model.request_values import ACKS_ALL
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kcli.spark.client.calls import PRODUCE
+from kcli.spark.client.cluster import Cluster, Retry
+from kcli.spark.client.connection import Pending
+from kcli.spark.options import SinkOptions
+from kcli.spark.sink.encoder import RecordsArea, seal
+from kcli.spark.sink.transaction import NOT_OURS, Transaction, add_partitions
+
+REQUEST_BYTES = 8 << 20
+"""When waiting batches are sent; far below socket.request.max.bytes (100 MiB)."""
+
+MAX_SEQUENCE = 0x7FFF_FFFF
+
+
+class Producer:
+    """An idempotent producer with one request in flight for each leader, so that batches keep their order.
+
+    With a transaction, its batches are part of the transaction, which the driver ends.
+    """
+
+    def __init__(
+        self, cluster: Cluster, options: SinkOptions, transaction: Transaction | None = None
+    ) -> None:
+        self._cluster, self._options, self._transaction = cluster, options, transaction
+        if transaction is None:
+            self._producer_id, self._epoch = cluster.init_producer_id()
+        else:
+            self._producer_id, self._epoch = transaction.producer_id, transaction.producer_epoch
+        self._sequences: dict[TopicPartition, int] = {}
+        self._added: set[TopicPartition] = set()
+        self.began: float | None = None
+        """When the first partition was added to the transaction, which starts its time-out."""
+        self._waiting: dict[TopicPartition, deque[bytes]] = {}
+        self._waiting_bytes = 0
+
+    def add(self, part: TopicPartition, area: RecordsArea) -> None:
+        """Adds one batch. It is sent when REQUEST_BYTES are waiting, or at `flush`."""
+        sequence = self._sequences.get(part, 0)
+        self._sequences[part] = (sequence + area.count) & MAX_SEQUENCE
+        batch = seal(
+            area,
+            self._options.codec,
+            time.time_ns() // 1_000_000,
+            self._producer_id,
+            self._epoch,
+            sequence,
+            level=self._options.level,
+            is_transactional=self._transaction is not None,
+        )
+        self._waiting.setdefault(part, deque()).append(batch)
+        self._waiting_bytes += len(batch)
+        if self._waiting_bytes >= REQUEST_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends all waiting batches and waits for the answers. A request has one batch for each partition (KIP-98)."""
+        if self._transaction is not None and (new := self._waiting.keys() - self._added):
+            self.began = self.began or time.time()
+            add_partitions(self._cluster, self._transaction, new)
+            self._added |= new
+        while self._waiting:
+            self._produce({part: batches.popleft() for part, batches in self._waiting.items()})
+            self._waiting = {part: batches for part, batches in self._waiting.items() if batches}
+        self._waiting_bytes = 0
+
+    def _produce(self, batches: dict[TopicPartition, bytes]) -> None:
+        retry = Retry(self._cluster.settings.api_timeout_ms, "producing")
+        while batches:
+            errors = self._attempt(batches)
+            if not errors:
+                continue
+            retry.after(min(errors, key=_can_be_retried))  # raises the first final error
+            for part in batches:
+                self._cluster.forget(part)
+
+    def _attempt(self, batches: dict[TopicPartition, bytes]) -> list[OSError | KafkaError]:
+        """Sends to all leaders at once, and removes written batches from `batches`. Returns the errors of the others.
+
+        Every answer is read, even after an error, because the next request would get an unread one.
+        """
+        errors: list[OSError | KafkaError] = []
+        sent: list[tuple[int, Pending[ProduceResponse]]] = []
+        try:
+            leaders = self._cluster.by_leader(batches)
+        except (OSError, KafkaError) as error:
+            return [error]
+        for node, parts in leaders.items():
+            try:
+                request = self._request({part: batches[part] for part in parts})
+                sent.append((node, self._cluster.connection(node).send(PRODUCE, request)))
+            except OSError as error:
+                self._cluster.drop(node)
+                errors.append(error)
+        for node, pending in sent:
+            try:
+                errors += self._settle(self._cluster.connection(node).receive(pending), batches)
+            except OSError as error:
+                self._cluster.drop(node)
+                errors.append(error)
+        return errors
+
+    def _settle(self, answer: ProduceResponse, batches: dict[TopicPartition, bytes]) -> list[KafkaError]:
+        """Removes written batches from `batches`. Returns the errors of the others."""
+        errors = []
+        for topic in answer.responses:
+            for each in topic.partition_responses:
+                part = TopicPartition(topic.name, each.index)
+                if each.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    del batches[part]
+                else:
+                    errors.append(self._error(part, each.error_code, each.error_message))
+        return errors
+
+    def _error(self, part: TopicPartition, code: ErrorCode, message: str | None) -> KafkaError:
+        if self._transaction is not None and code in NOT_OURS:
+            return self._transaction.refused(code, f"producing to {part}")
+        what = f": {message}" if message else ""
+        return error_for(code, f"producing to {part}: {code.name}{what}")
+
+    def _request(self, batches: dict[TopicPartition, bytes]) -> ProduceRequest:
+        by_topic: dict[str, list[PartitionProduceData]] = {}
+        for part, batch in batches.items():
+            by_topic.setdefault(part.topic, []).append(
+                PartitionProduceData(index=part.partition, records=batch)
+            )
+        return ProduceRequest(
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
+            acks=ACKS_ALL,
+            timeout_ms=self._options.client.request_timeout_ms,
+            topic_data=tuple(
+                TopicProduceData(name=name, partition_data=tuple(parts)) for name, parts in by_topic.items()
+            ),
+        )
+
+
+def _can_be_retried(error: OSError | KafkaError) -> bool:
+    return not isinstance(error, KafkaError) or error.retriable

@@ -1,0 +1,250 @@
+"""Transactions of the sink (KIP-98): the rows of a task and its note become visible together or never.
+
+A task begins and fills a transaction, and the driver ends it, so it is a plain value that Spark sends between them. The
+note is the batch id. It is committed as an offset of a consumer group with the name of the transactional id, because a
+transaction can hold offsets (KIP-447). `stored` reads the note when Spark repeats a batch.
+
+The client speaks the first generation of the protocol, which every broker since 2.5 knows: a partition is added before
+it is written. Each attempt of a task has a new epoch, so late requests are refused as in the second generation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kcli.errors import ErrorCode, KafkaError, KcliError, error_for
+from kcli.model.request_values import CoordinatorType
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kcli.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kcli.protocol.messages.end_txn import EndTxnRequest
+from kcli.protocol.messages.offset_fetch import OffsetFetchRequest
+from kcli.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kcli.spark.client.calls import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    OFFSET_FETCH,
+    TXN_OFFSET_COMMIT,
+    AnswerT,
+    Call,
+    RequestT,
+)
+from kcli.spark.client.cluster import Cluster
+
+ABANDON_MS = 5_000
+"""How long an abort after a failure takes at most. Else the next attempt, or the time-out, aborts."""
+
+NOT_OURS = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+"""The errors of a transaction that another attempt or the broker has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One attempt of a task. Each attempt has a higher epoch."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+    def refused(self, code: ErrorCode, doing: str) -> KafkaError:
+        """Returns the error for an answer, with a hint for the user."""
+        what = f"{doing} in transaction {self.transactional_id}: {code.name}"
+        if code in NOT_OURS:
+            what += (
+                ". The transaction is no longer open: another attempt of this task has begun, or it took longer than "
+                "kafka.transaction.timeout.ms"
+            )
+        return error_for(code, what)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A task has written `rows` of a batch of `query`. The first task's note has the number of `tasks`."""
+
+    query: str
+    batch: int
+    rows: int | None = None
+    tasks: int | None = None
+
+
+def begin(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Transaction:
+    """Begins a transaction. Fences every earlier attempt, and waits until its open transaction is aborted."""
+    try:
+        return Transaction(transactional_id, *cluster.init_producer_id(transactional_id, timeout_ms))
+    except KafkaError as error:
+        if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            raise error_for(
+                error.code,
+                f"kafka.transaction.timeout.ms is {timeout_ms}: the broker allows less "
+                "(its transaction.max.timeout.ms)",
+            ) from None
+        raise
+
+
+def add_partitions(cluster: Cluster, transaction: Transaction, parts: Iterable[TopicPartition]) -> None:
+    """Adds partitions to a transaction, before the first rows are written to them."""
+    by_topic: dict[str, list[int]] = {}
+    for part in sorted(parts):
+        by_topic.setdefault(part.topic, []).append(part.partition)
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transaction.transactional_id,
+        v3_and_below_producer_id=transaction.producer_id,
+        v3_and_below_producer_epoch=transaction.producer_epoch,
+        v3_and_below_topics=tuple(
+            AddPartitionsToTxnTopic(name=name, partitions=tuple(each)) for name, each in by_topic.items()
+        ),
+    )
+
+    def attempt() -> None:
+        answer = _ask(
+            cluster,
+            CoordinatorType.TRANSACTION,
+            transaction.transactional_id,
+            ADD_PARTITIONS_TO_TXN,
+            request,
+        )
+        codes = [
+            each.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        ]
+        _check(transaction, codes, f"writing to {', '.join(by_topic)}")
+
+    cluster.retried(attempt, "adding partitions to a transaction")
+
+
+def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) -> None:
+    """Stores `note` in the transaction."""
+    group = transaction.transactional_id
+    adding = AddOffsetsToTxnRequest(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        group_id=group,
+    )
+    written = {"query": note.query, "rows": note.rows, "tasks": note.tasks}
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=note.batch, committed_metadata=json.dumps(written)
+    )
+    committing = TxnOffsetCommitRequest(
+        transactional_id=transaction.transactional_id,
+        group_id=group,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=(TxnOffsetCommitRequestTopic(name=topic, partitions=(partition,)),),
+    )
+
+    def attempt() -> None:
+        answer = _ask(
+            cluster,
+            CoordinatorType.TRANSACTION,
+            transaction.transactional_id,
+            ADD_OFFSETS_TO_TXN,
+            adding,
+        )
+        _check(transaction, [answer.error_code], "storing the batch id")
+        committed = _ask(cluster, CoordinatorType.GROUP, group, TXN_OFFSET_COMMIT, committing)
+        codes = [each.error_code for found in committed.topics for each in found.partitions]
+        _check(transaction, codes, "storing the batch id")
+
+    cluster.retried(attempt, "storing the batch id")
+
+
+def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool) -> Note | None:
+    """Returns the newest note of `query` under this id. With `settled`, waits until open transactions are decided."""
+    request = OffsetFetchRequest(group_id=transactional_id, topics=None, require_stable=settled)
+    found: list[Note] = []
+
+    def attempt() -> None:
+        found.clear()
+        answer = _ask(cluster, CoordinatorType.GROUP, transactional_id, OFFSET_FETCH, request)
+        parts = [each for topic in answer.topics for each in topic.partitions]
+        for code in (answer.error_code, *(each.error_code for each in parts)):
+            if code:
+                raise error_for(code, f"reading the batch id of {transactional_id}: {code.name}")
+        found.extend(filter(None, (_note(each.committed_offset, each.metadata) for each in parts)))
+
+    cluster.retried(attempt, "reading the batch id")
+    return max((note for note in found if note.query == query), key=lambda note: note.batch, default=None)
+
+
+def end(
+    cluster: Cluster,
+    transactions: Sequence[Transaction],
+    *,
+    committed: bool,
+    patience_ms: int | None = None,
+) -> None:
+    """Commits or aborts transactions. Repeating the same end is harmless.
+
+    A transaction that another attempt has ended counts as aborted; to commit it is an error.
+    """
+    left = list(transactions)
+
+    def attempt() -> None:
+        nodes = [cluster.coordinator(CoordinatorType.TRANSACTION, each.transactional_id) for each in left]
+        sent = []
+        for each, node in zip(left, nodes, strict=True):
+            request = EndTxnRequest(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                committed=committed,
+            )
+            sent.append((each, node, cluster.connection(node).send(END_TXN, request)))
+        failures = []
+        for each, node, pending in sent:
+            code = cluster.connection(node).receive(pending).error_code
+            if code and (committed or code not in NOT_OURS):
+                failures.append(each.refused(code, "committing" if committed else "aborting"))
+            else:
+                left.remove(each)
+        if failures:
+            raise next((error for error in failures if not error.retriable), failures[0])
+
+    cluster.retried(attempt, "ending transactions", timeout_ms=patience_ms)
+
+
+def abandon(cluster: Cluster, transactions: Sequence[Transaction]) -> None:
+    """Aborts if possible, so that readers do not wait for the time-out or the next attempt. Raises nothing."""
+    with contextlib.suppress(OSError, KcliError):
+        end(cluster, transactions, committed=False, patience_ms=ABANDON_MS)
+
+
+def _ask(
+    cluster: Cluster, kind: CoordinatorType, name: str, call: Call[RequestT, AnswerT], request: RequestT
+) -> AnswerT:
+    """Sends a request to the coordinator of `name`."""
+    return cluster.connection(cluster.coordinator(kind, name)).request(call, request)
+
+
+def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> None:
+    """Raises the first error. OPERATION_NOT_ATTEMPTED comes last, because another partition has the cause."""
+    failed = sorted(
+        (code for code in codes if code), key=lambda code: code is ErrorCode.OPERATION_NOT_ATTEMPTED
+    )
+    if failed:
+        raise transaction.refused(failed[0], doing)
+
+
+def _note(batch: int, metadata: str | None) -> Note | None:
+    """Reads a note; None if another client committed the offset."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        written = json.loads(metadata or "")
+        return Note(str(written["query"]), batch, written.get("rows"), written.get("tasks"))
+    return None

@@ -1,0 +1,322 @@
+"""The sink `kcli`: rows with key, value, headers, topic, partition and timestamp columns, produced by the executors.
+
+Streams are exactly-once by default. Spark repeats failed tasks, and after a crash whole micro-batches. So each task
+writes in a transaction that also stores the batch id. The driver commits the transactions of a batch when all its tasks
+are done:
+
+* A task first fences every earlier attempt of the same task: the transactional id is the query and the task's number.
+  Then it reads its note. If the note names this batch, the rows are committed, and the task writes nothing.
+* Tasks never commit. So a failed batch leaves nothing visible, and the next attempt may have other tasks.
+* The driver commits the first task's transaction before all others. This decides the batch. The first task's note holds
+  the number of tasks. If the driver dies before it has committed the rest, which takes milliseconds, Spark repeats the
+  batch. Tasks that are committed are skipped, and the others write. That is correct only if the tasks are the same as
+  before. So a different number of tasks is refused, unless all earlier tasks are committed.
+* The driver commits with the epochs of the attempts that wrote. An old driver that still runs cannot commit over a
+  newer attempt: it fails at the first task's transaction.
+
+Without transactions a task has an idempotent producer, so its own retries write no duplicates. But a task or
+micro-batch that Spark repeats writes its rows again, as with Spark's own Kafka sink.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from kcli.errors import KcliError
+from kcli.model.topic_names import GROUP_METADATA_TOPIC
+from kcli.spark.client.cluster import Cluster
+from kcli.spark.options import SINK_COLUMNS, SinkOptions
+from kcli.spark.sink import transaction
+from kcli.spark.sink.transaction import Note, Transaction
+from kcli.spark.worker_memory import freeze_imports
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+"""Local properties of a stream's tasks. The query's id is in its checkpoint."""
+
+PREFIX = "kcli-"
+"""The prefix of generated transactional ids, so that one ACL covers all of them."""
+
+
+class BatchChangedError(KcliError):
+    """Spark repeated a partly committed batch with different tasks."""
+
+
+class BatchTooLongError(KcliError):
+    """A batch took longer than the time-out of its transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A batch of a query. `name` is the prefix of its transactional ids. A batch without a number is never repeated."""
+
+    name: str
+    query: str
+    batch: int | None
+
+    def id_of(self, task: int) -> str:
+        """Returns the transactional id of a task, the same for all its attempts."""
+        return f"{self.name}-{task}"
+
+    @property
+    def note(self) -> Note | None:
+        """The note that the batch is written; None if it is never repeated."""
+        return None if self.batch is None else Note(self.query, self.batch)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """The report of a task. Without a transaction there is nothing to commit."""
+
+    rows: int
+    task: int = 0
+    work: Work | None = None
+    transaction: Transaction | None = None
+    began: float = 0.0
+    """When the time-out of the transaction started."""
+    earlier_tasks: int | None = None
+    """The number of tasks of an earlier attempt at this batch, which is committed in part or whole."""
+    earlier_rows: int | None = None
+    """Rows that an earlier attempt of this task committed; compare with `rows`."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether an earlier attempt of this task had another number of rows."""
+        return self.earlier_rows not in (None, self.rows)
+
+
+class _Writer(ABC):
+    """The common part of batch and stream: the driver checks and commits, the executors produce."""
+
+    is_transactional: bool
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_schema(schema, options)
+        self.options = options
+
+    @abstractmethod
+    def work(self, context: TaskContext) -> Work:
+        """Returns the batch that a task writes."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Writes the rows of a task, in an executor."""
+        with Cluster(self.options.client) as cluster:
+            if not self.is_transactional:
+                written = Written(self._produce(cluster, iterator, None)[0])
+            else:
+                context = TaskContext.get()
+                assert context is not None, "write runs in a task"
+                written = self.write_once(cluster, iterator, self.work(context), context.partitionId())
+        freeze_imports()
+        return written
+
+    def write_once(
+        self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], work: Work, task: int
+    ) -> Written:
+        """Writes the rows in a transaction, unless an earlier attempt is committed."""
+        if self.options.topic is not None:
+            cluster.partitions(
+                [self.options.topic], create=True
+            )  # notes name the topic, even if there are no rows
+        # This comes before reading the notes, because it keeps earlier attempts from adding one.
+        mine = transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
+        own, first = self._notes(cluster, work, task)
+        if is_written(work.batch, own, first):
+            rows = sum(each.num_rows for each in iterator)  # Spark waits until all rows are read
+            tasks = first.tasks if first is not None and first.batch == work.batch else None
+            noted = own.rows if own is not None and own.batch == work.batch else None
+            return Written(rows, task, work, earlier_tasks=tasks, earlier_rows=noted)
+        try:
+            rows, began = self._produce(cluster, iterator, mine)
+            if work.note is not None and task != 0:  # the driver stores the note of the first task
+                transaction.store(cluster, mine, replace(work.note, rows=rows), self._notes_topic())
+        except BaseException:
+            transaction.abandon(cluster, [mine])
+            raise
+        is_empty = work.note is None and rows == 0
+        return Written(rows, task, work, None if is_empty else mine, began)
+
+    def _notes(self, cluster: Cluster, work: Work, task: int) -> tuple[Note | None, Note | None]:
+        """Returns the notes of this task and of the first task.
+
+        The first task's note is read without waiting: it may be in an open transaction of the same batch.
+        """
+        if work.batch is None:
+            return None, None
+        own = transaction.stored(cluster, work.id_of(task), work.query, settled=True)
+        if task == 0:
+            return own, own
+        return own, transaction.stored(cluster, work.id_of(0), work.query, settled=False)
+
+    def _produce(
+        self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], mine: Transaction | None
+    ) -> tuple[int, float]:
+        """Writes rows. Returns their number, and the time at which the first were sent."""
+        from kcli.spark.sink.producer import Producer
+        from kcli.spark.sink.rows import Router
+
+        rows = 0
+        producer = Producer(cluster, self.options, mine)
+        router = Router(cluster, self.options.topic)
+        for batch in iterator:
+            for part, area in router.areas(batch):
+                producer.add(part, area)
+            rows += batch.num_rows
+        producer.flush()
+        return rows, producer.began or time.time()
+
+    def commit_tasks(self, messages: Sequence[Written | None]) -> None:
+        """Commits the transactions of the tasks: the first task's, and then the others."""
+        written = [each for each in messages if each is not None]
+        with Cluster(self.options.client) as cluster:
+            if self._is_committed(cluster, written):
+                return
+            self._check_age(cluster, written)
+            open_ = {each.task: each.transaction for each in written if each.transaction is not None}
+            leading = open_.pop(0, None)
+            if leading is not None:
+                [first] = [each for each in written if each.task == 0]
+                if first.work is not None and first.work.note is not None:
+                    note = replace(first.work.note, rows=first.rows, tasks=len(written))
+                    transaction.store(cluster, leading, note, self._notes_topic())
+                transaction.end(cluster, [leading], committed=True)
+            transaction.end(cluster, list(open_.values()), committed=True)
+        freeze_imports()
+
+    def _is_committed(self, cluster: Cluster, written: list[Written]) -> bool:
+        """Whether the whole batch is committed. BatchChangedError if it is in part, and its tasks are different now."""
+        now = len(written)
+        for each in written:
+            if each.task == 0 and each.earlier_tasks not in (None, now):
+                assert each.work is not None and each.earlier_tasks is not None
+                transaction.abandon(cluster, _transactions(written))
+                if self._wrote_all(cluster, each.work, range(1, each.earlier_tasks), now):
+                    return True
+                raise _changed(f"with {each.earlier_tasks} tasks and has {now} now")
+        left = _transactions(written)
+        for each in written:
+            if left and each.is_changed:
+                transaction.abandon(cluster, left)
+                raise _changed(f"whose task {each.task} had {each.earlier_rows} rows and has {each.rows} now")
+        return not left
+
+    def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
+        """Whether all `tasks` of an earlier run have their notes. Tasks beyond the first `now` are fenced here."""
+        for task in tasks:
+            if task >= now:
+                transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
+            own = transaction.stored(cluster, work.id_of(task), work.query, settled=True)
+            if not is_written(work.batch, own, None):
+                return False
+        return True
+
+    def _check_age(self, cluster: Cluster, written: list[Written]) -> None:
+        """Raises BatchTooLongError before the first commit, if transactions may have timed out."""
+        oldest = time.time() - min(each.began for each in written if each.transaction is not None)
+        if oldest * 1000 > self.options.transaction_timeout_ms:
+            transaction.abandon(cluster, _transactions(written))
+            raise BatchTooLongError(
+                f"writing the batch took {oldest:.0f} s, and its transactions end after "
+                f"kafka.transaction.timeout.ms = {self.options.transaction_timeout_ms}: make batches smaller "
+                "(maxOffsetsPerTrigger) or raise it, up to the broker's transaction.max.timeout.ms"
+            )
+
+    def abort_tasks(self, messages: Sequence[Written | None]) -> None:
+        """Aborts the transactions of all tasks after one has failed."""
+        if left := _transactions(messages):
+            with Cluster(self.options.client) as cluster:
+                transaction.abandon(cluster, left)
+
+    def _notes_topic(self) -> str:
+        return self.options.topic or GROUP_METADATA_TOPIC
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """A batch. Transactions are off by default, because a job may take longer than a transaction."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        named = options.transactional_id is not None or options.batch_id is not None
+        self.is_transactional = named if options.transactional is None else options.transactional
+        if options.batch_id is not None and options.transactional_id is None:
+            raise ValueError("kcli.batch.id needs kafka.transactional.id, which names the job of the batch")
+        name = options.transactional_id or f"{PREFIX}{uuid.uuid4()}"
+        self._work = Work(name, name, options.batch_id)
+
+    def work(self, context: TaskContext) -> Work:
+        return self._work
+
+    def commit(self, messages: Sequence[Written | None]) -> None:
+        self.commit_tasks(messages)
+
+    def abort(self, messages: Sequence[Written | None]) -> None:
+        self.abort_tasks(messages)
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """A stream: exactly-once unless transactions are off."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self.is_transactional = options.transactional is not False
+        if options.batch_id is not None:
+            raise ValueError("kcli.batch.id is for batches (in foreachBatch): a stream's batches have ids")
+
+    def work(self, context: TaskContext) -> Work:
+        query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        assert query is not None and batch is not None, "a stream's tasks know query and batch"
+        return Work(self.options.transactional_id or f"{PREFIX}{query}", query, int(batch))
+
+    def commit(self, messages: Sequence[Written | None], batchId: int) -> None:
+        self.commit_tasks(messages)
+
+    def abort(self, messages: Sequence[Written | None], batchId: int) -> None:
+        self.abort_tasks(messages)
+
+
+def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
+    """Whether a task's part of `batch` is committed, by its own note and the first task's.
+
+    A note of a later batch proves it too, because Spark begins a batch when the one before is committed.
+    """
+    if batch is None:
+        return False
+    return (own is not None and own.batch >= batch) or (first is not None and first.batch > batch)
+
+
+def _changed(how: str) -> BatchChangedError:
+    return BatchChangedError(
+        f"this batch was committed in part by an earlier run {how}, so the missing rows are not known. Run it with the "
+        "same number of tasks (the same source options and number of cores), or once with kcli.transactional=false, "
+        "which writes all of it again"
+    )
+
+
+def _transactions(messages: Sequence[Written | None]) -> list[Transaction]:
+    return [each.transaction for each in messages if each is not None and each.transaction is not None]
+
+
+def check_schema(schema: StructType, options: SinkOptions) -> None:
+    """Checks the columns of the rows. ValueError names one that is missing, unknown or of the wrong type."""
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name, given in types.items():
+        if name not in SINK_COLUMNS:
+            raise ValueError(f"column {name} cannot be written to a topic; {', '.join(SINK_COLUMNS)} can")
+        if given not in SINK_COLUMNS[name]:
+            raise ValueError(f"column {name} is {given}; expected {' or '.join(SINK_COLUMNS[name])}")
+    if "value" not in types:
+        raise ValueError("Required attribute 'value' not found: name the column to write value")
+    if "topic" not in types and options.topic is None:
+        raise ValueError("topic option required when no 'topic' attribute is present")

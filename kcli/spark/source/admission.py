@@ -1,0 +1,66 @@
+"""The limits of a micro-batch: at most N offsets or bytes, and none before N offsets are there."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+from kcli.model.topic_partition import TopicPartition
+from kcli.spark.options import SourceOptions
+from kcli.spark.source.offsets import OffsetRange, Offsets
+
+
+class Admission:
+    """The limits of a stream, and the time of its last micro-batch.
+
+    `density` estimates the bytes for each offset of a range.
+    """
+
+    def __init__(self, options: SourceOptions, density: Callable[[OffsetRange], float]) -> None:
+        self._options, self._density = options, density
+        self._last_batch = -math.inf  # the first batch does not wait, as in Spark's own source
+
+    def end(self, start: Offsets, end: Offsets, *, may_wait: bool) -> Offsets | None:
+        """Returns `end`, moved back to keep the limits; None if the batch should wait for more offsets."""
+        options = self._options
+        sizes = {part: max(0, offset - start.get(part, offset)) for part, offset in end.items()}
+        least, delay = options.min_offsets_per_trigger, options.max_trigger_delay_ms / 1000
+        is_early = time.monotonic() - self._last_batch < delay
+        if may_wait and is_early and least is not None and sum(sizes.values()) < least:
+            return None
+        if any(sizes.values()):
+            self._last_batch = time.monotonic()
+        if options.max_bytes_per_trigger is not None:
+            sizes = self._within_bytes(start, sizes, options.max_bytes_per_trigger)
+        if options.max_offsets_per_trigger is not None:
+            sizes = shared(sizes, options.max_offsets_per_trigger)
+        # An end before its start stays as it is, so that a log that was cut is reported.
+        return {part: min(start.get(part, offset), offset) + sizes[part] for part, offset in end.items()}
+
+    def _within_bytes(
+        self, start: Offsets, sizes: Mapping[TopicPartition, int], limit: int
+    ) -> dict[TopicPartition, int]:
+        """Returns sizes of about `limit` bytes in all, estimated by the first batches; at least one offset."""
+        ranges = [OffsetRange(part, start[part], start[part] + size) for part, size in sizes.items() if size]
+        weights = {each.part: self._density(each) for each in ranges}
+        total = sum(size * weights[part] for part, size in sizes.items() if size)
+        if total <= limit:
+            return dict(sizes)
+        allowed = {part: int(size * limit / total) for part, size in sizes.items()}
+        return allowed if any(allowed.values()) else shared(sizes, 1)
+
+
+def shared(sizes: Mapping[TopicPartition, int], limit: int) -> dict[TopicPartition, int]:
+    """Shares `limit` offsets among the partitions in proportion to their sizes."""
+    total = sum(sizes.values())
+    if total <= limit:
+        return dict(sizes)
+    shares = {part: size * limit // total for part, size in sizes.items()}
+    left = limit - sum(shares.values())
+    # The rest of rounding down goes to the first partitions, so that a small limit still makes progress.
+    for part, size in sizes.items():
+        more = min(left, size - shares[part])
+        shares[part] += more
+        left -= more
+    return shares

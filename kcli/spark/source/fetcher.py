@@ -1,0 +1,192 @@
+"""Reads one offset range of one partition as raw batches, which the task then decodes.
+
+The next Fetch is always under way while the batches of the last one are decoded. The reader waits for a new leader, a
+lost connection or a throttled broker. If an offset is gone, failOnDataLoss decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcli.errors import CorruptRecordError, ErrorCode, KafkaError, error_for
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
+from kcli.protocol.batches.batch import LENGTH_OVERHEAD
+from kcli.protocol.batches.batch_headers import AbortedTransaction, BatchHeaders, corrupt, read_headers
+from kcli.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from kcli.spark.client.calls import FETCH
+from kcli.spark.client.cluster import Cluster, Retry
+from kcli.spark.client.connection import Pending
+from kcli.spark.options import SourceOptions
+from kcli.spark.source.offsets import OffsetRange, data_loss
+
+MAX_WAIT_MS = 500
+"""The default of fetch.max.wait.ms."""
+
+LEADER_ERRORS = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Complete batches, and with read_committed the aborted transactions among them.
+
+    The first batch may hold records below `first_offset`, because brokers send whole batches.
+    """
+
+    table: BatchHeaders
+    first_offset: int
+    aborted: tuple[AbortedTransaction, ...] | None
+
+
+def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
+    """Yields the batches that hold `wanted`. The first and the last may reach beyond it.
+
+    Raises DataLossError, CorruptRecordError, UnreachableError, or the KafkaError of the broker.
+    """
+    reader = _RangeReader(cluster, wanted, options)
+    while (data := reader.next_answer()) is not None:
+        first_offset = reader.position
+        if not data.records:
+            reader.waited()
+            continue
+        table = read_headers(data.records, str(wanted.part))
+        if not len(table):  # since KIP-74 brokers send the first batch whole, whatever its size
+            raise CorruptRecordError(
+                f"the answer for offset {first_offset} of {wanted.part} has bytes, but no whole batch"
+            )
+        check_order(table)
+        if table.next_offset <= first_offset:
+            raise corrupt(table, -1, f"ends before offset {first_offset}, which was requested")
+        reader.advance(table.next_offset)
+        aborted = None
+        if options.client.isolation_level == READ_COMMITTED:
+            aborted = tuple(
+                AbortedTransaction(each.producer_id, each.first_offset)
+                for each in data.aborted_transactions or ()
+            )
+        yield Fetched(table, first_offset, aborted)
+
+
+def check_order(table: BatchHeaders, first: int = 0) -> None:
+    """Checks that each batch begins after the one before, from `first` on. The checksum does not cover offsets.
+
+    Raises CorruptRecordError.
+    """
+    bases = table.headers["base_offset"]
+    ends = bases + table.headers["last_offset_delta"] + 1
+    before = np.concatenate(([first], ends[:-1]))
+    wrong = np.flatnonzero((bases < before) | (ends <= bases))
+    if len(wrong):
+        row = int(wrong[0])
+        raise corrupt(table, row, f"overlaps the one before it, which ends at offset {before[row]}")
+
+
+def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
+    """Estimates the stored bytes for each offset by the first batches from `offset` on."""
+    for each in fetched:
+        headers = each.table.headers
+        span = each.table.next_offset - max(offset, int(headers["base_offset"][0]))
+        return float(headers["length"].sum() + LENGTH_OVERHEAD * len(headers)) / max(span, 1)
+    return 1.0  # these offsets have no batches left, so their size does not matter
+
+
+class _RangeReader:
+    """The next offset to read, and the request for it that is under way."""
+
+    def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
+        self._cluster, self._wanted, self._options = cluster, wanted, options
+        self.position = wanted.start
+        self._pending: tuple[int, Pending[FetchResponse]] | None = None
+        self._retry = Retry(options.poll_timeout_ms, f"reading {wanted}")
+
+    def next_answer(self) -> PartitionData | None:
+        """Returns the answer for the current position, or None at the end of the range."""
+        while self.position < self._wanted.end:
+            try:
+                node, pending = self._pending or self._send()
+                self._pending = None
+                answer = self._cluster.connection(node).receive(pending)
+                if answer.error_code:
+                    raise error_for(answer.error_code)
+                data = answer.responses[0].partitions[0]
+                if not data.error_code:
+                    return data
+                self._recover(data.error_code)
+            except (OSError, KafkaError) as error:
+                self._reconnect(error)
+        return None
+
+    def advance(self, next_offset: int) -> None:
+        """Moves to `next_offset` and requests it, so that the broker works while the task decodes."""
+        self.position = max(self.position, next_offset)
+        self._retry.succeeded()
+        if self.position < self._wanted.end:
+            try:
+                self._pending = self._send()
+            except (OSError, KafkaError) as error:
+                self._reconnect(error)
+
+    def waited(self) -> None:
+        """Counts an answer without records. Below the high watermark the next one should have some."""
+        self._retry.after(error_for(ErrorCode.REQUEST_TIMED_OUT, "the broker answers without records"))
+
+    def _send(self) -> tuple[int, Pending[FetchResponse]]:
+        part = self._wanted.part
+        max_bytes = self._options.client.max_partition_fetch_bytes
+        partition = FetchPartition(
+            partition=part.partition, fetch_offset=self.position, partition_max_bytes=max_bytes
+        )
+        request = FetchRequest(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=self._options.client.isolation_level,
+            topics=(FetchTopic(topic=part.topic, partitions=(partition,)),),
+        )
+        node = self._cluster.leader(part)
+        return node, self._cluster.connection(node).send(FETCH, request)
+
+    def _recover(self, code: ErrorCode) -> None:
+        """Handles an error of the partition: waits, or raises it."""
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return self._out_of_range()
+        error = error_for(code, f"reading {self._wanted.part} at offset {self.position}: {code.name}")
+        if code in LEADER_ERRORS:
+            self._cluster.forget(self._wanted.part)
+        self._retry.after(error)
+        return None
+
+    def _reconnect(self, error: OSError | KafkaError) -> None:
+        """Drops the connections after an error and waits, or raises it."""
+        part = self._wanted.part
+        self._pending = None
+        self._retry.after(error)
+        self._cluster.close()
+        self._cluster.forget(part)
+
+    def _out_of_range(self) -> None:
+        """Moves to the start of the log, or to the end of the range if the log ends before it. Reports the loss."""
+        part = self._wanted.part
+        first = self._cluster.list_offsets({part: EARLIEST})[part].offset
+        last = self._cluster.list_offsets({part: LATEST})[part].offset
+        data_loss(
+            self._options,
+            f"offset {self.position} of {part} cannot be read: the log holds {first} up to {last}",
+        )
+        self.position = first if self.position < first else self._wanted.end

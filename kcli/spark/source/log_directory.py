@@ -1,0 +1,314 @@
+"""Reads topics from a broker's log directories, or a copy of them, without the broker.
+
+`LogDirectories` finds partitions and offsets, as `Cluster` does, but from file names, checkpoints and indexes.
+`read_range` yields the batches that a fetch would return. The range is the one of a consumer: from the log start offset
+to the high watermark. With read_committed it ends at the last stable offset, without aborted transactions.
+
+The high watermark is that of the broker's last checkpoint (replica.high.watermark.checkpoint.interval.ms: every 5 s).
+Without a checkpoint, as in a copy of single partitions, or with readUpTo=logEnd, it is the end of the last whole batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
+from kcli.model.offset_at import OffsetAt
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches import batch_headers
+from kcli.protocol.batches.batch import CONTROL, TRANSACTIONAL
+from kcli.protocol.batches.batch_headers import BatchHeaders
+from kcli.protocol.batches.columns import Depth, decode
+from kcli.runtime.disk import SystemDisk
+from kcli.spark.options import SourceOptions
+from kcli.spark.source.fetcher import Fetched
+from kcli.spark.source.offsets import OffsetRange, data_loss
+from kcli.spark.source.segment_files import SegmentFile, list_segments
+from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, read_offsets
+from kcli.storage.log.producer_state import decode_snapshot
+from kcli.storage.log.transaction_index import AbortedTransaction
+
+_log = logging.getLogger("kcli.spark")
+
+NOT_USERS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
+"""Topics that are internal to Kafka."""
+
+ATTEMPTS = 5
+"""How often the segments are listed again after one was deleted between listing and opening."""
+
+
+class LogDirectories:
+    """The partitions in log directories. A path may also be the directory of a single partition."""
+
+    def __init__(self, paths: Iterable[str], *, isolation_level: int, to_log_end: bool) -> None:
+        self._paths = tuple(paths)
+        self._isolation_level, self._to_log_end = isolation_level, to_log_end
+        self._directories: dict[TopicPartition, str] | None = None
+
+    def __enter__(self) -> LogDirectories:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forgets the directories that were found. The next call lists them again."""
+        self._directories = None
+
+    def topic_names(self) -> list[str]:
+        """Returns the names of all topics that are not internal."""
+        self._directories = None
+        return sorted({part.topic for part in self._found() if part.topic not in NOT_USERS})
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """Returns the partitions of `topics`. UnknownTopicOrPartitionException if one has no directory."""
+        self._directories = None
+        wanted = set(topics)
+        parts = sorted(part for part in self._found() if part.topic in wanted)
+        if missing := sorted(wanted - {part.topic for part in parts}):
+            raise UnknownTopicOrPartitionException(f"topic {missing[0]} is not in {', '.join(self._paths)}")
+        return parts
+
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation_level: int | None = None
+    ) -> dict[TopicPartition, OffsetAt]:
+        """Returns the first offset at or after each timestamp, as `Cluster.list_offsets` does."""
+        level = self._isolation_level if isolation_level is None else isolation_level
+        found = {}
+        for part, timestamp in timestamps.items():
+            partition = self.partition(part)
+            if timestamp == EARLIEST:
+                found[part] = OffsetAt(offset=partition.log_start_offset)
+            elif timestamp == LATEST:
+                found[part] = OffsetAt(offset=partition.end_offset(level))
+            else:
+                found[part] = partition.first_at(timestamp, partition.end_offset(level))
+        return found
+
+    def partition(self, part: TopicPartition) -> PartitionFiles:
+        """Returns the files of a partition. UnknownTopicOrPartitionException if it has no directory."""
+        if part not in self._found():
+            raise UnknownTopicOrPartitionException(f"{part} is not in {', '.join(self._paths)}")
+        return PartitionFiles(part, self._found()[part], to_log_end=self._to_log_end)
+
+    def cut(self, wanted: OffsetRange) -> list[OffsetRange]:
+        """Cuts a range at the starts of segments, so that each task reads files of its own."""
+        bases = [each.base_offset for each in self.partition(wanted.part).segments()]
+        edges = [wanted.start, *(base for base in bases if wanted.start < base < wanted.end), wanted.end]
+        return [OffsetRange(wanted.part, low, high) for low, high in pairwise(edges)]
+
+    def _found(self) -> dict[TopicPartition, str]:
+        if self._directories is None:
+            self._directories = {}
+            for path in self._paths:
+                if not os.path.isdir(path):
+                    raise KcliError(
+                        f"there is no directory {path} on {os.uname().nodename} (every node of Spark needs it)"
+                    )
+                own = _named(os.path.basename(os.path.abspath(path)))
+                if own is not None and list_segments(path):
+                    self._directories[own] = path
+                    continue
+                for name in sorted(os.listdir(path)):
+                    part, directory = _named(name), os.path.join(path, name)
+                    if part is not None and os.path.isdir(directory):
+                        self._directories[part] = directory
+        return self._directories
+
+
+class PartitionFiles:
+    """The directory of one partition. Each call reads its present state."""
+
+    def __init__(self, part: TopicPartition, directory: str, *, to_log_end: bool) -> None:
+        self.part, self._directory, self._to_log_end = part, directory, to_log_end
+
+    def segments(self) -> list[SegmentFile]:
+        """Returns the segments, oldest first. UnknownTopicOrPartitionException if there are none."""
+        found = list_segments(self._directory)
+        if not found:
+            raise UnknownTopicOrPartitionException(f"{self._directory} holds no segment of {self.part}")
+        return found
+
+    @property
+    def log_start_offset(self) -> int:
+        noted = self._checkpoint(LOG_START_OFFSET_FILE)
+        return max(self.segments()[0].base_offset, 0 if noted is None else noted)
+
+    def end_offset(self, isolation_level: int) -> int:
+        """Returns the high watermark, or with read_committed the last stable offset."""
+        noted = None if self._to_log_end else self._checkpoint(HIGH_WATERMARK_FILE)
+        end = self.log_end_offset() if noted is None else noted
+        return self._last_stable_offset(end) if isolation_level == READ_COMMITTED else end
+
+    def log_end_offset(self) -> int:
+        """Returns the offset after the last whole batch, where recovery would cut a torn log."""
+        last = self.segments()[-1]
+        end, position = last.base_offset, last.position_of(1 << 62)
+        batches = last.batches(position, str(self.part), is_last=True)
+        try:
+            for _, table in batches:
+                end = table.next_offset
+        except CorruptRecordError as error:
+            sound = self._sound_end(last, position)
+            _log.warning("%s ends at offset %d, where recovery would cut it: %s", self.part, sound, error)
+            return sound
+        return end
+
+    def _sound_end(self, segment: SegmentFile, position: int) -> int:
+        """Returns the offset after the last batch before a corrupt one."""
+        end = segment.base_offset
+        with open(segment.path, "rb") as file:
+            file.seek(position)
+            while len(prefix := file.read(12)) == 12:
+                body = file.read(max(0, int.from_bytes(prefix[8:], "big", signed=True)))
+                try:
+                    table = batch_headers.read_headers(prefix + body, str(self.part))
+                except CorruptRecordError:
+                    break
+                if not len(table) or table.headers["base_offset"][0] < end:
+                    break
+                end = table.next_offset
+        return end
+
+    def _last_stable_offset(self, end: int) -> int:
+        """Returns the first offset of the oldest transaction that is open at `end`."""
+        start, open_ = self._newest_snapshot(end)
+        for table, _ in self.tables(start, end):
+            transactional = table.headers["attributes"] & TRANSACTIONAL != 0
+            for header in table.headers[transactional]:
+                if header["base_offset"] >= end:
+                    break
+                if header["attributes"] & CONTROL:
+                    open_.pop(int(header["producer_id"]), None)
+                else:
+                    open_.setdefault(int(header["producer_id"]), int(header["base_offset"]))
+        return min(open_.values(), default=end)
+
+    def _newest_snapshot(self, end: int) -> tuple[int, dict[int, int]]:
+        """Returns the newest snapshot up to `end`: its offset, and by producer the start of its open transaction."""
+        names = [name for name in os.listdir(self._directory) if name.endswith(".snapshot")]
+        for name in sorted(names, reverse=True):
+            stem = name.removesuffix(".snapshot")
+            if not stem.isdigit() or int(stem) > end:
+                continue
+            try:
+                with open(os.path.join(self._directory, name), "rb") as file:
+                    producers = decode_snapshot(file.read(), name)
+            except (FileNotFoundError, CorruptRecordError):
+                continue  # being deleted, or never finished: an older snapshot will do
+            opened = ((each.producer_id, each.current_txn_first_offset) for each in producers)
+            return int(stem), {producer: first for producer, first in opened if first is not None}
+        return self.segments()[0].base_offset, {}
+
+    def first_at(self, timestamp_ms: int, end: int) -> OffsetAt:
+        """Finds the first record of `timestamp_ms` or later before `end`."""
+        segments = self.segments()
+        for segment in segments:
+            if segment is not segments[-1] and segment.ends_before(timestamp_ms):
+                continue
+            start = max(segment.offset_before(timestamp_ms), self.log_start_offset)
+            for table, _ in self.tables(start, end):
+                rows = np.flatnonzero(table.headers["max_timestamp"] >= timestamp_ms)
+                if not len(rows):
+                    continue
+                first = max(start, int(table.headers["base_offset"][rows[0]]))
+                for columns in decode(table, Depth.TIMESTAMP, first_offset=first, end_offset=end):
+                    assert columns.timestamps is not None
+                    late = np.flatnonzero(columns.timestamps >= timestamp_ms)
+                    if len(late):
+                        offset, timestamp = columns.offsets[late[0]], columns.timestamps[late[0]]
+                        return OffsetAt(offset=int(offset), timestamp=int(timestamp))
+            return OffsetAt()
+        return OffsetAt()
+
+    def tables(
+        self, start: int, end: int, lost: Callable[[str], None] | None = None
+    ) -> Iterator[tuple[BatchHeaders, int]]:
+        """Yields the batches from the one with `start` up to `end`, each table with the offset after it.
+
+        Segments are listed again before each one is read, because old ones may be cleaned or deleted meanwhile. `lost`
+        is called with a message about records that were deleted before they were read.
+        """
+        position, missed = start, 0
+        while position < end:
+            segments = self.segments()
+            if position < segments[0].base_offset:
+                if lost is not None:
+                    lost(
+                        f"offset {position} of {self.part} is gone: the log begins at {segments[0].base_offset}"
+                    )
+                position = segments[0].base_offset
+            segment = [each for each in segments if each.base_offset <= position][-1]
+            began = position
+            try:
+                for table in self._read(segment, position, end, is_last=segment is segments[-1]):
+                    if table.next_offset > position:
+                        position = table.next_offset
+                        yield table, position
+                    if position >= end:
+                        return
+            except FileNotFoundError:  # the cleaner or retention has deleted it: list the segments again
+                missed += 1
+                if missed == ATTEMPTS:
+                    raise
+                continue
+            missed = 0
+            if position == began:  # this segment has no more batches: compaction may have removed its end
+                later = [each.base_offset for each in segments if each.base_offset > position]
+                if not later:
+                    return
+                position = later[0]
+
+    def _read(self, segment: SegmentFile, offset: int, end: int, *, is_last: bool) -> Iterator[BatchHeaders]:
+        position = segment.position_of(offset)
+        for _, table in segment.batches(position, str(self.part), is_last=is_last, end=end):
+            yield table
+
+    def aborted(self, wanted: OffsetRange) -> list[AbortedTransaction]:
+        """Returns the aborted transactions that overlap `wanted`. Their index entries are beside their markers."""
+        return [
+            each
+            for segment in self.segments()
+            for each in segment.aborted()
+            if each.last_offset >= wanted.start and each.first_offset < wanted.end
+        ]
+
+    def _checkpoint(self, name: str) -> int | None:
+        path = os.path.join(os.path.dirname(os.path.abspath(self._directory)), name)
+        return read_offsets(SystemDisk(), path).get(self.part)
+
+
+def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
+    """Yields the batches of a range, as `fetcher.fetch_range` does, from files."""
+    partition = logs.partition(wanted.part)
+    if wanted.start < (first := partition.log_start_offset):
+        said = f"offset {wanted.start} of {wanted.part} cannot be read: the log begins at {first}"
+        data_loss(options, said)
+    aborted = partition.aborted(wanted) if options.client.isolation_level == READ_COMMITTED else None
+    position = max(wanted.start, first)
+    for table, after in partition.tables(position, wanted.end, lambda message: data_loss(options, message)):
+        dropped = None
+        if aborted is not None:
+            dropped = tuple(
+                batch_headers.AbortedTransaction(each.producer_id, each.first_offset)
+                for each in aborted
+                if each.last_offset >= position and each.first_offset < after
+            )
+        yield Fetched(table, position, dropped)
+        position = after
+    last = partition.segments()[-1].base_offset
+    if max(position, last) < wanted.end:  # between them compaction may have removed all records
+        data_loss(options, f"{wanted.part} ends at offset {position}, before the wanted end {wanted.end}")
+
+
+def _named(name: str) -> TopicPartition | None:
+    """Returns the partition of a directory name; None for `-delete`, `-future` and `-stray` directories and others."""
+    topic, dash, number = name.rpartition("-")
+    return TopicPartition(topic, int(number)) if dash and topic and number.isdigit() else None

@@ -1,0 +1,217 @@
+"""Resolves the options of the source to partitions, offsets and tasks.
+
+A stream's offsets are in Spark's checkpoint as `{"topic": {"0": 23}}`, the form of Spark's own Kafka source.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from kcli.errors import KcliError, UnknownTopicOrPartitionException
+from kcli.model.offset_at import OffsetAt
+from kcli.model.request_values import EARLIEST, LATEST
+from kcli.model.topic_partition import TopicPartition
+from kcli.spark.options import Position, SourceOptions, Subscription
+
+_log = logging.getLogger("kcli.spark")
+
+Offsets = dict[TopicPartition, int]
+
+OffsetJson = dict[str, dict[str, int]]
+"""Offsets in Spark's checkpoint: by topic, then by partition."""
+
+
+class Topics(Protocol):
+    """A source of partitions and offsets: a cluster, or log directories."""
+
+    def topic_names(self) -> list[str]: ...
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]: ...
+
+    def list_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]: ...
+
+
+class DataLossError(KcliError):
+    """Records that should be read are gone, and failOnDataLoss is true."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The offsets of one partition that one task reads: from `start` up to `end` (exclusive)."""
+
+    part: TopicPartition
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return max(0, self.end - self.start)
+
+    def __str__(self) -> str:
+        return f"{self.part} {self.start}..{self.end}"
+
+
+def subscribed(cluster: Topics, subscription: Subscription) -> list[TopicPartition]:
+    """Returns the partitions that match the subscription now."""
+    if subscription.partitions:
+        known = set(cluster.partitions(part.topic for part in subscription.partitions))
+        for part in subscription.partitions:
+            if part not in known:
+                raise UnknownTopicOrPartitionException(f"assign names {part}, which does not exist")
+        return list(subscription.partitions)
+    if subscription.pattern is not None:
+        pattern = re.compile(subscription.pattern)
+        return cluster.partitions(name for name in cluster.topic_names() if pattern.fullmatch(name))
+    return cluster.partitions(subscription.topics)
+
+
+def resolve(
+    cluster: Topics, parts: list[TopicPartition], position: Position, *, latest_if_no_offset: bool, name: str
+) -> Offsets:
+    """Returns the offset of `position` in each partition. `name` is the option, for errors."""
+    if position.by_time:
+        return _by_time(cluster, parts, position, latest_if_no_offset, name)
+    if position.offsets and set(parts) != position.named():
+        raise ValueError(
+            f"{name} must name every partition that is read: {_difference(parts, position.named())}"
+        )
+    wanted = {part: position.offsets.get(part, position.default) for part in parts}
+    ends = {part: offset for part, offset in wanted.items() if offset in (EARLIEST, LATEST)}
+    found = cluster.list_offsets(ends) if ends else {}
+    return {part: found[part].offset if part in found else offset for part, offset in wanted.items()}
+
+
+def _difference(parts: list[TopicPartition], named: set[TopicPartition]) -> str:
+    missing, extra = sorted(set(parts) - named), sorted(named - set(parts))
+    said = []
+    if missing:
+        said.append(f"{', '.join(map(str, missing))} not named")
+    if extra:
+        said.append(f"{', '.join(map(str, extra))} not read")
+    return "; ".join(said)
+
+
+def _by_time(
+    cluster: Topics, parts: list[TopicPartition], position: Position, latest_if_no_offset: bool, name: str
+) -> Offsets:
+    if position.timestamp is not None:
+        wanted = dict.fromkeys(parts, position.timestamp)
+    else:
+        if set(parts) != position.named():
+            said = _difference(parts, position.named())
+            raise ValueError(f"{name}ByTimestamp must name every partition that is read: {said}")
+        wanted = dict(position.timestamps)
+    found = cluster.list_offsets(wanted)
+    missing = [part for part in parts if found[part].offset < 0]
+    if missing and position.default == EARLIEST and not latest_if_no_offset:
+        raise ValueError(
+            f"no record of {missing[0]} has timestamp {wanted[missing[0]]} or later "
+            "(startingOffsetsByTimestampStrategy=latest starts at the end instead)"
+        )
+    ends = cluster.list_offsets(dict.fromkeys(missing, LATEST)) if missing else {}
+    return {part: ends[part].offset if part in ends else found[part].offset for part in parts}
+
+
+def batch_ranges(cluster: Topics, options: SourceOptions) -> list[OffsetRange]:
+    """Returns the ranges of a batch, one for each partition that exists now."""
+    parts = subscribed(cluster, options.subscription)
+    late = options.latest_if_no_offset
+    start = resolve(cluster, parts, options.start, latest_if_no_offset=late, name="startingOffsets")
+    end = resolve(cluster, parts, options.end, latest_if_no_offset=True, name="endingOffsets")
+    return _within_logs(cluster, [OffsetRange(part, start[part], end[part]) for part in parts], options)
+
+
+def _within_logs(cluster: Topics, ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
+    """Checks offsets of the options against the logs, before a task fails or waits for records that never come."""
+    first = _ends(
+        cluster, [each.part for each in ranges if options.start.offsets.get(each.part, -1) >= 0], EARLIEST
+    )
+    last = _ends(
+        cluster, [each.part for each in ranges if options.end.offsets.get(each.part, -1) >= 0], LATEST
+    )
+    checked = []
+    for part, start, end in ((each.part, each.start, each.end) for each in ranges):
+        if start < first.get(part, start):
+            data_loss(options, f"offset {start} of {part} cannot be read: the log begins at {first[part]}")
+            start = first[part]
+        if end > last.get(part, end):
+            data_loss(options, f"{part} ends at offset {last[part]}, before the wanted end {end}")
+            end = last[part]
+        checked.append(OffsetRange(part, start, end))
+    return checked
+
+
+def _ends(cluster: Topics, parts: list[TopicPartition], end: int) -> Offsets:
+    found = cluster.list_offsets(dict.fromkeys(parts, end)) if parts else {}
+    return {part: each.offset for part, each in found.items()}
+
+
+def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
+    """Cuts ranges into tasks: one each, or more by `minPartitions` or `maxRecordsPerPartition`."""
+    ranges = [each for each in ranges if len(each)]
+    pieces = dict.fromkeys(ranges, 1)
+    if options.max_records_per_partition:
+        pieces = {each: -(-len(each) // options.max_records_per_partition) for each in ranges}
+    if options.min_partitions and sum(pieces.values()) < options.min_partitions:
+        total = sum(map(len, ranges))
+        for each in ranges:
+            share = len(each) * options.min_partitions / total
+            pieces[each] = min(len(each), max(pieces[each], round(share), 1))
+    return [piece for each in ranges for piece in _cut(each, pieces[each])]
+
+
+def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
+    edges = [whole.start + len(whole) * nth // pieces for nth in range(pieces + 1)]
+    return [OffsetRange(whole.part, low, high) for low, high in pairwise(edges)]
+
+
+def stream_ranges(
+    start: Offsets, end: Offsets, earliest: Offsets, options: SourceOptions
+) -> list[OffsetRange]:
+    """Returns the ranges of a micro-batch. A new partition begins at its first record (`earliest`)."""
+    ranges = []
+    for part in sorted(end):
+        first = start.get(part)
+        if first is None:
+            first = earliest[part]
+            if first > 0:
+                data_loss(options, f"{part} is new to this query, but begins at offset {first}, not at 0")
+        if end[part] < first:
+            data_loss(
+                options,
+                f"the end of {part} went back from {first} to {end[part]}: the topic may have been created again",
+            )
+        ranges.append(OffsetRange(part, first, end[part]))
+    for part in sorted(set(start) - set(end)):
+        data_loss(options, f"{part} was read before and is gone")
+    return ranges
+
+
+def data_loss(options: SourceOptions, what: str) -> None:
+    """Raises DataLossError, or logs a warning if failOnDataLoss is false."""
+    if options.fail_on_data_loss:
+        raise DataLossError(
+            f"{what}. Some records may have been lost. To go on without them, set failOnDataLoss to false"
+        )
+    _log.warning("%s; failOnDataLoss is false, so reading continues", what)
+
+
+def to_json(offsets: Offsets) -> OffsetJson:
+    """Returns offsets in the form of Spark's checkpoint."""
+    written: OffsetJson = {}
+    for part in sorted(offsets):
+        written.setdefault(part.topic, {})[str(part.partition)] = offsets[part]
+    return written
+
+
+def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """Reads offsets from Spark's checkpoint."""
+    return {
+        TopicPartition(topic, int(part)): offset
+        for topic, each in written.items()
+        for part, offset in each.items()
+    }

@@ -1,0 +1,248 @@
+"""The readers of the data source `kcli`: a batch, and a stream of micro-batches.
+
+The driver plans the partitions and the executors call `read`. Spark pickles a reader, so it holds options and a
+schema, and opens its connections where it uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kcli.model.request_values import EARLIEST, LATEST
+from kcli.model.topic_partition import TopicPartition
+from kcli.spark.client.cluster import Cluster
+from kcli.spark.options import SourceOptions
+from kcli.spark.source.admission import Admission
+from kcli.spark.source.offsets import (
+    OffsetJson,
+    OffsetRange,
+    Offsets,
+    batch_ranges,
+    from_json,
+    resolve,
+    split,
+    stream_ranges,
+    subscribed,
+    to_json,
+)
+from kcli.spark.worker_memory import freeze_imports
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kcli.spark.source.fetcher import Fetched
+    from kcli.spark.source.log_directory import LogDirectories
+
+FIELDS = (
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+)
+HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+)
+"""The columns of Spark's Kafka source. HEADERS is added if includeHeaders is true."""
+
+SAMPLE_BYTES = 256 << 10
+"""How much of a partition is read to estimate the bytes for each offset (maxBytesPerTrigger)."""
+
+
+class RangePartition(InputPartition):
+    """The offsets that one task reads."""
+
+    def __init__(self, wanted: OffsetRange) -> None:
+        super().__init__(wanted)
+
+
+class KcliReader(DataSourceReader):
+    """A batch. Its offsets are resolved once, when Spark plans the query."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self.options, self.schema = options, schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with opened(self.options) as topics:
+            return tasks(topics, batch_ranges(topics, self.options), self.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(partition, self.options, self.schema)
+
+
+class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream of micro-batches. Its offsets are in Spark's checkpoint, never in a consumer group."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self.options, self.schema = options, schema
+        self._topics: Cluster | LogDirectories | None = None
+        self._admission = Admission(options, self._density)
+        self._last: Offsets | None = None
+        """The end of an AvailableNow query."""
+
+    def __reduce__(self) -> tuple[type[KcliStreamReader], tuple[SourceOptions, StructType]]:
+        return KcliStreamReader, (self.options, self.schema)
+
+    def initialOffset(self) -> OffsetJson:
+        options, topics = self.options, self._opened()
+        parts = subscribed(topics, options.subscription)
+        late = options.latest_if_no_offset
+        return to_json(
+            resolve(topics, parts, options.start, latest_if_no_offset=late, name="startingOffsets")
+        )
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last = self._ends()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Returns one of the limits, because Spark takes only one. `latestOffset` keeps all of them."""
+        options = self.options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
+        end = self._ends() if self._last is None else self._last
+        if isinstance(limit, ReadAllAvailable):
+            return to_json(end)
+        begin = from_json(start)
+        begin |= self._earliest([part for part in end if part not in begin])
+        # An AvailableNow query does not wait for more, because its end is known.
+        admitted = self._admission.end(begin, end, may_wait=self._last is None)
+        return start if admitted is None else to_json(admitted)
+
+    def reportLatestOffset(self) -> OffsetJson:
+        return to_json(self._ends())
+
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
+        begin, stop = from_json(start), from_json(end)
+        earliest = self._earliest([part for part in stop if part not in begin])
+        return tasks(self._opened(), stream_ranges(begin, stop, earliest, self.options), self.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(partition, self.options, self.schema)
+
+    def stop(self) -> None:
+        if self._topics is not None:
+            self._topics.close()
+            self._topics = None
+
+    def _opened(self) -> Cluster | LogDirectories:
+        if self._topics is None:
+            self._topics = opened(self.options)
+        return self._topics
+
+    def _ends(self) -> Offsets:
+        topics = self._opened()
+        found = topics.list_offsets(dict.fromkeys(subscribed(topics, self.options.subscription), LATEST))
+        return {part: each.offset for part, each in found.items()}
+
+    def _earliest(self, parts: list[TopicPartition]) -> Offsets:
+        if not parts:
+            return {}
+        found = self._opened().list_offsets(dict.fromkeys(parts, EARLIEST))
+        return {part: each.offset for part, each in found.items()}
+
+    def _density(self, wanted: OffsetRange) -> float:
+        from kcli.spark.source.fetcher import bytes_per_offset
+
+        topics, options = self._opened(), self.options
+        first = wanted.start
+        if isinstance(topics, Cluster):  # one request is enough for an estimate
+            wanted = OffsetRange(wanted.part, first, first + 1)
+            options = replace(options, client=replace(options.client, max_partition_fetch_bytes=SAMPLE_BYTES))
+        return bytes_per_offset(fetched(topics, wanted, options), first)
+
+
+def opened(options: SourceOptions) -> Cluster | LogDirectories:
+    """Opens the cluster or the log directories of the options."""
+    if not options.log_directories:
+        return Cluster(options.client)
+    from kcli.spark.source.log_directory import LogDirectories
+
+    level = options.client.isolation_level
+    return LogDirectories(options.log_directories, isolation_level=level, to_log_end=options.to_log_end)
+
+
+def tasks(
+    topics: Cluster | LogDirectories, ranges: list[OffsetRange], options: SourceOptions
+) -> list[InputPartition]:
+    """Returns the ranges of the tasks: the same for the same ranges, so that a repeated batch has the same tasks."""
+    if not isinstance(topics, Cluster):
+        ranges = [piece for each in ranges if len(each) for piece in topics.cut(each)]
+    freeze_imports()
+    return [RangePartition(each) for each in split(ranges, options)]
+
+
+def fetched(
+    topics: Cluster | LogDirectories, wanted: OffsetRange, options: SourceOptions
+) -> Iterator[Fetched]:
+    """Yields the raw batches of a range."""
+    if isinstance(topics, Cluster):
+        from kcli.spark.source.fetcher import fetch_range
+
+        return fetch_range(topics, wanted, options)
+    from kcli.spark.source.log_directory import read_range
+
+    return read_range(topics, wanted, options)
+
+
+def read_partition(
+    partition: InputPartition, options: SourceOptions, schema: StructType
+) -> Iterator[pa.RecordBatch]:
+    """Fetches and decodes one range, in an executor."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from kcli.spark.source.arrow import record_batches
+
+    wanted: OffsetRange | None = partition.value
+    if wanted is None:  # Spark's own partition of a batch without tasks
+        return
+    with opened(options) as topics:
+        batches = fetched(topics, wanted, options)
+        yield from record_batches(batches, wanted, to_arrow_schema(schema, timezone="UTC"))
+    freeze_imports()
+
+
+def checked_schema(schema: StructType) -> StructType:
+    """Checks a schema of the user: it may leave columns out and reorder them. ValueError if it does more."""
+    full = {field.name: field.dataType for field in (*FIELDS, HEADERS)}
+    for field in schema.fields:
+        if field.name not in full:
+            raise ValueError(f"column {field.name} is not one of {', '.join(full)}")
+        if field.dataType != full[field.name]:
+            expected, given = full[field.name].simpleString(), field.dataType.simpleString()
+            raise ValueError(f"column {field.name} is {expected}, not {given}: cast it in the query")
+    return schema

@@ -1,0 +1,139 @@
+"""The examples of every command, run by a shell against a broker as a reader of the help would run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kcli.cli.main import run
+from kcli.cli.syntax.examples import Example
+from kcli.cli.syntax.registry import TOOLS
+from kcli.testing.broker_process import BrokerProcess, free_port
+
+SHELL_TIMEOUT_SECONDS = 120.0
+READY = "started"
+"""What an endless example prints before the test ends it."""
+NOT_RUN = {
+    "kcli server-stop": "it would stop the brokers of tests that run at the same time",
+    "kcli server-start --daemon": "it leaves a server behind that no test stops",
+}
+TOPICS = """\
+topics:
+  orders: {partitions: 3}
+  returns: {partitions: 1, configs: {retention.ms: 86400000}}
+"""
+SERVER = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+log.dirs=node-logs
+"""
+
+
+def examples() -> list[Example]:
+    found = [example for tool in TOOLS.values() for example in tool.load().examples]
+    return [each for each in found if not any(words in each.shell for words in NOT_RUN)]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, Path]]:
+    """A broker that has what the examples name: topics with records, and a group that has read some of them."""
+    directory = tmp_path_factory.mktemp("examples")
+    overrides = {
+        "kcli.metrics.listener": f"127.0.0.1:{free_port()}",
+        "offsets.topic.num.partitions": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    with BrokerProcess(directory, overrides) as broker:
+        _fill(broker)
+        yield broker, directory
+
+
+def _fill(broker: BrokerProcess) -> None:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    server = ("--bootstrap-server", broker.bootstrap)
+    for topic, partitions in (("orders", "3"), ("perf", "1"), ("numbers", "1"), ("latency", "1")):
+        assert run(["topics", *server, "--create", "--topic", topic, "--partitions", partitions]) == 0
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(30):
+        producer.produce("orders", f"error {number}", f"key {number}", partition=number % 3)
+    for number in range(1000):
+        producer.produce("perf", str(number))
+        if number < 100:
+            producer.produce("numbers", str(number))
+    assert producer.flush(60) == 0
+    group = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
+    group.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
+    group.close()
+
+
+@pytest.fixture
+def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
+    """A directory with the files that the examples name."""
+    (tmp_path / "data").symlink_to(stage[1] / "data")
+    (tmp_path / "topics.yaml").write_text(TOPICS)
+    records = [{"key": f"k{number}", "value": f"v{number}"} for number in range(3)]
+    (tmp_path / "records.json").write_text("".join(json.dumps(each) + "\n" for each in records))
+    (tmp_path / "server.properties").write_text(SERVER.format(broker=free_port(), controller=free_port()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda each: each.purpose.rstrip(":").replace(" ", "-"))
+def test_an_example_does_what_its_command_promises(
+    example: Example, stage: tuple[BrokerProcess, Path], here: Path
+) -> None:
+    broker = stage[0]
+    metrics = broker.overrides["kcli.metrics.listener"]
+    shell = example.shell.replace("localhost:9092", broker.bootstrap).replace("localhost:9999", metrics)
+    kcli = f'kcli() {{ "{sys.executable}" -m kcli "$@"; }}\n'
+    if example.is_endless:
+        before, last = _last_command(shell)
+        # Without a subshell around it, the last command gets the signal.
+        shell = f"{before}exec {last.replace('kcli', f'{sys.executable} -m kcli', 1)}"
+    code, printed = _ran(f"set -e\n{kcli}{shell}", here, is_endless=example.is_endless)
+    assert code == example.exit_code, printed
+    assert "Error" not in printed and "error:" not in printed
+
+
+def _last_command(shell: str) -> tuple[str, str]:
+    at = shell.rindex("kcli ") if "\nkcli " not in shell else shell.rindex("\nkcli ") + 1
+    return shell[:at], shell[at:]
+
+
+def _ran(shell: str, directory: Path, *, is_endless: bool) -> tuple[int, str]:
+    """The exit code of the lines, and what they printed to both streams."""
+    environment = {name: value for name, value in os.environ.items() if name != "KCLI_PROFILE"}
+    printed = ""
+    with subprocess.Popen(
+        ["bash", "-c", shell],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        if is_endless:
+            assert process.stdout is not None
+            for line in process.stdout:
+                printed += line
+                if READY in line:
+                    process.send_signal(signal.SIGINT)
+                    break
+        try:
+            printed += process.communicate(timeout=SHELL_TIMEOUT_SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return process.returncode, printed

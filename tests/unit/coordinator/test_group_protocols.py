@@ -1,0 +1,61 @@
+"""The table of group types: every type has a row, and a group is served by the protocol of its type."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.coordinator.group.classic.group import ClassicGroup
+from kcli.coordinator.group.classic.protocol import ClassicProtocol
+from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.group_type import GroupType
+from kcli.coordinator.group.other.group import OtherGroup
+from kcli.coordinator.group.other.missing import MissingGroups
+from kcli.coordinator.group.other.protocol import OtherProtocol
+from kcli.coordinator.group.protocol import Groups, Protocols
+from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.group.step import GroupTimers
+from kcli.errors import ErrorCode
+from kcli.protocol.messages.offset_commit import OffsetCommitRequest
+from kcli.runtime.rng import SystemRng
+
+
+def test_a_group_is_served_by_the_protocol_of_its_type() -> None:
+    groups: Groups = {"old": ClassicGroup("old", 0), "shared": OtherGroup("shared", GroupType.SHARE)}
+    classic = ClassicProtocol(GroupConfig(), groups, GroupTimers(), SystemRng(1).uuid)
+    other, missing = OtherProtocol(groups), MissingGroups(classic)
+    table = dict.fromkeys(GroupType, other) | {GroupType.CLASSIC: classic}
+    protocols = Protocols(groups, table, missing)
+    assert protocols.of("old") is protocols.requests("old") is classic
+    assert protocols.of("shared") is protocols.requests("shared") is other
+    assert protocols.of("unknown") is None
+    assert protocols.requests("unknown") is missing
+
+
+def test_every_type_of_group_has_a_row() -> None:
+    groups: Groups = {}
+    other = OtherProtocol(groups)
+    classic = ClassicProtocol(GroupConfig(), groups, GroupTimers(), SystemRng(1).uuid)
+    with pytest.raises(AssertionError, match="every type"):
+        Protocols(groups, {GroupType.SHARE: other}, MissingGroups(classic))
+
+
+@pytest.mark.parametrize(
+    ("generation", "member", "version", "code"),
+    [
+        (-1, "", 9, ErrorCode.NONE),
+        (-1, "m", 8, ErrorCode.NONE),
+        (0, "m", 8, ErrorCode.ILLEGAL_GENERATION),
+        (0, "m", 9, ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+)
+def test_offsets_make_a_group_but_a_generation_does_not(generation, member, version, code) -> None:
+    classic = ClassicProtocol(GroupConfig(), {}, GroupTimers(), SystemRng(1).uuid)
+    request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=generation, member_id=member)
+    assert MissingGroups(classic).admit_commit(request, version, 0) is code
+
+
+def test_a_shard_without_groups_refuses_what_needs_one() -> None:
+    shard = GroupShard(GroupConfig(), SystemRng(1))
+    assert shard.heartbeat("g", "m", None, 1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert shard.list_groups() == ()
+    assert shard.describe_consumer_group("g").error_code is ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,0 +1,268 @@
+"""The order in which a node's parts start and stop, a stop that is not clean, and directories that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kcli.client.connection import Connection
+from kcli.config.start_up import node_config
+from kcli.errors import KafkaError
+from kcli.model.addresses import Address
+from kcli.runtime.rng import SystemRng
+from kcli.server.broker_role import BrokerRole
+from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.network.listener import SocketServer
+from kcli.server.node import Node
+from kcli.server.partitions.log_cleaning import LogCleaning
+from kcli.server.partitions.log_dir_moves import LogDirMoves
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.controller_role import ControllerRole
+from kcli.storage.store.store import LogStore
+from kcli.testing.sim.cluster import SimNode
+from kcli.testing.sim.disk import SimDisk
+from kcli.testing.sim.loop import SimExecutor, SimLoop, simulate
+from kcli.testing.sim.network import SimNetwork
+
+
+class Machine:
+    """A machine whose nodes share one disk and one address."""
+
+    def __init__(self, loop: SimLoop, **overrides: str) -> None:
+        self.loop = loop
+        self.network = SimNetwork(loop, random.Random(1))
+        self._sim = SimNode(
+            self.network,
+            random.Random(2),
+            1,
+            {key.replace("_", "."): text for key, text in overrides.items()},
+        )
+        self.disk: SimDisk = self._sim.disk
+
+    def node(self) -> Node:
+        return Node(
+            node_config(self._sim.properties),
+            clock=self._sim.clock,
+            disk=self.disk,
+            network=self.network.host("node-1"),
+            rng=SystemRng(3),
+            background=SimExecutor(self.loop),
+        )
+
+    async def connect(self) -> Connection:
+        return await Connection.open(self.network.host("client"), Address("node-1", 9092), "test", 30.0)
+
+
+def on_machine(scenario: Callable[[Machine], Awaitable[None]], **overrides: str) -> None:
+    async def main(loop: SimLoop) -> None:
+        await scenario(Machine(loop, **overrides))
+
+    simulate(1, main)
+
+
+STEPS = {
+    (SocketServer, "listen"): "bind",
+    (ControllerRole, "start"): "controller starts",
+    (BrokerRole, "start"): "broker starts",
+    (GroupCoordinator, "load"): "groups load",
+    (LogDirMoves, "recover"): "moves recover",
+    (Replicas, "load"): "partitions load",
+    (BrokerLifecycle, "start"): "register",
+    (LogCleaning, "start"): "cleaner starts",
+    (SocketServer, "admit"): "admit clients",
+    (SocketServer, "stop_accepting"): "accept no client",
+    (BrokerRole, "stop"): "broker stops",
+    (LogCleaning, "stop"): "cleaner stops",
+    (TransactionCoordinator, "stop_sending"): "no more markers",
+    (TransactionCoordinator, "stop"): "transactions stop",
+    (GroupCoordinator, "stop"): "groups stop",
+    (BrokerLifecycle, "stop"): "leave",
+    (SocketServer, "close"): "close connections",
+    (ControllerRole, "stop"): "controller stops",
+    (LogStore, "close"): "close logs",
+}
+"""The methods whose order matters, and what each of them does."""
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the steps in the order in which they begin."""
+    begun: list[str] = []
+    for (owner, method), name in STEPS.items():
+        _record(monkeypatch, owner, method, name, begun)
+    return begun
+
+
+def _record(
+    monkeypatch: pytest.MonkeyPatch, owner: type[object], method: str, name: str, begun: list[str]
+) -> None:
+    original = getattr(owner, method)
+
+    def recorded(*args: object, **options: object) -> object:
+        begun.append(name)
+        return original(*args, **options)
+
+    monkeypatch.setattr(owner, method, recorded)
+
+
+def test_clients_are_admitted_when_all_else_has_started(steps: list[str]) -> None:
+    async def scenario(machine: Machine) -> None:
+        await machine.node().start()
+
+    on_machine(scenario)
+    assert steps == [
+        "bind",
+        "bind",
+        "controller starts",
+        "broker starts",
+        "groups load",
+        "moves recover",
+        "partitions load",
+        "register",
+        "cleaner starts",
+        "admit clients",
+    ]
+
+
+def test_the_broker_leaves_before_the_controller_and_the_logs_come_last(steps: list[str]) -> None:
+    async def scenario(machine: Machine) -> None:
+        node = machine.node()
+        await node.start()
+        steps.clear()
+        await node.stop()
+
+    on_machine(scenario)
+    assert steps == [
+        "accept no client",
+        "broker stops",
+        "cleaner stops",
+        "no more markers",
+        "transactions stop",
+        "groups stop",
+        "leave",
+        "close connections",
+        "accept no client",
+        "controller stops",
+        "close logs",
+    ]
+
+
+def test_a_stop_that_is_not_clean_gives_up_no_group_and_no_transaction(steps: list[str]) -> None:
+    async def scenario(machine: Machine) -> None:
+        node = machine.node()
+        await node.start()
+        steps.clear()
+        await node.stop(clean=False)
+
+    on_machine(scenario)
+    assert "transactions stop" not in steps
+    assert "groups stop" not in steps
+    assert steps[-1] == "close logs"
+
+
+def test_a_stop_that_is_not_clean_leaves_no_mark_of_a_clean_one() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = machine.node()
+        await node.start()
+        await node.stop(clean=False)
+        assert not machine.disk.exists("/data/.kafka_cleanshutdown")
+        node = machine.node()
+        await node.start()
+        await node.stop()
+        assert machine.disk.exists("/data/.kafka_cleanshutdown")
+
+    on_machine(scenario)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_stopped_node_leaves_no_task(clean: bool) -> None:
+    async def scenario(machine: Machine) -> None:
+        node = machine.node()
+        await node.start()
+        assert node.warming_up is not None
+        await node.warming_up
+        await node.stop(clean=clean)
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    on_machine(scenario)
+
+
+def test_a_client_that_comes_during_the_start_is_served_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(machine: Machine) -> None:
+        node, start = machine.node(), BrokerRole.start
+
+        async def slow(role: BrokerRole, listeners: object) -> None:
+            await asyncio.sleep(5)
+            await start(role, listeners)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(BrokerRole, "start", slow)
+        starting = asyncio.ensure_future(node.start())
+        await asyncio.sleep(3)
+        connecting = asyncio.ensure_future(machine.connect())
+        await asyncio.sleep(2)
+        assert not connecting.done()
+        await starting
+        assert (await connecting).versions
+
+    on_machine(scenario)
+
+
+class TestAStartThatFails:
+    def test_everything_that_had_started_is_stopped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def scenario(machine: Machine) -> None:
+            async def refused(*_: object) -> None:
+                raise KafkaError("refused")
+
+            with monkeypatch.context() as patched:
+                patched.setattr(BrokerLifecycle, "start", refused)
+                with pytest.raises(KafkaError, match="refused"):
+                    await machine.node().start()
+            assert not machine.network.servers, "the ports are free again"
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            await machine.node().start()
+
+        on_machine(scenario)
+
+    def test_a_port_in_use(self) -> None:
+        async def scenario(machine: Machine) -> None:
+            await machine.network.host("node-1").create_server(asyncio.BufferedProtocol, "node-1", 9093)
+            with pytest.raises(OSError, match="in use"):
+                await machine.node().start()
+            assert list(machine.network.servers) == [("node-1", 9093)]
+
+        on_machine(scenario)
+
+
+class TestDirectoriesThatFail:
+    def test_another_directory_takes_its_partitions_offline_and_the_node_goes_on(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told: list[str] = []
+        monkeypatch.setattr(Replicas, "directory_failed", lambda _, directory: told.append(directory.path))
+
+        async def scenario(machine: Machine) -> None:
+            node = machine.node()
+            await node.start()
+            machine.disk.fail("write", "/more/recovery-point-offset-checkpoint")
+            node.logs.checkpoint_recovery_points()
+            await asyncio.sleep(1)
+            assert told == ["/more"]
+            assert not node.halted.done()
+
+        on_machine(scenario, log_dirs="/data,/more")
+
+    def test_the_metadata_directory_ends_the_node(self) -> None:
+        async def scenario(machine: Machine) -> None:
+            node = machine.node()
+            await node.start()
+            machine.disk.fail("sync", "__cluster_metadata-0")
+            assert "/data" in await node.halted
+            await node.stop(clean=False)
+
+        on_machine(scenario, log_dirs="/data,/more")
