@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def main(codec: str, jobs: str, trace: bool) -> None:
     lines = [line.split(" ") for line in Path(jobs).read_text().splitlines()]
-    sys.modules["hypothesis"] = None  # type: ignore[assignment]  # as kcli.cli.main does
+    sys.modules["hypothesis"] = None  # as kcli.cli.main does
     if trace:
         import tracemalloc
 

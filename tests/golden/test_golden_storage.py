@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kcli.config.topic import LogConfig
+from kcli.model.ids import Position
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, Record, iter_batches, read_header, read_records
 from kcli.runtime.clock import SystemClock
@@ -194,7 +195,7 @@ def test_every_index_entry_points_to_its_batch(copied: Path) -> None:
         for segment in log.segments:
             batches = dict(segment.headers())
             for relative, position in segment.offset_index.entries.entries():
-                assert batches[position].last_offset == segment.base_offset + relative
+                assert batches[Position(position)].last_offset == segment.base_offset + relative
                 entries += 1
     assert entries > 300
     store.close()

@@ -90,7 +90,7 @@ def test_a_response_that_cannot_be_written_becomes_an_error(
     async def main() -> None:
         async with BrokerRig(tmp_path, topic_image("t")) as rig:
             client = await rig.connect()
-            broken = init_producer_id.InitProducerIdResponse(producer_id="not a number")  # type: ignore[arg-type]
+            broken = init_producer_id.InitProducerIdResponse(producer_id="not a number")
             monkeypatch.setattr("kcli.server.handlers.init_producer_id.handle", lambda *_: broken)
             request = init_producer_id.InitProducerIdRequest(transactional_id=None)
             response = await client.call(request, ApiKey.INIT_PRODUCER_ID, 4)

@@ -35,6 +35,7 @@ from kcli.protocol.messages.offset_delete import (
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kcli.runtime.rng import SystemRng
 from kcli.testing.rigs.examples import examples
+from rigs.answers import answers
 
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
 
@@ -84,7 +85,7 @@ class GroupShardMachine(RuleBasedStateMachine):
             self.writes_are_committed(len(self.in_flight))
 
     def answer(self, ready: Ready) -> None:
-        for token, _ in ready.replies:
+        for token, _ in answers(ready):
             assert token in self.open, "answered twice"
             self.open.remove(token)
 
@@ -262,14 +263,14 @@ class GroupShardMachine(RuleBasedStateMachine):
             ready = self.in_flight.pop(0)
             if ready.continuations:
                 self.take(ready.written(ErrorCode.NOT_ENOUGH_REPLICAS, self.now_ms))
-            self.open -= {token for token, _ in ready.replies}
+            self.open -= {token for token, _ in answers(ready)}
 
     @rule(survive=st.integers(0, 3))
     def fail_over(self, survive: int) -> None:
         for ready in self.in_flight[:survive]:
             self.commit_records(ready)
         for ready in self.in_flight:
-            self.open -= {token for token, _ in ready.replies}
+            self.open -= {token for token, _ in answers(ready)}
         self.in_flight.clear()
         self.answer(self.shard.resign(self.now_ms))
         assert not self.open, "somebody was never answered"

@@ -34,7 +34,8 @@ from collections.abc import Iterable, Iterator
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.classic.subscription import subscribed_topics
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
-from kcli.coordinator.group.consumer.targets.regexes import ResolveRegexes, matching
+from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
+from kcli.coordinator.group.consumer.targets.regexes import matching
 from kcli.coordinator.group.records import (
     ConsumerRecord,
     GroupRecord,

@@ -22,6 +22,7 @@ from typing import Any
 
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode, KafkaError, KcliError
+from rigs.answers import answers
 
 SCENARIOS = Path(__file__).parents[1] / "scenario"
 
@@ -114,7 +115,7 @@ class World(Commands):
         code = ErrorCode[words[0]]
         if ready.continuations:
             self.take(ready.written(code, self.now_ms))
-        self.out.extend(f"{token} fails {code.name}" for token, _ in ready.replies)
+        self.out.extend(f"{token} fails {code.name}" for token, _ in answers(ready))
 
     def _do_restart(self, _words: list[str]) -> None:
         self.shard = self.loaded()
@@ -158,7 +159,7 @@ class World(Commands):
             self.write(record, -1 if ready.producer is None else ready.producer.producer_id)
         if ready.continuations:
             self.take(ready.written(ErrorCode.NONE, self.now_ms))
-        self.out.extend(f"{token} <- {self.show_reply(response)}" for token, response in ready.replies)
+        self.out.extend(f"{token} <- {self.show_reply(response)}" for token, response in answers(ready))
         self.out.extend(self.show_send(send) for send in ready.sends)
 
     def show_reply(self, response: object) -> str:

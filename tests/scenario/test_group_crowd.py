@@ -18,6 +18,7 @@ import pytest
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from rigs.answers import answers
 from rigs.group_world import GroupWorld
 
 SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "30"))
@@ -178,7 +179,7 @@ class Crowd:
     def fail_over(self, *, lost: bool) -> None:
         """The coordinator moves: whoever waits is sent there, and of the writes that wait nobody knows."""
         if lost:
-            self.asked -= {token for ready in self.world._held for token, _ in ready.replies}
+            self.asked -= {token for ready in self.world._held for token, _ in answers(ready)}
             self.world._held.clear()
         self.run("flush")
         self.run("resign")

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from kcli.errors import ErrorCode
+from kcli.model.ids import BrokerId
 from kcli.model.request_values import ACKS_ALL
 from kcli.replica.leader import FollowerState, LeaderState, begin_term
 from kcli.replica.waiting import CommitQueue, FetchWait
@@ -33,7 +34,7 @@ class ReplicaWorld(Commands):
     def __init__(self) -> None:
         super().__init__()
         self._state: LeaderState | None = None
-        self._followers: dict[int, FollowerState] = {}
+        self._followers: dict[BrokerId, FollowerState] = {}
         self._log_end = 0
         self._high_watermark = 0
         self._commits: CommitQueue[str] = CommitQueue()
@@ -83,7 +84,7 @@ class ReplicaWorld(Commands):
 
     def _do_fetched(self, words: list[str]) -> None:
         given = pairs(words)
-        self._followers[int(given["node"])] = FollowerState(0, int(given["end"]))
+        self._followers[BrokerId(int(given["node"]))] = FollowerState(0, int(given["end"]))
         self._advance(0)
 
     def _do_isr(self, words: list[str]) -> None:

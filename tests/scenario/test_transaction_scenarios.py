@@ -30,6 +30,7 @@ from kcli.errors import ErrorCode
 from kcli.protocol.messages.end_txn import EndTxnRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_transactions import ListTransactionsRequest
+from rigs.answers import answers
 from rigs.scenarios import World, check, files, pairs, partition, show
 
 TopicPartition = tuple[str, int]
@@ -119,7 +120,7 @@ class TransactionWorld(World):
         ready = self._held.pop(0)
         assert ready.continuations
         self.take(ready.written(ErrorCode.REQUEST_TIMED_OUT, self.now_ms))
-        self.out.extend(f"{token} timed out" for token, _ in ready.replies)
+        self.out.extend(f"{token} timed out" for token, _ in answers(ready))
         self._late.append(ready)
 
     def _do_arrive(self, _words: list[str]) -> None:

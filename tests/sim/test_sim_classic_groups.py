@@ -35,6 +35,7 @@ from kcli.protocol.messages.offset_commit import (
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kcli.runtime.rng import SystemRng
+from rigs.answers import answers
 
 GROUP, TOPIC, PARTITIONS = "g", "t", 6
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
@@ -66,7 +67,7 @@ class Coordinator:
 
     def take(self, ready: Ready) -> None:
         if not ready.records:
-            for token, response in ready.replies:
+            for token, response in answers(ready):
                 self.answer(token, response, ErrorCode.NONE)
             return
         self.in_flight.append(ready)
@@ -81,13 +82,13 @@ class Coordinator:
             code = ErrorCode.NOT_ENOUGH_REPLICAS
             if ready.continuations:
                 self.take(ready.written(code, self.sim.now))
-            for token, _ in ready.replies:
+            for token, _ in answers(ready):
                 self.answer(token, None, write_error(code))
         else:
             self.commit(ready)
             if ready.continuations:
                 self.take(ready.written(ErrorCode.NONE, self.sim.now))
-            for token, response in ready.replies:
+            for token, response in answers(ready):
                 self.answer(token, response, ErrorCode.NONE)
         self.sim.check_offsets()
         self.wake()
@@ -118,7 +119,7 @@ class Coordinator:
         for _ in range(self.sim.random.randrange(len(self.in_flight) + 1)):
             self.commit(self.in_flight.popleft())
         self.in_flight.clear()
-        for token, response in self.shard.resign(self.sim.now).replies:
+        for token, response in answers(self.shard.resign(self.sim.now)):
             self.answer(token, response, ErrorCode.NONE)
         for token in tuple(self.waiting):
             self.answer(token, None, ErrorCode.NOT_COORDINATOR)

@@ -14,30 +14,35 @@ import os
 import random
 import uuid
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
+from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
 from kcli.coordinator.group.consumer.targets.regexes import matching
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
+from kcli.coordinator.runtime import Ready
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     RequestTopicPartitions,
 )
-from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kcli.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -47,6 +52,7 @@ from kcli.protocol.records.consumer_protocol import (
     encode_subscription,
 )
 from kcli.runtime.rng import SystemRng
+from rigs.answers import answers
 
 GROUP, TOPIC = "g", "t"
 SESSION_MS, REBALANCE_MS = 6_000, 4_000
@@ -57,25 +63,25 @@ SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "40"))
 class OneTopic:
     """The topic as one image has it; it may be made anew, with an id of its own."""
 
-    def __init__(self, version, life, partitions):
+    def __init__(self, version: int, life: int, partitions: int) -> None:
         self.version, self.life, self.partitions = version, life, partitions
         self.topic_id = uuid.UUID(int=(7 + life) << 70)
         self._topic = Topic(TOPIC, self.topic_id, [()] * partitions)
 
-    def topic(self, name):
+    def topic(self, name: str) -> Topic:
         return self._topic if name == TOPIC else None
 
-    def topic_by_id(self, topic_id):
+    def topic_by_id(self, topic_id: uuid.UUID) -> Topic:
         return self._topic if topic_id == self.topic_id else None
 
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         return (TOPIC,)
 
 
 class Coordinator:
     """A shard and its runner: writes of a moment are appended together or not at all, and are committed in order."""
 
-    def __init__(self, sim):
+    def __init__(self, sim: Simulation) -> None:
         self.sim = sim
         self.config = GroupConfig(initial_rebalance_delay_ms=500, offsets_retention_check_interval_ms=5_000)
         self.log, self.gathered, self.in_flight = [], [], deque()
@@ -85,7 +91,7 @@ class Coordinator:
         self.take(self.shard.start(0))
         self.wake()
 
-    def new_shard(self, log=None):
+    def new_shard(self, log: list[Any] | None = None) -> GroupShard:
         times = ConsumerTimes(session_timeout_ms=SESSION_MS, heartbeat_interval_ms=500)
         shard = GroupShard(self.config, self.rng, lambda _: times)
         shard.topics_changed(self.sim.topics, (), has_new=True)
@@ -93,7 +99,7 @@ class Coordinator:
             shard.replay(decode(key, value), offset)
         return shard
 
-    def compacted(self):
+    def compacted(self) -> list[tuple[bytes, ...]]:
         """What the cleaner leaves of the log: of each key the last value, in the order of the log."""
         last = {}
         for key, value in self.log:
@@ -101,7 +107,7 @@ class Coordinator:
             last[key] = value
         return [(key, value) for key, value in last.items() if value is not None]
 
-    def call(self, step, answered):
+    def call(self, step: Callable[..., Any], answered: Callable[..., Any]) -> None:
         self.tokens += 1
         self.waiting[self.tokens] = answered
         try:
@@ -110,7 +116,7 @@ class Coordinator:
             self.answer(self.tokens, None, error.code)
         self.wake()
 
-    def take(self, ready):
+    def take(self, ready: Ready) -> None:
         if not ready.records:
             self.deliver(ready)
             return
@@ -119,7 +125,7 @@ class Coordinator:
             shard = self.shard
             self.sim.after(self.sim.random.choice((0, 0, 2)), lambda: self.append(shard))
 
-    def append(self, shard):
+    def append(self, shard: GroupShard) -> None:
         if shard is not self.shard:
             return
         batch, self.gathered = self.gathered, []
@@ -128,14 +134,14 @@ class Coordinator:
             for ready in batch:
                 if ready.continuations:
                     self.take(ready.written(code, self.sim.now))
-                for token, _ in ready.replies:
+                for token, _ in answers(ready):
                     self.answer(token, None, write_error(code))
         else:
             self.in_flight.extend(batch)
             self.sim.after(self.sim.random.choice((0, 0, 1, 30)), lambda: self.commit(shard, len(batch)))
         self.wake()
 
-    def commit(self, shard, count):
+    def commit(self, shard: GroupShard, count: int) -> None:
         if shard is not self.shard:
             return
         for _ in range(count):
@@ -147,47 +153,47 @@ class Coordinator:
         self.sim.check_offsets()
         self.wake()
 
-    def write(self, ready):
+    def write(self, ready: Ready) -> None:
         for record in ready.records:
             self.log.append(encode(record))
             self.shard.replay(record, len(self.log) - 1)
 
-    def deliver(self, ready):
-        for token, response in ready.replies:
+    def deliver(self, ready: Ready) -> None:
+        for token, response in answers(ready):
             self.answer(token, response, ErrorCode.NONE)
         shard = self.shard
         for send in ready.sends:
             self.sim.after(self.sim.random.randrange(1, 2_000), lambda send=send: self.resolved(shard, send))
 
-    def resolved(self, shard, asked):
+    def resolved(self, shard: GroupShard, asked: ResolveRegexes) -> None:
         if shard is self.shard:
             found = matching(asked.regexes, asked.topics.names())
             self.take(shard.regexes_resolved(asked.group_id, found, asked.topics.version, self.sim.now))
             self.wake()
 
-    def answer(self, token, response, code):
+    def answer(self, token: int, response: Any, code: ErrorCode) -> None:
         answered = self.waiting.pop(token)
         self.sim.after(self.sim.random.randrange(5), lambda: answered(response, code))
 
-    def wake(self):
+    def wake(self) -> None:
         deadline = self.shard.next_deadline_ms
         if deadline is not None:
             self.sim.at(max(deadline, self.sim.now), self.tick)
 
-    def tick(self):
+    def tick(self) -> None:
         before = self.shard.next_deadline_ms
         while (ready := self.shard.tick(self.sim.now)) is not None:
             self.take(ready)
         if self.shard.next_deadline_ms != before:
             self.wake()
 
-    def fail_over(self):
+    def fail_over(self) -> None:
         """Another broker takes over: of the writes in flight some are in the log, nobody was told."""
         for _ in range(self.sim.random.randrange(len(self.in_flight) + 1)):
             self.write(self.in_flight.popleft())
         self.in_flight.clear()
         self.gathered = []
-        for token, response in self.shard.resign(self.sim.now).replies:
+        for token, response in answers(self.shard.resign(self.sim.now)):
             self.answer(token, response, ErrorCode.NONE)
         for token in tuple(self.waiting):
             self.answer(token, None, ErrorCode.NOT_COORDINATOR)
@@ -201,35 +207,40 @@ class Member:
     """One consumer of either protocol. `life` tells its present run from events of a former one; `owned` is what it
     reads from now, as (topic id, partition); `epoch` its member epoch or generation."""
 
-    def __init__(self, sim, name, instance):
+    def __init__(self, sim: Simulation, name: str, instance: str | None) -> None:
         self.sim, self.name, self.instance = sim, name, instance
         self.life, self.alive, self.stalled_until = 0, False, 0
-        self.member_id, self.epoch, self.owned, self.positions = "", 0, (), {}
+        self.owned: tuple[tuple[uuid.UUID, int], ...] = ()
+        self.member_id, self.epoch, self.positions = "", 0, {}
         self.commits_under_way = 0
 
-    def start(self):
+    def begin(self) -> None:
+        """Joins the group, by the member's own protocol."""
+        raise NotImplementedError
+
+    def start(self) -> None:
         self.alive, self.life, self.member_id, self.epoch = True, self.life + 1, "", 0
         self.commits_under_way = 0
         self.begin()
         self.commit_later(self.life)
 
-    def crash(self):
+    def crash(self) -> None:
         self.alive, self.owned, self.life = False, (), self.life + 1
 
-    def soon(self, delay, action):
+    def soon(self, delay: int, action: Callable[..., Any]) -> None:
         life = self.life
         self.sim.after(delay, lambda: action() if self.life == life else None)
 
-    def call(self, step, handle):
+    def call(self, step: Callable[..., Any], handle: Callable[..., Any]) -> None:
         life = self.life
         self.sim.coordinator.call(
             step, lambda response, code: handle(response, code) if self.life == life else None
         )
 
-    def caller(self, version):
+    def caller(self, version: int) -> Caller:
         return Caller(api_version=version, client_id=self.name, client_host="/h")
 
-    def own(self, partitions):
+    def own(self, partitions: tuple[tuple[uuid.UUID, int], ...]) -> None:
         """Takes these as its own, from where they were committed: behind every write that is under way."""
         new = tuple(each for each in partitions if each not in self.owned)
         self.owned = tuple(each for each in self.owned if each in partitions) + new
@@ -237,7 +248,7 @@ class Member:
         self.positions = {each: self.positions.get(each) for each in self.owned if each not in new}
         self.find_positions(new, self.life)
 
-    def find_positions(self, partitions, life):
+    def find_positions(self, partitions: tuple[tuple[uuid.UUID, int], ...], life: int) -> None:
         if self.life != life:
             return
         coordinator = self.sim.coordinator
@@ -248,10 +259,10 @@ class Member:
             if partition in self.owned and partition not in self.positions:
                 self.positions[partition] = self.sim.offset(partition[1])
 
-    def commit_later(self, life):
+    def commit_later(self, life: int) -> None:
         self.sim.after(self.sim.random.randrange(200, 900), lambda: self.commit(life))
 
-    def commit(self, life):
+    def commit(self, life: int) -> None:
         if self.life != life or self.sim.quiet:
             return
         self.commit_later(life)
@@ -286,20 +297,20 @@ class Member:
             lambda *_: self.committed(),
         )
 
-    def committed(self):
+    def committed(self) -> None:
         self.commits_under_way -= 1
 
 
 class ConsumerMember(Member):
     """Speaks KIP-848. A partition that it is to give up it keeps for a while, and reports it as long."""
 
-    def begin(self):
+    def begin(self) -> None:
         self.member_id = f"{self.name}-{self.life}"
         self.uses_regex = self.sim.random.random() < 0.3
         self.reports_all = True
         self.beat()
 
-    def leave(self):
+    def leave(self) -> None:
         if self.member_id and self.epoch >= 0:
             away = self.instance is not None and self.sim.random.random() < 0.7
             request = ConsumerGroupHeartbeatRequest(
@@ -315,7 +326,7 @@ class ConsumerMember(Member):
             )
         self.crash()
 
-    def beat(self):
+    def beat(self) -> None:
         if self.sim.now < self.stalled_until:
             self.soon(self.stalled_until - self.sim.now, self.beat)
             return
@@ -338,7 +349,7 @@ class ConsumerMember(Member):
             self.beaten,
         )
 
-    def beaten(self, response, code):
+    def beaten(self, response: ConsumerGroupHeartbeatResponse | None, code: ErrorCode) -> None:
         if code is not ErrorCode.NONE:
             self.failed(code)
             return
@@ -358,14 +369,14 @@ class ConsumerMember(Member):
             slow = REBALANCE_MS + 1_000  # too slow: the coordinator will not wait
         self.soon(slow, lambda: self.take(wanted))
 
-    def take(self, wanted):
+    def take(self, wanted: tuple[tuple[uuid.UUID, int], ...]) -> None:
         if self.commits_under_way:
             self.soon(5, lambda: self.take(wanted))  # nothing of what it gives up may come later
             return
         self.own(wanted)
         self.soon(self.sim.random.choice((0, 500)), self.beat)
 
-    def failed(self, code):
+    def failed(self, code: ErrorCode) -> None:
         if code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             self.owned, self.epoch = (), 0
         elif code is ErrorCode.FENCED_INSTANCE_ID:
@@ -380,25 +391,25 @@ class ConsumerMember(Member):
 class ClassicMember(Member):
     """Speaks the classic protocol and gives up everything before it joins."""
 
-    topics_known = None
+    topics_known: Any = None
 
-    def begin(self):
+    def begin(self) -> None:
         self.join()
         self.beat_later(self.life)
 
-    def leave(self):
+    def leave(self) -> None:
         if self.instance is None and self.member_id:
             request = LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id=self.member_id),))
             self.call(lambda shard, token, now: shard.leave_group(request, 5, token, now), lambda *_: None)
         self.crash()
 
-    def again(self, code):
+    def again(self, code: ErrorCode) -> None:
         self.owned, self.epoch = (), -1
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.ILLEGAL_GENERATION):
             self.member_id = ""
         self.soon(50, self.join)
 
-    def join(self):
+    def join(self) -> None:
         if self.commits_under_way:
             self.soon(5, self.join)
             return
@@ -417,7 +428,7 @@ class ClassicMember(Member):
             lambda shard, token, now: shard.join_group(request, self.caller(9), token, now), self.joined
         )
 
-    def joined(self, response, code):
+    def joined(self, response: JoinGroupResponse | None, code: ErrorCode) -> None:
         code = response.error_code if code is ErrorCode.NONE else code
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -428,7 +439,7 @@ class ClassicMember(Member):
             self.member_id, self.epoch = response.member_id, response.generation_id
             self.sync(response)
 
-    def sync(self, joined):
+    def sync(self, joined: JoinGroupResponse) -> None:
         ids = sorted(member.member_id for member in joined.members)
         self.topics_known = self.sim.topics
         assignments = ()
@@ -460,7 +471,7 @@ class ClassicMember(Member):
         )
         self.call(lambda shard, token, now: shard.sync_group(request, token, now), self.synced)
 
-    def synced(self, response, code):
+    def synced(self, response: SyncGroupResponse, code: ErrorCode) -> None:
         code = response.error_code if code is ErrorCode.NONE else code
         if code is not ErrorCode.NONE:
             self.again(code)
@@ -470,10 +481,10 @@ class ClassicMember(Member):
         listed = () if assigned is None else assigned.assigned_partitions
         self.own(tuple((self.topics_known.topic_id, number) for each in listed for number in each.partitions))
 
-    def beat_later(self, life):
+    def beat_later(self, life: int) -> None:
         self.sim.after(1_000, lambda: self.beat(life))
 
-    def beat(self, life):
+    def beat(self, life: int) -> None:
         if self.life != life:
             return
         self.beat_later(life)
@@ -494,7 +505,7 @@ class ClassicMember(Member):
 
 
 class Simulation:
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now, self.events, self.sequence = 0, [], 0
         self.trouble = True
@@ -508,24 +519,24 @@ class Simulation:
         self.members = [self.new_member(nth) for nth in range(5)]
         self.types_seen = set()
 
-    def new_member(self, nth):
+    def new_member(self, nth: int) -> ClassicMember | ConsumerMember:
         kind = ConsumerMember if self.random.random() < self.mix else ClassicMember
         return kind(self, f"m{nth}", f"i{nth}" if nth < 2 else None)
 
-    def at(self, when, action):
+    def at(self, when: int, action: Callable[..., Any]) -> None:
         self.sequence += 1
         heapq.heappush(self.events, (when, self.sequence, action))
 
-    def after(self, delay, action):
+    def after(self, delay: int, action: Callable[..., Any]) -> None:
         self.at(self.now + delay, action)
 
-    def run_until(self, end):
+    def run_until(self, end: int) -> None:
         while self.events and self.events[0][0] <= end:
             self.now, _, action = heapq.heappop(self.events)
             action()
         self.now = end
 
-    def stir(self):
+    def stir(self) -> None:
         """One piece of trouble, and the next one soon."""
         if not self.trouble:
             return
@@ -550,7 +561,7 @@ class Simulation:
                 self.members[nth].life = lives
                 self.members[nth].start()
 
-    def change_topic(self):
+    def change_topic(self) -> None:
         """It grows, or is deleted and made anew. Its offsets stay, so that they can be followed."""
         before, anew = self.topics, self.random.random() < 0.5
         partitions = self.random.randrange(1, 6) if anew else before.partitions + 1
@@ -559,17 +570,17 @@ class Simulation:
 
     # What must hold
 
-    def offset(self, partition):
+    def offset(self, partition: int) -> int:
         (topic,) = self.coordinator.shard.fetch_offsets(GROUP, ((TOPIC, (partition,)),)).topics
         return max(topic.partitions[0].committed_offset, 0)
 
-    def check_offsets(self):
+    def check_offsets(self) -> None:
         for partition in range(self.topics.partitions):
             offset = self.offset(partition)
             assert offset >= self.high.get(partition, 0), f"offset of {partition} went back to {offset}"
             self.high[partition] = offset
 
-    def is_current(self, member):
+    def is_current(self, member: ClassicMember | ConsumerMember) -> bool:
         """Whether the coordinator would take a commit of it."""
         shard = self.coordinator.shard
         (group,) = shard.list_groups() or (None,)
@@ -583,7 +594,7 @@ class Simulation:
         code = shard.heartbeat(GROUP, member.member_id, member.instance, member.epoch, self.now)
         return code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def check_owners(self, member):
+    def check_owners(self, member: ClassicMember | ConsumerMember) -> None:
         for other in self.members:
             shared = set(other.owned) & set(member.owned)
             if other is member or not other.alive or not shared:
@@ -592,7 +603,7 @@ class Simulation:
                 f"{other.name} and {member.name} both own {shared}"
             )
 
-    def check_calm(self):
+    def check_calm(self) -> None:
         alive = [member for member in self.members if member.alive]
         (group,) = self.coordinator.shard.list_groups()
         expected = "consumer" if any(isinstance(each, ConsumerMember) for each in alive) else "classic"
@@ -613,7 +624,7 @@ class Simulation:
             assert facts(self.coordinator.new_shard(log)) == facts(self.coordinator.shard)
 
 
-def facts(shard):
+def facts(shard: GroupShard) -> Any:
     """A group by its members and offsets, in no order."""
     consumer, classic = shard.describe_consumer_group(GROUP), shard.describe_group(GROUP, 6)
     offsets = shard.fetch_offsets(GROUP, None).topics

@@ -68,7 +68,7 @@ class Writer:
 
     def append(self, count: int, **producer: object) -> None:
         values = [b"%d" % self.rng.randrange(1 << 60) for _ in range(count)]
-        batch = batch_of(values, **producer)  # type: ignore[arg-type]
+        batch = batch_of(values, **producer)
         self.values += values  # before: a write that fails may still be there
         self.log.append(batch, leader_epoch=1, origin=AppendOrigin.CLIENT, now_ms=START_MS)
 

@@ -26,12 +26,14 @@ from kcli.coordinator.transaction.shard import SendMarkers, TransactionShard
 from kcli.coordinator.transaction.state import State
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.ids import Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, read_header
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.storage.log.producer_state import ProducerState, Verification, read_marker
+from rigs.answers import answers
 
 PARTITIONS = tuple(("t", number) for number in range(4))
 TIMEOUT_MS = 3_000
@@ -107,7 +109,7 @@ class Partition:
         self.wrote()
 
     def wrote(self) -> None:
-        self.state.end_offset = len(self.data)
+        self.state.end_offset = Offset(len(self.data))
         self.state.on_high_watermark(len(self.data))
         unstable = self.state.first_unstable_offset()
         stable = len(self.data) if unstable is None else unstable
@@ -219,7 +221,7 @@ class Coordinator:
         self.sim.after(self.sim.random.randrange(10, 3000), arrive)
 
     def settle(self, ready: Ready, answer: Callable[..., Any] | None = None) -> None:
-        for _, response in ready.replies:
+        for _, response in answers(ready):
             lost = self.sim.trouble and self.sim.random.random() < 0.05
             answer(ErrorCode.REQUEST_TIMED_OUT if lost else ErrorCode.NONE, response)
         sends: tuple[Any, ...] = ready.sends

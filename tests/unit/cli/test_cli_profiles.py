@@ -82,7 +82,7 @@ def test_the_command_line_goes_before_the_profile(profiles: Path, tmp_path: Path
         "--command-config",
         str(config),
     ]
-    made = admin(jopt.parse(_tool("topics"), words)).config  # type: ignore[arg-type]
+    made = admin(jopt.parse(_tool("topics"), words)).config
     assert [str(server) for server in made.servers] == ["127.0.0.1:1"]
     assert made.request_timeout_ms == 1234
     assert made.client_id == "from-file"

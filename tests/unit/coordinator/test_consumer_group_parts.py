@@ -34,6 +34,7 @@ from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbe
 from kcli.protocol.records import consumer_offsets as co
 from kcli.protocol.records.consumer_protocol import TopicPartitions, decode_assignment
 from kcli.runtime.rng import SystemRng
+from rigs.answers import answers
 
 A, B = uuid.UUID(int=1 << 70), uuid.UUID(int=2 << 70)
 
@@ -192,7 +193,7 @@ def test_such_a_member_is_fenced_before_anything_is_written() -> None:
     with pytest.raises(FencedMemberEpochException):
         heartbeat(shard, 2)
     assert shard.describe_consumer_group("g") == before
-    reply: Any = heartbeat(shard, 0).replies[0][1]
+    reply: Any = answers(heartbeat(shard, 0))[0][1]
     assert reply.error_code is ErrorCode.NONE
 
 
@@ -291,7 +292,7 @@ def test_a_group_of_kafka_4_0_is_taken_over() -> None:
     ready = heartbeat(shard, 4)
     assert ConsumerRecord(key, None) in ready.records
     assert shard.describe_consumer_group("g").group_epoch == 5
-    reply: Any = ready.replies[0][1]
+    reply: Any = answers(ready)[0][1]
     assert reply.member_epoch == 5
 
 

@@ -26,6 +26,7 @@ from kcli.protocol.messages.offset_delete import (
 )
 from kcli.protocol.records.consumer_offsets import GroupMetadataValue, OffsetCommitValue
 from kcli.runtime.rng import SystemRng
+from rigs.answers import answers
 
 
 def other(
@@ -116,11 +117,11 @@ def test_a_group_of_another_type_cannot_be_joined_or_deleted() -> None:
     )
     ready = shard.join_group(request, Caller(api_version=9, client_id="c", client_host="/h"), "token", 0)
     assert ready.records == ()
-    reply: Any = ready.replies[0][1]
+    reply: Any = answers(ready)[0][1]
     assert reply.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     ready = shard.delete_groups(DeleteGroupsRequest(groups_names=("g", "empty")), "token", 0)
     assert ready.records == ()
-    reply = ready.replies[0][1]
+    reply = answers(ready)[0][1]
     codes = [result.error_code for result in reply.results]
     assert codes == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNSUPPORTED_VERSION]
     assert shard.heartbeat("g", "m", None, 1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -142,7 +143,7 @@ def test_an_administrator_moves_the_offsets_of_an_empty_one_only() -> None:
     assert len(shard.commit_offsets(commit("empty"), 9, "token", 0).records) == 1
     assert shard.commit_offsets(commit("empty", 1, "m"), 9, "token", 0).records == ()
     ready = shard.commit_offsets(commit("g"), 9, "token", 0)
-    reply: Any = ready.replies[0][1]
+    reply: Any = answers(ready)[0][1]
     assert reply.topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -159,7 +160,7 @@ def test_offsets_may_be_deleted_from_an_empty_one_only() -> None:
     ready = shard.delete_offsets(OffsetDeleteRequest(group_id="empty", topics=topics), "token", 0)
     assert ready.records == (OffsetRecord("empty", "t", 0, None),)
     ready = shard.delete_offsets(OffsetDeleteRequest(group_id="g", topics=topics), "token", 0)
-    reply: Any = ready.replies[0][1]
+    reply: Any = answers(ready)[0][1]
     assert reply.error_code is ErrorCode.NON_EMPTY_GROUP
 
 

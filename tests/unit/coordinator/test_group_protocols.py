@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kcli.coordinator.group.classic.group import ClassicGroup
@@ -48,7 +50,9 @@ def test_every_type_of_group_has_a_row() -> None:
         (0, "m", 9, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_offsets_make_a_group_but_a_generation_does_not(generation, member, version, code) -> None:
+def test_offsets_make_a_group_but_a_generation_does_not(
+    generation: Any, member: Any, version: Any, code: Any
+) -> None:
     classic = ClassicProtocol(GroupConfig(), {}, GroupTimers(), SystemRng(1).uuid)
     request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=generation, member_id=member)
     assert MissingGroups(classic).admit_commit(request, version, 0) is code

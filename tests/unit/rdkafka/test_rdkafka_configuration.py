@@ -140,7 +140,7 @@ def test_a_fetch_smaller_than_librdkafkas_least() -> None:
     from confluent_kafka import Consumer
 
     config = translate({"fetch.max.bytes": "10", "group.id": "g"})
-    new_client(Consumer, config).close()  # type: ignore[attr-defined]
+    new_client(Consumer, config).close()
 
 
 def test_a_group_without_a_name_is_refused() -> None:

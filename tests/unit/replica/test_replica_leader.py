@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kcli.errors import ErrorCode
+from kcli.model.ids import BrokerId
 from kcli.model.request_values import ACKS_ALL
 from kcli.replica.isr import Isr, effective_min_isr
 from kcli.replica.leader import FollowerState, LeaderState, begin_term
@@ -21,7 +22,7 @@ def leader(replicas: tuple[int, ...] = (1,), isr: tuple[int, ...] = (1,), min_is
 
 def high_watermark(state: LeaderState, current: int, log_end_offset: int, **ends: Any) -> int:
     followers = state.new_followers()
-    followers |= {int(name[1:]): FollowerState(0, end_offset) for name, end_offset in ends.items()}
+    followers |= {BrokerId(int(name[1:])): FollowerState(0, end_offset) for name, end_offset in ends.items()}
     return state.high_watermark(current, log_end_offset, followers)
 
 

@@ -14,7 +14,7 @@ from kcli.server.metrics.traffic import TrafficTable
 def text_of(*beans: object) -> list[str]:
     text = PrometheusText()
     for each in beans:
-        text.add(each)  # type: ignore[arg-type]
+        text.add(each)
     return "".join(text.blocks()).splitlines()
 
 

@@ -48,7 +48,7 @@ def standalone(config: BrokerConfig, **changes: object) -> FormatRequest:
         "voters": standalone_voters(config, MACHINE.rng),
         "dynamic_quorum": True,
     }
-    return FormatRequest(**(request | changes))  # type: ignore[arg-type]
+    return FormatRequest(**(request | changes))
 
 
 def levels(path: Path) -> dict[str, int]:

@@ -199,7 +199,7 @@ def test_a_client_that_comes_during_the_start_is_served_after_it(monkeypatch: py
 
         async def slow(role: BrokerRole, listeners: object) -> None:
             await asyncio.sleep(5)
-            await start(role, listeners)  # type: ignore[arg-type]
+            await start(role, listeners)
 
         monkeypatch.setattr(BrokerRole, "start", slow)
         starting = asyncio.ensure_future(node.start())

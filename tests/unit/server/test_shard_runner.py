@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -20,19 +23,22 @@ from kcli.errors import (
     NotCoordinatorException,
     UnknownServerException,
 )
-from kcli.protocol.batches.batch import encode_batch, iter_batches, read_records
+from kcli.protocol.batches.batch import BatchHeader, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
+from kcli.protocol.batches.legacy import Record
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 from kcli.runtime.rng import SystemRng
 from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner
+from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import NODE, BrokerRig, topic_image
 from rigs.loops import on_a_loop, until
@@ -43,7 +49,15 @@ TOPIC = "__consumer_offsets"
 class Rig:
     """One shard, its runner and the partition it writes to; time is the loop's."""
 
-    def __init__(self, directory, *, replicas=(NODE,), min_isr=1, segment_bytes=1 << 30, **settings):
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        replicas: tuple[int, ...] = (NODE,),
+        min_isr: int = 1,
+        segment_bytes: int = 1 << 30,
+        **settings: Any,
+    ) -> None:
         config = LogConfig(
             min_insync_replicas=min_isr, segment_index_bytes=65536, segment_bytes=segment_bytes
         )
@@ -64,10 +78,12 @@ class Rig:
         )
         self.runner.run(lambda shard, now_ms: shard.start(now_ms))
 
-    def now_ms(self):
+    def now_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)
 
-    def commit(self, *offsets, group="g", metadata="", last_metadata=None):
+    def commit(
+        self, *offsets: int, group: str = "g", metadata: str = "", last_metadata: str | None = None
+    ) -> Any:
         texts = [metadata] * len(offsets)
         if last_metadata is not None:
             texts[-1] = last_metadata
@@ -82,26 +98,26 @@ class Rig:
         )
         return self.runner.call(lambda shard, token, now_ms: shard.commit_offsets(request, 9, token, now_ms))
 
-    def offset(self, partition=0, group="g"):
+    def offset(self, partition: int = 0, group: str = "g") -> int:
         (topic,) = self.shard.fetch_offsets(group, (("t", (partition,)),)).topics
         return topic.partitions[0].committed_offset
 
-    def replicate(self):
+    def replicate(self) -> None:
         """The other replica has caught up."""
         end = self.leader.log.log_end_offset
         self.leader.follower_fetched(2, log_start_offset=0, log_end_offset=end)
 
-    def batches(self):
+    def batches(self) -> list[BatchHeader]:
         raw = self.raw()
         return [header for _, header in iter_batches(raw)]
 
-    def raw(self):
+    def raw(self) -> bytes:
         log = self.leader.log
         return log.read(0, 10_000_000, end_offset=log.log_end_offset).read()
 
 
 @contextlib.asynccontextmanager
-async def rig(directory, **settings):
+async def rig(directory: Path, **settings: Any) -> AsyncIterator[Any]:
     made = Rig(directory, **settings)
     try:
         yield made
@@ -111,12 +127,12 @@ async def rig(directory, **settings):
         made.broker.logs.close()
 
 
-def codes(response):
+def codes(response: OffsetCommitResponse) -> list[ErrorCode]:
     return [each.error_code for topic in response.topics for each in topic.partitions]
 
 
 @on_a_loop
-async def test_without_linger_and_replicas_the_answer_is_there_at_once(tmp_path):
+async def test_without_linger_and_replicas_the_answer_is_there_at_once(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         assert codes(it.commit(5, 6)) == [ErrorCode.NONE, ErrorCode.NONE]
         assert it.offset(1) == 6
@@ -125,7 +141,7 @@ async def test_without_linger_and_replicas_the_answer_is_there_at_once(tmp_path)
 
 
 @on_a_loop
-async def test_writes_of_the_linger_time_are_one_batch(tmp_path):
+async def test_writes_of_the_linger_time_are_one_batch(tmp_path: Path) -> None:
     async with rig(tmp_path, linger_ms=20) as it:
         first, second = it.commit(5), it.commit(6, group="h")
         assert it.offset() == -1
@@ -137,7 +153,7 @@ async def test_writes_of_the_linger_time_are_one_batch(tmp_path):
 
 
 @on_a_loop
-async def test_unlimited_linger_gathers_one_turn_of_the_loop(tmp_path):
+async def test_unlimited_linger_gathers_one_turn_of_the_loop(tmp_path: Path) -> None:
     async with rig(tmp_path, linger_ms=-1) as it:
         answers = [it.commit(offset) for offset in range(10)]
         await asyncio.gather(*answers)
@@ -146,7 +162,7 @@ async def test_unlimited_linger_gathers_one_turn_of_the_loop(tmp_path):
 
 
 @on_a_loop
-async def test_a_batch_does_not_outgrow_the_topics_limit(tmp_path):
+async def test_a_batch_does_not_outgrow_the_topics_limit(tmp_path: Path) -> None:
     async with rig(tmp_path, linger_ms=20, max_batch_bytes=2000) as it:
         await asyncio.gather(*(it.commit(offset, metadata="m" * 400) for offset in range(10)))
         assert sum(batch.records_count for batch in it.batches()) == 10
@@ -158,7 +174,7 @@ async def test_a_batch_does_not_outgrow_the_topics_limit(tmp_path):
 
 
 @on_a_loop
-async def test_a_write_of_several_batches_is_in_the_log_whole_or_not_at_all(tmp_path):
+async def test_a_write_of_several_batches_is_in_the_log_whole_or_not_at_all(tmp_path: Path) -> None:
     async with rig(tmp_path, max_batch_bytes=1000, segment_bytes=4000) as it:
         with pytest.raises(UnknownServerException):
             await it.commit(*range(20), last_metadata="m" * 4000)
@@ -169,13 +185,13 @@ async def test_a_write_of_several_batches_is_in_the_log_whole_or_not_at_all(tmp_
 
 
 @on_a_loop
-async def test_a_deadline_that_fails_does_not_hold_up_the_others(tmp_path):
+async def test_a_deadline_that_fails_does_not_hold_up_the_others(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         failures = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
         sent = []
         runner = ShardRunner(
-            Deadlines("first", "broken", "last"),
+            cast(Any, Deadlines("first", "broken", "last")),
             it.leader,
             RunnerSettings(linger_ms=0, commit_timeout_ms=5000, max_batch_bytes=1000),
             encode=encode,
@@ -191,10 +207,10 @@ async def test_a_deadline_that_fails_does_not_hold_up_the_others(tmp_path):
 
 
 @on_a_loop
-async def test_work_in_slices_leaves_the_loop_to_others_between_two_slices(tmp_path):
+async def test_work_in_slices_leaves_the_loop_to_others_between_two_slices(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         clock = SlowClock()
-        shard = Slices(clock, 5)
+        shard: Any = Slices(clock, 5)
         runner = ShardRunner(
             shard,
             it.leader,
@@ -220,18 +236,18 @@ class SlowClock:
 class Slices:
     """A shard with work in slices; each takes longer than the pause after it."""
 
-    def __init__(self, clock, slices):
+    def __init__(self, clock: SlowClock, slices: int) -> None:
         self.clock = clock
         self.left = slices
         self.next_deadline_ms = 0
 
-    def start(self, now_ms):
+    def start(self, now_ms: int) -> Ready:
         return Ready()
 
-    def resign(self, now_ms):
+    def resign(self, now_ms: int) -> Ready:
         return Ready()
 
-    def tick(self, now_ms):
+    def tick(self, now_ms: int) -> Ready | None:
         if not self.left or now_ms < self.next_deadline_ms:
             return None
         self.left -= 1
@@ -243,20 +259,20 @@ class Slices:
 class Deadlines:
     """A shard with nothing but deadlines that have passed."""
 
-    def __init__(self, *names):
+    def __init__(self, *names: str) -> None:
         self.names = list(names)
 
     @property
-    def next_deadline_ms(self):
+    def next_deadline_ms(self) -> int:
         return 0 if self.names else None
 
-    def start(self, now_ms):
+    def start(self, now_ms: int) -> Ready:
         return Ready()
 
-    def resign(self, now_ms):
+    def resign(self, now_ms: int) -> Ready:
         return Ready()
 
-    def tick(self, now_ms):
+    def tick(self, now_ms: int) -> Ready | None:
         if not self.names:
             return None
         name = self.names.pop(0)
@@ -265,7 +281,7 @@ class Deadlines:
 
 
 @on_a_loop
-async def test_the_answer_waits_for_the_other_replicas(tmp_path):
+async def test_the_answer_waits_for_the_other_replicas(tmp_path: Path) -> None:
     async with rig(tmp_path, replicas=(NODE, 2)) as it:
         first = it.commit(5)
         second = it.commit(6)
@@ -278,7 +294,7 @@ async def test_the_answer_waits_for_the_other_replicas(tmp_path):
 
 
 @on_a_loop
-async def test_a_caller_is_told_when_the_replicas_are_too_slow(tmp_path):
+async def test_a_write_fails_if_the_replicas_are_too_slow(tmp_path: Path) -> None:
     async with rig(tmp_path, replicas=(NODE, 2), commit_timeout_ms=30) as it:
         answer = it.commit(5)
         with pytest.raises(CoordinatorNotAvailableException):
@@ -293,7 +309,7 @@ async def test_a_caller_is_told_when_the_replicas_are_too_slow(tmp_path):
 
 
 @on_a_loop
-async def test_too_few_replicas_refuse_the_write(tmp_path):
+async def test_too_few_replicas_refuse_the_write(tmp_path: Path) -> None:
     async with rig(tmp_path, min_isr=2, replicas=(NODE, 2)) as it:
         it.leader.state = it.leader.state.with_isr((NODE,))
         with pytest.raises(CoordinatorNotAvailableException):
@@ -315,7 +331,7 @@ async def test_too_few_replicas_refuse_the_write(tmp_path):
 
 
 @on_a_loop
-async def test_the_end_of_leadership_sends_everybody_elsewhere(tmp_path):
+async def test_the_end_of_leadership_sends_everybody_elsewhere(tmp_path: Path) -> None:
     async with rig(tmp_path, replicas=(NODE, 2)) as it:
         in_log = it.commit(5)
         await asyncio.sleep(0.01)
@@ -328,7 +344,7 @@ async def test_the_end_of_leadership_sends_everybody_elsewhere(tmp_path):
 
 
 @on_a_loop
-async def test_a_caller_that_went_away_is_no_trouble(tmp_path):
+async def test_a_caller_that_went_away_is_no_trouble(tmp_path: Path) -> None:
     async with rig(tmp_path, linger_ms=5) as it:
         it.commit(5).cancel()
         await it.runner.drain()
@@ -336,7 +352,7 @@ async def test_a_caller_that_went_away_is_no_trouble(tmp_path):
 
 
 @on_a_loop
-async def test_the_shard_is_woken_at_its_deadlines(tmp_path):
+async def test_the_shard_is_woken_at_its_deadlines(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         request = JoinGroupRequest(
             group_id="g",
@@ -358,12 +374,12 @@ async def test_the_shard_is_woken_at_its_deadlines(tmp_path):
         assert records[-1].metadata.generation == 2
 
 
-def all_records(raw):
+def all_records(raw: bytes) -> list[Record]:
     return [record for position, _ in iter_batches(raw) for record in read_records(raw, position)]
 
 
 @on_a_loop
-async def test_what_was_written_is_loaded_again(tmp_path):
+async def test_what_was_written_is_loaded_again(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         it.commit(1, 2, 3)
         it.commit(4)
@@ -376,7 +392,7 @@ async def test_what_was_written_is_loaded_again(tmp_path):
         append_transaction(it.leader, producer_id=8, offset=60, committed=False)
         again = GroupShard(it.config, SystemRng(2))
 
-        def replay(key, value, offset, producer_id):
+        def replay(key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
             again.replay(decode(key, value), offset, producer_id)
 
         for buffer_bytes in (1, 200, 1_000_000):
@@ -396,14 +412,14 @@ async def test_what_was_written_is_loaded_again(tmp_path):
 
 
 @on_a_loop
-async def test_a_large_log_is_loaded_as_a_small_one(tmp_path):
+async def test_a_large_log_is_loaded_as_a_small_one(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         for turn in range(300):
             it.commit(*range(turn, turn + 100))
         assert len(it.raw()) > COLUMNS_FROM_BYTES
         replayed = []
 
-        def replay(key, value, offset, producer_id):
+        def replay(key: bytes, value: bytes, offset: int, producer_id: int) -> None:
             replayed.append((offset, decode(key, value)))
 
         for buffer_bytes in (10_000_000, 2_000):
@@ -422,7 +438,7 @@ async def test_a_large_log_is_loaded_as_a_small_one(tmp_path):
             assert len(replayed) == (100 if buffer_bytes > len(it.raw()) else 30_000)
 
 
-def append_transaction(leader, *, producer_id, offset, committed):
+def append_transaction(leader: LeaderPartition, *, producer_id: int, offset: int, committed: bool) -> None:
     """What a transaction leaves in the log of a group."""
     from kcli.coordinator.group.records import OffsetRecord
     from kcli.protocol.batches.batch import Record

@@ -46,7 +46,7 @@ def test_bytes_are_limited_by_how_densely_each_partition_is_filled() -> None:
 
 def test_few_offsets_wait_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("kcli.spark.admission.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("kcli.spark.source.admission.time.monotonic", lambda: now[0])
     limits = admitting(minOffsetsPerTrigger="10", maxTriggerDelay="1m", maxOffsetsPerTrigger="20")
     assert limits.end({A0: 0}, {A0: 3}, may_wait=True) == {A0: 3}  # the first batch goes at once
     now[0] += 59

@@ -50,7 +50,7 @@ def test_what_a_function_with_state_returns() -> None:
     assert value_row((1, "x"), ["a", "b"]) == (1, "x")
     for state in ({"a": 1}, {"a": 1, "b": 2, "c": 3}, (1, 2)):
         with pytest.raises(TypeError, match="a dict of a, b, or None"):
-            state_row(state, ["a", "b"])  # type: ignore[arg-type]
+            state_row(state, ["a", "b"])
     for value in ("xy", (1,), 1):
         with pytest.raises(TypeError, match="a tuple of a, b, or None"):
-            value_row(value, ["a", "b"])  # type: ignore[arg-type]
+            value_row(value, ["a", "b"])

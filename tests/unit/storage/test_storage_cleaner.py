@@ -40,7 +40,7 @@ class Rig:
             "min_cleanable_dirty_ratio": 0.0,
             **config,
         }
-        self.config = LogConfig(**values)  # type: ignore[arg-type]
+        self.config = LogConfig(**values)
         self.open()
         self.store.create("t", 0, None)
 
@@ -66,7 +66,7 @@ class Rig:
             for key, value in pairs
         ]
         self.log.append(
-            encode_batch(records, codec=codec, **producer),  # type: ignore[arg-type]
+            encode_batch(records, codec=codec, **producer),
             leader_epoch=0,
             origin=AppendOrigin.CLIENT,
             now_ms=self.clock.ms,

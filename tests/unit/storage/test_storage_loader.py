@@ -20,7 +20,7 @@ PATH = "/data/t-0"
 
 def rig(**config: object) -> LogRig:
     values = {"internal_segment_bytes": 5 * BATCH, "index_interval_bytes": BATCH, **config}
-    return LogRig(SimDisk(), config=LogConfig(**values))  # type: ignore[arg-type]
+    return LogRig(SimDisk(), config=LogConfig(**values))
 
 
 def value(nth: int) -> bytes:
@@ -241,7 +241,7 @@ class TestUnclean:
         log = made.create()
         producer = {"producer_id": 7, "producer_epoch": 0}
         origin = AppendOrigin.CLIENT
-        aborted = batch_of([b"x"], sequence=0, transactional=True, **producer)  # type: ignore[arg-type]
+        aborted = batch_of([b"x"], sequence=0, transactional=True, **producer)
         log.append(aborted, leader_epoch=0, origin=origin, now_ms=START_MS)
         marker = marker_of(commit=False, **producer)
         log.append(marker, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS)

@@ -40,7 +40,7 @@ def append(
 
 
 def rig(**config: object) -> LogRig:
-    return LogRig(SimDisk(), config=LogConfig(**config))  # type: ignore[arg-type]
+    return LogRig(SimDisk(), config=LogConfig(**config))
 
 
 class TestAppend:

@@ -9,6 +9,7 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError, StorageError
+from kcli.model.ids import Position
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.storage.files import LOG_SUFFIX, offset_name
@@ -66,7 +67,7 @@ class TestSplit:
         assert log.log_end_offset == OFFSETS[-1] + 1
         for segment in log.segments:
             for relative, position in segment.offset_index.entries.entries():
-                header = dict(segment.headers())[position]
+                header = dict(segment.headers())[Position(position)]
                 assert header.last_offset == segment.base_offset + relative
         assert [entry.last_sequence for entry in log.active_producers()] == [len(OFFSETS) - 1]
         assert "is split into 4 segments" in caplog.text

@@ -24,7 +24,7 @@ SIZE = len(batch_of([b"x" * 50]))
 def rig(**config: object) -> LogRig:
     """Segments of one batch each, without retention unless it is asked for."""
     fields = {"internal_segment_bytes": SIZE, "retention_ms": -1, **config}
-    return LogRig(SimDisk(lambda: START_MS), config=LogConfig(**fields))  # type: ignore[arg-type]
+    return LogRig(SimDisk(lambda: START_MS), config=LogConfig(**fields))
 
 
 def filled(made: LogRig, *ages_ms: int) -> PartitionLog:

@@ -44,7 +44,7 @@ def open_store(disk: SimDisk | SystemDisk, *directories: str, **options: object)
         disk,
         ManualClock(),
         directories or ["/data"],
-        **{"node_id": 1, "rng": SystemRng(5), "recovery_threads": 1, **options},  # type: ignore[arg-type]
+        **{"node_id": 1, "rng": SystemRng(5), "recovery_threads": 1, **options},
     )
 
 
