@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcli.spark.jobs.errors import JobError
+from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.profile import job as profile
 from kcli.spark.jobs.profile.figures import SIZE_LIMITS
 from kcli.spark.jobs.replay import job as replay
