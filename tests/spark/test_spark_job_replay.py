@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.profile import job as profile
 from kcli.spark.jobs.profile.figures import SIZE_LIMITS
 from kcli.spark.jobs.replay import job as replay
+from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.running import Done
 from rigs.librdkafka import consume, produce
 
