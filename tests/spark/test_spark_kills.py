@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -112,25 +113,39 @@ def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield process
 
 
-def written(broker: BrokerProcess) -> int:
-    """How far the target's partitions reach, committed or not."""
+@contextmanager
+def watching(broker: BrokerProcess) -> Iterator[Callable[[], int]]:
+    """Asks how far the target's partitions reach, committed or not, with one client for all questions."""
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "watch"})
+
+    def reached() -> int:
+        try:
+            return sum(
+                consumer.get_watermark_offsets(TopicPartition("target", nth), 5)[1] for nth in range(2)
+            )
+        except KafkaException:
+            return 0
+
     try:
-        return sum(consumer.get_watermark_offsets(TopicPartition("target", nth), 5)[1] for nth in range(2))
-    except KafkaException:
-        return 0
+        yield reached
     finally:
         consumer.close()
 
 
+def written(broker: BrokerProcess) -> int:
+    with watching(broker) as reached:
+        return reached()
+
+
 def wait_until_written(job: Job, broker: BrokerProcess, offset: int) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while written(broker) < offset:
-        assert job.process is not None and job.process.poll() is None, f"the job ended; {job.tail()}"
-        assert time.monotonic() < deadline, f"nothing more is written; {job.tail()}"
-        time.sleep(0.05)
+    with watching(broker) as reached:
+        while reached() < offset:
+            assert job.process is not None and job.process.poll() is None, f"the job ended; {job.tail()}"
+            assert time.monotonic() < deadline, f"nothing more is written; {job.tail()}"
+            time.sleep(0.05)
 
 
 def committed(broker: BrokerProcess) -> list[bytes]:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,13 +47,14 @@ if __name__ == "__main__":
 """
 
 
-def reached(broker: BrokerProcess, topic: str) -> int:
-    """Where the topic ends, committed or not."""
+@contextlib.contextmanager
+def watching(broker: BrokerProcess, topic: str) -> Iterator[Callable[[], int]]:
+    """Asks where the topic ends, committed or not, with one client for all questions."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "watch"})
     try:
-        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1])
+        yield lambda: int(consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)[1])
     finally:
         consumer.close()
 
@@ -87,10 +88,11 @@ def test_changes_of_an_aggregate(
         )
     try:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while reached(broker, target) < KILL_AT:
-            assert job.poll() is None, log.read_text()[-3000:]
-            assert time.monotonic() < deadline, log.read_text()[-3000:]
-            time.sleep(0.02)
+        with watching(broker, target) as reached:
+            while reached() < KILL_AT:
+                assert job.poll() is None, log.read_text()[-3000:]
+                assert time.monotonic() < deadline, log.read_text()[-3000:]
+                time.sleep(0.02)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)  # the driver, its JVM and all its workers
