@@ -1,8 +1,7 @@
-"""What a command writes: results on stdout, words on stderr.
+"""The output of a command: results on stdout, messages on stderr.
 
 A result is a row (a dataclass). As text it is Kafka's own line; as json one object a line; as tsv a header of field
-names, then one line a row. Lines that only tell what was done (`say`) are part of Kafka's stdout, so they appear
-there as text and are left out of json and tsv, which hold rows alone.
+names, then one line a row. Messages that Kafka prints on stdout (`say`) are part of the text, but not of json and tsv.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from kcli.command.rows import json_line, plain, tsv_line
+from kcli.command.rows import Json, json_line, plain_row, tsv_line
 
 if TYPE_CHECKING:
     from kcli.errors import KafkaError
 
-__all__ = ["WRITE_FAILED", "Output", "java_name", "java_text", "plain", "warn"]
+__all__ = ["WRITE_FAILED", "Output", "java_name", "java_text", "plain_row", "warn"]
 
 Row = TypeVar("Row")
 
-# What only writing runs into: an OSError of a tool with one of these is about its standard output.
+# Errors of writes: an OSError of a tool with one of these is about its standard output.
 WRITE_FAILED = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 # Exceptions that Kafka keeps outside org.apache.kafka.common.errors.
@@ -32,7 +31,7 @@ _OTHER_PACKAGES = {
 
 
 class Output:
-    """Where one command writes its results, in the format of `--output`."""
+    """Writes the results of one command in the format of `--output`."""
 
     def __init__(self, format: str = "text") -> None:
         self.format = format
@@ -43,15 +42,15 @@ class Output:
         """Whether Kafka's own text is wanted."""
         return self.format == "text"
 
-    def row(self, row: Any, text: Callable[[Any], str] | str) -> None:
+    def row(self, row: Row, text: Callable[[Row], str] | str) -> None:
         """Write one result; `text` is its line (or lines, without the last newline), or makes it."""
         match self.format:
             case "text":
                 sys.stdout.write((text if isinstance(text, str) else text(row)) + "\n")
             case "json":
-                sys.stdout.write(json_line(plain(row)) + "\n")
+                sys.stdout.write(json_line(plain_row(row)) + "\n")
             case _:
-                self._tsv(plain(row))
+                self._tsv(plain_row(row))
 
     def rows(self, rows: Iterable[Row], text: Callable[[Row], str]) -> None:
         """Write several results."""
@@ -64,7 +63,7 @@ class Output:
             sys.stdout.write(line + "\n")
 
     def part(self, text: str) -> None:
-        """As `say`, without an end of line: Kafka forgot it in places."""
+        """As `say`, without a newline, which some of Kafka's messages lack."""
         if self.is_text:
             sys.stdout.write(text)
 
@@ -72,7 +71,7 @@ class Output:
         """A line on stderr."""
         warn(line)
 
-    def _tsv(self, row: dict[str, Any]) -> None:
+    def _tsv(self, row: dict[str, Json]) -> None:
         header = list(row)
         if header != self._header:
             self._header = header
@@ -81,7 +80,7 @@ class Output:
 
 
 def warn(line: str) -> None:
-    """A line on stderr, after whatever stdout still holds."""
+    """Writes a line on stderr, after the buffered output of stdout."""
     sys.stdout.flush()
     sys.stderr.write(line + "\n")
 

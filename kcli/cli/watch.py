@@ -9,10 +9,12 @@ import shutil
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeVar
 
-from kcli.cli.output import Output, plain
+from kcli.cli.output import Output, plain_row
 from kcli.cli.syntax.options import UsageError
+
+Row = TypeVar("Row")
 
 DEFAULT_SECONDS = 2.0
 # ECMA-48: cursor to the top left; erase to the end of the line, and to the end of the screen.
@@ -24,11 +26,12 @@ class StampedOutput(Output):
 
     time = ""
 
-    def row(self, row: Any, text: Callable[[Any], str] | str) -> None:
-        super().row(
-            row if self.is_text else {"time": self.time, **plain(row)},
-            text if isinstance(text, str) else text(row),
-        )
+    def row(self, row: Row, text: Callable[[Row], str] | str) -> None:
+        line = text if isinstance(text, str) else text(row)
+        if self.is_text:
+            super().row(row, line)
+        else:
+            super().row({"time": self.time, **plain_row(row)}, line)
 
 
 def check_interval(seconds: float | None) -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import TYPE_CHECKING, Union, overload
+from typing import TYPE_CHECKING, Union, cast, overload
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -52,6 +52,13 @@ def plain(value: RowValue) -> Json:
     if isinstance(value, BaseException):
         return str(value)
     return value
+
+
+def plain_row(row: object) -> dict[str, Json]:
+    """Returns a result, a dataclass or a mapping, as an object of JSON."""
+    fields = plain(cast(RowValue, row))
+    assert isinstance(fields, dict), f"a result has fields: {row!r}"
+    return fields
 
 
 def json_line(row: Json) -> str:

@@ -132,7 +132,7 @@ def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) 
 
 
 def _checked(job: Job[JobOptions], line: CommandLine) -> int:
-    """Checks the job's options, and its cluster for a dry run or a local run. Runs the job unless it is a dry run."""
+    """Checks the job's options, and the cluster of a dry or a local run. Then runs the job, unless the run is dry."""
     options = job.parse(line.arguments)
     plan: list[str] = []
     if options.dry_run or line.is_local:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
-from kcli.cli.output import Output, plain, warn
+from kcli.cli.output import Output, plain_row, warn
 from kcli.cli.syntax.examples import FAILURE, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
 from kcli.cli.tools.top.rows import SORTS, rows_of
@@ -116,7 +116,7 @@ async def _print_once(sampler: Sampler, options: TopOptions, output: Output) -> 
         output.say(f"{'' if first else chr(10)}{table.title}\n{header}")
         first = False
         for row, line in zip(table.rows, lines, strict=True):
-            output.row({"table": table.kind, **plain(row)}, line)
+            output.row({"table": table.kind, **plain_row(row)}, line)
 
 
 class Display:
