@@ -46,7 +46,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def tool(quick: BrokerProcess, capfd: pytest.CaptureFixture[str]) -> Tool:
+def tool(quick: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Tool:
     """Runs a tool; (stdout, stderr)."""
 
     def call(words: str, code: int = 0) -> tuple[str, str]:
@@ -54,7 +54,7 @@ def tool(quick: BrokerProcess, capfd: pytest.CaptureFixture[str]) -> Tool:
         # A tool has a process of its own; here the log of another test's would go to where that test's stderr was.
         logging.getLogger("kcli.rdkafka").handlers.clear()
         assert run([name, "--bootstrap-server", quick.bootstrap, *more]) == code
-        found = capfd.readouterr()
+        found = capsys.readouterr()
         return found.out, found.err
 
     return call

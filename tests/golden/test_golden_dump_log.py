@@ -36,11 +36,11 @@ def _cases() -> list[Case]:
 
 @pytest.mark.parametrize("case", _cases(), ids=lambda case: case.output.removesuffix(".txt"))
 def test_prints_what_kafka_printed(
-    case: Case, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(GOLDEN)
     code = run_command(command, case.argv.split())
-    printed = capfd.readouterr()
+    printed = capsys.readouterr()
     with open(INDEX.parent / case.output, newline="") as file:
         assert printed.out == file.read()
     assert code == int(case.exit)

@@ -51,13 +51,13 @@ class Result:
 
 @pytest.fixture
 def dump(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Any]:
     monkeypatch.chdir(tmp_path)
 
     def call(*argv: str, **files: bytes) -> Result:
         code = run_command(command, list(argv))
-        printed = capfd.readouterr()
+        printed = capsys.readouterr()
         return Result(code, printed.out, printed.err)
 
     return call
