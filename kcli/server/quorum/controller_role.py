@@ -114,11 +114,11 @@ class ControllerRole:
         )
 
     async def stop(self) -> None:
-        """Commits the appended records, then resigns. The store closes the log."""
-        if self.active is not None:
-            await self.active.stop()
+        """Ends the housekeeping, commits the appended records, then resigns. The store closes the log."""
         if self.housekeeping is not None:
             await self.housekeeping.stop()
+        if self.active is not None:
+            await self.active.stop()
         self.active = None
 
     async def send(
