@@ -35,12 +35,12 @@ Answer = Buffer | list[Buffer] | None
 
 
 class Waiting:
-    """An answer that comes later: `finish` turns the completed future into the answer."""
+    """An answer that comes later: `finish` turns the completed future into the answer, or into the next wait for it."""
 
     __slots__ = ("finish", "future")
 
     def __init__(
-        self, future: asyncio.Future[object], finish: Callable[[asyncio.Future[object]], Answer]
+        self, future: asyncio.Future[object], finish: Callable[[asyncio.Future[object]], Answer | Waiting]
     ) -> None:
         self.future = future
         self.finish = finish
@@ -390,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         while self._pending and not self._closed:
             entry = self._pending[0]
-            answer: Answer
+            answer: Answer | Waiting
             if isinstance(entry, Waiting):
                 if not entry.future.done():
                     return
@@ -398,6 +398,10 @@ class Connection(asyncio.BufferedProtocol):
                     answer = entry.finish(entry.future)
                 except ProtocolError as error:
                     self._refuse(str(error))
+                    return
+                if isinstance(answer, Waiting):
+                    self._pending[0] = answer
+                    answer.future.add_done_callback(self._send_ready)
                     return
             else:
                 answer = entry
