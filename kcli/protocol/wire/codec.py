@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.errors import ProtocolError
+from kcli.model.buffers import Buffer
 from kcli.protocol.wire import compiled, schema
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
+from kcli.protocol.wire.shared_array import Output
 
 Message = Any
 """A message of `kcli.protocol.messages`; the API key and the direction give its class."""
@@ -123,14 +125,16 @@ def encode_response(message: Message, key: ApiKey, version: int, correlation_id:
 
 def encode_response_steps(
     message: Message, key: ApiKey, version: int, correlation_id: int
-) -> Generator[None, None, bytearray]:
-    """The same with a step after each element of an array, for a message that may be large."""
+) -> Generator[None, None, Buffer | list[Buffer]]:
+    """The same with a step after each element of an array, for a message that may be large.
+
+    Large shared arrays are buffers of their own, which all answers have in common.
+    """
     spec = API[key]
-    out = _response_head(spec, version, correlation_id)
-    yield from compiled.writer_in_turns(schema.payload_class(spec, version, "response"), spec, "response")(
-        message, out
-    )
-    return _sized(out)
+    out = Output(_response_head(spec, version, correlation_id))
+    write = compiled.writer_in_turns(schema.payload_class(spec, version, "response"), spec, "response")
+    yield from write(message, out)
+    return out.frame()
 
 
 def has_arrays(key: ApiKey, version: int, kind: str) -> bool:

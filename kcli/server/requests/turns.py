@@ -19,6 +19,9 @@ Item = TypeVar("Item")
 Group = TypeVar("Group")
 Shaped = TypeVar("Shaped")
 
+REFUSALS_PER_TURN = 500
+"""Parts of a request that get the same error in one turn of the loop: 1 µs each."""
+
 Steps = Generator[None, None, T]
 """Work that yields after each step and returns its result."""
 
