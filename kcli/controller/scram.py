@@ -5,6 +5,7 @@ Requests have salted passwords; the log gets only the keys derived from them. No
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from kcli.config.features import SCRAM_SUPPORTED_FROM
@@ -105,7 +106,7 @@ def describe_user_scram_credentials(
     image: MetadataImage, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Mechanisms and iterations of the named users, or of all; never a key."""
-    asked = [user.name for user in request.users or ()]
+    asked = Counter(user.name for user in request.users or ())
     by_user: dict[str, list[CredentialInfo]] = {}
     for key, credential in sorted(image.scram.items(), key=lambda item: item[0].mechanism):
         info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
@@ -113,8 +114,7 @@ def describe_user_scram_credentials(
     return DescribeUserScramCredentialsResponse(
         error_message=None,
         results=tuple(
-            _described(user, by_user.get(user, ()), asked.count(user))
-            for user in hash_order(asked or by_user)
+            _described(user, by_user.get(user, ()), asked[user]) for user in hash_order(asked or by_user)
         ),
     )
 

@@ -9,6 +9,7 @@ Work that is over within its first slice runs at once, without a task. So a usua
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TypeVar
@@ -21,6 +22,8 @@ Shaped = TypeVar("Shaped")
 
 REFUSALS_PER_TURN = 500
 """Parts of a request that get the same error in one turn of the loop: 1 µs each."""
+
+_SORTED_AT_ONCE = 100
 
 Steps = Generator[None, None, T]
 """Work that yields after each step and returns its result."""
@@ -61,6 +64,21 @@ def nested_steps(
         shaped.append(shape(group, tuple(results)))
         yield
     return tuple(shaped)
+
+
+def sorted_steps(texts: Sequence[str]) -> Steps[list[str]]:
+    """Steps of a sort, because sorting 200,000 names in one go takes 0.1 s."""
+    runs = []
+    for begin in range(0, len(texts), _SORTED_AT_ONCE):
+        runs.append(sorted(texts[begin : begin + _SORTED_AT_ONCE]))
+        yield
+    if len(runs) <= 1:
+        return runs[0] if runs else []
+    merged = []
+    for text in heapq.merge(*runs):
+        merged.append(text)
+        yield
+    return merged
 
 
 async def next_turn() -> None:
