@@ -478,7 +478,7 @@ async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(sessio
         _, response = await session.client.receive(ApiKey.PRODUCE, 12)
         row = response.responses[0].partition_responses[0]
         assert (row.error_code, row.base_offset) == (NONE, 2 + sequence)
-    assert session.node.broker.verifier._turns == {}
+    assert session.node.broker.verifier._tasks == {}
     assert values(await read(session.client, "t", 2)) == [b"next0", b"next1", b"next2", b"next3"]
 
 
