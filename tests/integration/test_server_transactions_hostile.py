@@ -571,7 +571,7 @@ async def test_who_may_commit_offsets_in_a_transaction(session: Session) -> None
         return [each.error_code for each in response.topics[0].partitions]
 
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert await committed(version=5) == [NONE, unknown]  # nobody in particular
+    assert await committed(version=5) == [NONE, unknown]  # no member
     # The group is there now, and empty: its members are gone.
     member: dict[str, Any] = {"member_id": "me", "generation_id": 3}
     assert await committed(**member) == [ErrorCode.UNKNOWN_MEMBER_ID, unknown]

@@ -28,8 +28,8 @@ DEAD = 2
 def asked(
     script: dict[ApiKey, ScriptedAnswer], call: Callable[[AdminClient], Awaitable[T]], timeout_ms: int
 ) -> T:
-    """A cluster of broker 1, which is scripted, and broker 2, which is gone. Partitions of t: led by 1, by nobody, by
-    2, and again by 1."""
+    """A cluster of broker 1, which is scripted, and broker 2, which is gone. Partitions of t: led by 1, without a
+    leader, led by 2, and again by 1."""
     closed = free_port()
 
     def told(request: metadata.MetadataRequest, version: int) -> metadata.MetadataResponse:

@@ -208,7 +208,7 @@ class TestThrottle:
         throttle = IoThrottle(1000, lambda: None, now=lambda: times[0], sleep=sleep)
         times[0] = 200.0
         throttle.pass_on(2000)
-        assert times[0] == pytest.approx(201.7)  # but for the burst of 0.3 seconds
+        assert times[0] == pytest.approx(201.7)  # minus the burst of 0.3 seconds
 
     def test_reads_and_writes_count(self) -> None:
         counted = []
