@@ -149,7 +149,7 @@ class SystemFile:
         except OSError as error:
             if error.errno == errno.EAGAIN:
                 return None
-            if error.errno == errno.EOPNOTSUPP:  # the file system does not know RWF_NOWAIT: read and perhaps wait
+            if error.errno == errno.EOPNOTSUPP:  # no RWF_NOWAIT in this file system: may wait
                 return self.read_at(position, size)
             raise
         if got < size and position + got < self.size():
