@@ -1,8 +1,9 @@
 """Verifies with the coordinator that a batch may begin a transaction in its partition (KIP-890).
 
-The first protocol only verifies that the client has added the partition. The second one (Produce from version 12,
-TxnOffsetCommit from 5) also adds the partition. A partition in which the producer's transaction is open needs no
-verification. The result is a `Verification` for the append, or the error for the client.
+With the first transaction protocol (TV1) the coordinator only verifies that the client has added the partition. With
+the second (TV2: Produce from version 12, TxnOffsetCommit from version 5) it also adds the partition. A partition in
+which the producer's transaction is already open needs no verification. The result is a `Verification` for the append,
+or the error for the client.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
 
 Verdict = Verification | KafkaError | None
-"""None if verification is switched off: the batch is appended without it."""
+"""The result for one partition. None means that verification is disabled, and the batch is appended without it."""
 Verdicts = Mapping[TopicPartition, Verdict]
 Codes = dict[TopicPartition, ErrorCode]
 Answer = Codes | Awaitable[Codes]
@@ -39,10 +40,10 @@ _NOT_NOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """The producer of a transaction. `adds`: it speaks TV2. `knows_abortable`: it understands TRANSACTION_ABORTABLE.
+    """The producer of a transaction. `adds`: it uses TV2. `knows_abortable`: it knows the error TRANSACTION_ABORTABLE.
 
-    `knows_coordinators`: it understands that a coordinator is not ready, as a client that commits offsets does. A
-    Produce of the first protocol gets NOT_ENOUGH_REPLICAS instead, which every client retries.
+    `knows_coordinators`: it knows the errors of a coordinator that is not ready, as clients that commit offsets do. A
+    Produce of TV1 gets NOT_ENOUGH_REPLICAS instead, which every client retries.
     """
 
     transactional_id: str
@@ -69,7 +70,7 @@ class TransactionVerifier:
     def verify(
         self, asker: Asker, batches: list[tuple[LeaderPartition, int]]
     ) -> Verdicts | Awaitable[Verdicts]:
-        """Returns the verdict of each partition. `batches` are partitions with the first sequence of their batch."""
+        """Returns the result for each partition. `batches` has the first sequence of the batch of each partition."""
         if not asker.adds and not self._config.current.boolean("transaction.partition.verification.enable"):
             return {TopicPartition(leader.topic, leader.partition): None for leader, _ in batches}
         answer: Answer | None
@@ -98,8 +99,8 @@ class TransactionVerifier:
         asked: dict[TopicPartition, Verification],
         answer: Answer | None,
     ) -> Verdicts:
-        """Keeps the batches of one producer in order. The next one wakes up after the caller of this one has appended,
-        because that caller awaited it first."""
+        """Verifies the batches of one producer in order. The next verification continues only after the caller of this
+        one has appended its batch, because that caller waited first."""
         if before is not None:
             await asyncio.wait((before,))
         return await self._wait(asker, batches, verdicts, asked, answer)
@@ -176,7 +177,7 @@ def _judged(
 
 
 def _said(asker: Asker, code: ErrorCode) -> ErrorCode:
-    """Returns the client's error for an error of the coordinator."""
+    """Converts an error of the coordinator to the error for the client."""
     if code is ErrorCode.TRANSACTION_ABORTABLE and not asker.knows_abortable:
         return ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.PRODUCER_FENCED:
