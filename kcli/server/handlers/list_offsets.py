@@ -1,9 +1,9 @@
 """ListOffsets (key 2, versions 1-10): the start and end of a partition, and the offset for a timestamp.
 
-A timestamp ≥ 0 asks for the offset of the first record with this or a later timestamp. The other timestamps are
-special: -1 is the offset up to which a consumer may read, -2 the start, -3 the record with the largest timestamp
-(KIP-734), -4 the local start (KIP-405), -5 the end of tiered storage (KIP-1005), which does not exist here. If there is
-no such offset, the response has -1 and no error.
+A timestamp ≥ 0 asks for the offset of the first record with this or a later timestamp. Other timestamps are special. -1
+is the offset up to which a consumer may read, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the
+local start (KIP-405). -5 is the end of tiered storage (KIP-1005), which does not exist here. If there is no such
+offset, the response has -1 and no error.
 """
 
 from __future__ import annotations
