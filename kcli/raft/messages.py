@@ -75,7 +75,7 @@ Batch = ControlBatch | DataBatch
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class Outgoing:
     """A message for another voter."""
 
     to: ReplicaKey
@@ -94,7 +94,7 @@ class Ready:
     """Append these batches to the log."""
     flush: bool = False
     """Flush the log and report `Flushed`. One flush may cover several appends."""
-    send: tuple[Envelope, ...] = ()
+    send: tuple[Outgoing, ...] = ()
     """Send these messages to other voters. The state that they report is durable by now."""
     apply: Offset | None = None
     """Apply the records before this offset, the new high watermark. They are committed."""

@@ -62,7 +62,7 @@ class Topic:
         return b"".join(parts)
 
 
-class Topics(Protocol):
+class TopicsView(Protocol):
     """The topics of one metadata image."""
 
     @property
@@ -90,7 +90,7 @@ class NoTopics:
         return ()
 
 
-def metadata_hash(topics: Topics, names: Iterable[str]) -> int:
+def metadata_hash(topics: TopicsView, names: Iterable[str]) -> int:
     """The hash of all these topics, as the signed number in a record. Topics that do not exist are left out."""
     found = [topic for topic in map(topics.topic, sorted(names)) if topic is not None]
     if not found:

@@ -18,7 +18,7 @@ from kcli.security.principal import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoginStep:
     """The result of one frame in a phase.
 
     `answer` is a whole response frame, or None if the client gets no answer. A `session` ends the phase. If `closes`,
@@ -38,7 +38,7 @@ class Phase(Protocol):
         """The largest frame that a client may send before its login is complete. A larger frame closes the
         connection."""
 
-    def receive(self, frame: bytes) -> Step | Awaitable[Step]:
+    def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
         """Handles one frame, without its size prefix. Frames come one at a time, also while a step is awaited.
 
         Raises ProtocolError to close the connection without an answer. Any other exception closes it too.
