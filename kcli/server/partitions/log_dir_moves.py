@@ -248,7 +248,7 @@ class LogDirMoves:
             await asyncio.sleep(RETRY_INTERVAL_S)
             return False
         if not (self._is_wanted(topic, number) and self._logs.futures.is_complete(copy, current)):
-            return False  # records came meanwhile
+            return False  # new records must be copied first
         self._swap(topic, number)
         return True
 

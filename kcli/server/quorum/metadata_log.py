@@ -244,7 +244,7 @@ class MetadataLog:
             file.sync()
         finally:
             file.close()
-        self._disk.make_read_only(part)  # as Kafka freezes them (KIP-630)
+        self._disk.make_read_only(part)  # snapshots never change (KIP-630)
         self._disk.rename(part, f"{self._path}/{snapshot_id.file_name}")
         self._disk.sync_dir(self._path)
 

@@ -22,7 +22,7 @@ class CleanedTransactions:
         self._upcoming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
         self._aborted: dict[
             int, AbortedTransaction
-        ] = {}  # by producer id: begun, and its marker not reached yet
+        ] = {}  # by producer id: aborted transactions before their markers
         self._with_aborted_data: set[int] = set()
         self._with_committed_data: set[int] = set()
 

@@ -126,7 +126,7 @@ class EntryFile:
         return (found, self.count) if found == start + page else (found, found)
 
     def _read_window(self, start: int, end: int) -> bytes:
-        cuts = self._cuts  # before the read: a cut during the read makes the window invalid
+        cuts = self._cuts  # read first, because a truncation during the read makes the window invalid
         window = self._read(start, end)
         EntryFile._window = (self, cuts, start, window)
         return window
@@ -151,7 +151,7 @@ class EntryFile:
             self._written = count * self._entry.size
             self._last = None
             self.handle.create().truncate(self._written)
-            self._cuts += 1  # last: a reader that took the count before this has read entries that are gone
+            self._cuts += 1  # last, so that a concurrent read of removed entries is noticed
 
     def sync(self) -> None:
         self.write_out()

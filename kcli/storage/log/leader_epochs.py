@@ -85,6 +85,6 @@ class LeaderEpochCache:
                     raise
 
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
-        self.entries = entries  # a new list each time: `flush` may be writing the old one
+        self.entries = entries  # a new list, because `flush` may still write the old list
         self.latest_epoch = entries[-1][0] if entries else NO_LEADER_EPOCH
         self.is_dirty = True

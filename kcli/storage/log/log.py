@@ -127,7 +127,7 @@ class PartitionLog:
         self.last_flush_ms = now_ms()
         # Held while the list of segments changes, by the owner of the log or by the cleaner in its thread.
         self.segments_lock = threading.RLock()
-        self.truncations = 0  # how often it was truncated
+        self.truncations = 0  # the number of truncations so far
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
@@ -631,7 +631,7 @@ class PartitionLog:
         if not segments or segments[-1].base_offset >= recovery_point:
             self.directory.disk.sync_dir(self.path)  # a new segment's names
         self.leader_epochs.flush()
-        if self.truncations == truncations:  # after a cut, other records may stand where flushed ones stood
+        if self.truncations == truncations:  # otherwise flushed records may have been replaced
             self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
         self.last_flush_ms = self._now_ms()
 

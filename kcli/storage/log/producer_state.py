@@ -157,7 +157,7 @@ class ProducerState:
         self._ongoing: dict[Offset, OpenTransaction] = {}  # by first offset, ascending
         self._unreplicated: dict[
             Offset, OpenTransaction
-        ] = {}  # decided, but its marker is not below the high watermark
+        ] = {}  # ended, but the marker is not below the high watermark
 
     # --- checking what a client sends
 

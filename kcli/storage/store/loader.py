@@ -279,7 +279,7 @@ def _open_segments(
             ):
                 damaged.append(segment.base_offset)
         elif name.endswith(SEGMENT_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
-            directory.disk.remove(f"{path}/{name}")  # an index whose log is gone
+            directory.disk.remove(f"{path}/{name}")  # an index without its log file
     return segments, damaged
 
 

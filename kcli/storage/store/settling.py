@@ -127,4 +127,4 @@ class Settling:
         except OSError as error:
             directory.failed(error)
         except CorruptRecordError as error:
-            _log.warning("%s", error)  # the cleaner takes it for empty, and writes a new one
+            _log.warning("%s", error)  # the cleaner treats the file as empty and writes a new one
