@@ -205,7 +205,7 @@ class Topics:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topics) and self.by_id == other.by_id
 
-    __hash__ = None  # type: ignore[assignment]  # a table is no key
+    __hash__ = None  # type: ignore[assignment]  # not hashable, because it is too large to be a key
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ Placed = tuple[Offset, int, int]
 """A batch that will be written: last offset, max timestamp, size in bytes."""
 
 _LOOKING = threading.Lock()
-"""Held while a segment looks up its files, which happens once."""
+"""The lock under which a segment finds its files, which happens once per segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class Segment:
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def finish_recovery(self) -> None:
-        """Call this when the indexes cover the whole segment again and `end_position` is set."""
+        """Ends the recovery. Call it when the indexes cover the whole segment again and `end_position` is set."""
         self.seal()
         self._bytes_since_index_entry = 0
         self._first_timestamp_ms = None
