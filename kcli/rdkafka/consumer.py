@@ -55,7 +55,7 @@ def gathered(consumer: Consumer, first: Message) -> list[Message]:
     return sorted(found, key=lambda message: rank.get((message.topic(), message.partition()), (-1, 0)))
 
 
-class Standing:
+class JavaPositions:
     """Sets the positions of a group in its partitions as Java's consumer does.
 
     Java's consumer commits its position in every partition, even if it has read no record there. So a group that waited

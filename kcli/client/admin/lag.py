@@ -42,7 +42,7 @@ Lag = float | KafkaError | None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordSearch:
     """A partition, and the offset from which on its next record is searched."""
 
     partition: TopicPartition
@@ -91,10 +91,10 @@ def _age(timestamp: Timestamp, now_ms: int) -> Lag:
 
 def _places(
     metadata: MetadataResponse, committed: Mapping[TopicPartition, int], found: dict[TopicPartition, Lag]
-) -> dict[int, list[Place]]:
+) -> dict[int, list[RecordSearch]]:
     """Returns the places by leader. A partition without a leader gets an error in `found`."""
     topics = {topic.name: topic for topic in metadata.topics}
-    by_leader: dict[int, list[Place]] = {}
+    by_leader: dict[int, list[RecordSearch]] = {}
     for (name, number), offset in committed.items():
         topic = topics.get(name)
         error = error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code)
@@ -108,12 +108,14 @@ def _places(
         elif entry.leader_id < 0:
             found[TopicPartition(name, number)] = error_for(ErrorCode.LEADER_NOT_AVAILABLE)
         else:
-            place = Place(TopicPartition(name, number), topic.topic_id, max(offset, 0))
+            place = RecordSearch(TopicPartition(name, number), topic.topic_id, max(offset, 0))
             by_leader.setdefault(entry.leader_id, []).append(place)
     return by_leader
 
 
-async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[TopicPartition, Timestamp]:
+async def _of_leader(
+    client: Client, leader: int, places: list[RecordSearch]
+) -> dict[TopicPartition, Timestamp]:
     """Returns the timestamp of the first record at or after each place."""
     found: dict[TopicPartition, Timestamp] = {}
     left = places
@@ -125,8 +127,8 @@ async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[T
         except (KafkaError, ProtocolError) as error:
             return found | dict.fromkeys((place.partition for place in left), _as_kafka_error(error))
         answers = _by_partition(response, left)
-        again: list[Place] = []
-        out_of_range: list[Place] = []
+        again: list[RecordSearch] = []
+        out_of_range: list[RecordSearch] = []
         for place in left:
             answer = answers.get(place.partition)
             if answer is not None and answer.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -136,7 +138,7 @@ async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[T
                     out_of_range.append(place)
                 continue
             step = _step(place, answer, is_first=place is left[0])
-            if isinstance(step, Place):
+            if isinstance(step, RecordSearch):
                 again.append(step)
             else:
                 found[place.partition] = step
@@ -145,7 +147,7 @@ async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[T
     return found
 
 
-def _step(place: Place, answer: PartitionData | None, *, is_first: bool) -> Place | Timestamp:
+def _step(place: RecordSearch, answer: PartitionData | None, *, is_first: bool) -> RecordSearch | Timestamp:
     """Returns the result of one answer: the record's timestamp, None at the log end, or the next place to request."""
     if answer is None:
         return error_for(
@@ -180,13 +182,13 @@ def _first_from(records: bytes, position: int, offset: int) -> Record | None:
 
 
 async def _into_range(
-    client: Client, places: list[Place], found: dict[TopicPartition, Timestamp]
-) -> list[Place]:
+    client: Client, places: list[RecordSearch], found: dict[TopicPartition, Timestamp]
+) -> list[RecordSearch]:
     """Moves places before the log start to the log start. For places beyond the log end, stores None in `found`."""
     if not places:
         return []
     starts = await list_offsets(client, {place.partition: OffsetSpec.EARLIEST for place in places})
-    inside: list[Place] = []
+    inside: list[RecordSearch] = []
     for place in places:
         start = starts[place.partition]
         if not isinstance(start, OffsetAt):
@@ -198,7 +200,7 @@ async def _into_range(
     return inside
 
 
-def _request(places: list[Place]) -> FetchRequest:
+def _request(places: list[RecordSearch]) -> FetchRequest:
     from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     # Each place is a separate topic entry, even for the same topic, because the order decides which partition gets a
@@ -224,7 +226,7 @@ def _request(places: list[Place]) -> FetchRequest:
     )
 
 
-def _by_partition(response: FetchResponse, places: list[Place]) -> dict[TopicPartition, PartitionData]:
+def _by_partition(response: FetchResponse, places: list[RecordSearch]) -> dict[TopicPartition, PartitionData]:
     names = {place.topic_id: place.partition[0] for place in places}
     return {
         TopicPartition(topic.topic or names.get(topic.topic_id, ""), part.partition_index): part

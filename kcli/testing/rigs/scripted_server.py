@@ -20,7 +20,7 @@ from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import decode_request, decode_request_header, encode_response
 
-Answer = Callable[[Any, int], Any]
+ScriptedAnswer = Callable[[Any, int], Any]
 
 _SIZE = struct.Struct(">i")
 
@@ -29,7 +29,7 @@ _SIZE = struct.Struct(">i")
 class ScriptedServer:
     """Answers by a script. `requests` has the (key, version, message) of all requests in the order of their arrival."""
 
-    script: Mapping[ApiKey, Answer]
+    script: Mapping[ApiKey, ScriptedAnswer]
     versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=dict)
     """Smaller version ranges than those of kcli, to simulate an older broker."""
     requests: list[tuple[ApiKey, int, Any]] = field(default_factory=list)

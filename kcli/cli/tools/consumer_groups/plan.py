@@ -20,7 +20,7 @@ QUOTE_FROM_LENGTH = 25
 FIRST_SAFE_CHARACTER = "-"
 """Kafka's CSV writer also quotes texts that contain a lower character, such as a comma, a quote or a space."""
 
-Plan = dict[TopicPartition, int]
+NewOffsets = dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def read_plan(path: str, only_group: str | None) -> dict[str, Plan]:
+def read_plan(path: str, only_group: str | None) -> dict[str, NewOffsets]:
     """Returns the new offsets of each group. Raises ExecutionError with Kafka's message."""
     lines = _rows(path)
-    plans: dict[str, Plan] = {}
+    plans: dict[str, NewOffsets] = {}
     if only_group is not None and lines and _is_without_group(lines[0]):
         lines = [[only_group, *line] for line in lines]
     for line in lines:
