@@ -166,7 +166,7 @@ class Connection(web.RequestHandler):
 
 
 _TOO_MANY = "Too many"
-"""A part of the message of an aiohttp error that has no class of its own."""
+"""A part of the message of an aiohttp error. This error has no separate class."""
 
 
 class _Refusal(asyncio.Protocol):
