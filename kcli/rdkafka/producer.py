@@ -1,4 +1,4 @@
-"""A librdkafka producer that has the defaults and time-outs of Java's producer and chooses partitions as that does."""
+"""A librdkafka producer with the defaults and time-outs of Java's producer and the same choice of partitions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FULL_QUEUE_WAIT_S = 0.01
 def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, object]:
     """Returns librdkafka's configuration for Java's properties.
 
-    As in Java, idempotence is on if they permit it (KIP-679).
+    As in Java, idempotence is on if these properties permit it (KIP-679).
     """
     config = {**translate(properties), **more}
     may_be_idempotent = (
