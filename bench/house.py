@@ -449,7 +449,7 @@ def untyped_handlers(house: House) -> list[Place]:
 
 
 def _name(node: ast.AST) -> str:
-    """Returns the identifier of a name, argument or attribute. It is empty for other nodes."""
+    """Returns the identifier of a name, argument or attribute. The result is empty for other nodes."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

@@ -53,7 +53,7 @@ LOAD_ROWS = 50_000
 WARM_QUERIES = 5
 """The number of queries over four rows before the first step.
 
-They warm up the JVM, because most compiled code is the same for all queries.
+These queries warm up the JVM, because most compiled code is the same for all queries.
 """
 
 COUNT_GOAL = 1.5e6
@@ -88,7 +88,7 @@ class Figure:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Returns the CPU seconds of a process and of its ended children. It is 0 if the process has ended."""
+    """Returns the CPU seconds of a process and of its ended children. The result is 0 if the process has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,6 @@
-"""Reads the fields of a version from a record class of `wire_records`. They are the input of both prototype codecs.
+"""Reads the fields of a version from a record class of `wire_records`.
+
+These fields are the input of both prototype codecs.
 
 The classes are declared like those of `kcli.protocol.records.schema`. Wire messages need three more annotations: the
 last version of a field (`until`), the first version in which it may be null (`null_since`), and error codes (`Error`).

@@ -1,8 +1,8 @@
 """Writes the package `wire_records`: every wire message of kcli as a record class, from kio's schema classes.
 
-It reads the same classes as `kcli.protocol.wire.generate` and gives the fields the same names, types and defaults. It
-adds the annotations from which the prototype codecs know the fields of a version: `since`, `until`, `null_since` and
-`tag`.
+It reads the same classes as `kcli.protocol.wire.generate` and gives the fields the same names, types and defaults. This
+module adds the annotations from which the prototype codecs know the fields of a version: `since`, `until`, `null_since`
+and `tag`.
 """
 
 from __future__ import annotations
