@@ -1,10 +1,11 @@
-"""A crowd that says to two groups whatever comes to its mind, in either protocol: sensible, stale and wrong, while
-topics come and go, assignors of its own make a mess, and writes wait, fail or get lost. A failure tells its story so
-far, which is a scenario.
+"""Random members send requests to two groups, in either protocol: valid, late and wrong ones.
 
-The groups stay sound after every command: of a consumer group no partition has two owners, nor two who should have it,
-nor one that does not exist; a classic group counts right. Nobody is answered twice, and in the end everybody is. What a
-consumer group and the offsets are is what a coordinator finds that reads the log.
+Meanwhile topics are created and deleted, assignors of the members return bad assignments, and writes wait, fail or are
+lost. A failed test prints its requests so far as a scenario.
+
+The groups stay valid after every request. In a consumer group, no partition has two owners or two target members, and
+every partition exists. The counts of a classic group are right. Every request is answered once at the end. A
+coordinator that loads the log finds the same consumer group and the same offsets.
 """
 
 from __future__ import annotations

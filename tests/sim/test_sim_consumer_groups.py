@@ -1,10 +1,12 @@
-"""Groups under stress whose members speak either protocol, and change it: they crash, stall, leave and return; writes
-lag or fail, coordinators move, a topic grows or is made anew, expressions are matched late. Clients follow the
-protocols as real ones do; everything is drawn from one seed.
+"""Groups under stress, with members that use either protocol and change it.
 
-Held at every moment: a partition has one owner whose commits would be taken, and a committed offset never goes back. In
-the end, once the trouble stops: the group is stable, everybody alive is in it, every partition has an owner, nobody
-waits for an answer, and a coordinator that reads the log finds the same group.
+Members crash, stall, leave and come back. Writes are late or fail, coordinators move, a topic grows or is created
+again, and regular expressions are resolved late. Clients follow the protocols as real ones do. All random values come
+from one seed.
+
+At every moment, a partition has one owner whose commits are accepted, and a committed offset never goes back. After the
+faults end, the group is stable and has all live members. Every partition has an owner, and no member waits for an
+answer. A coordinator that loads the log finds the same group.
 """
 
 from __future__ import annotations

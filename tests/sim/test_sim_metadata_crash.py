@@ -1,10 +1,11 @@
-"""The metadata log under power failures: what was answered holds, in order, whatever was lost around it.
+"""The metadata log under power failures: acknowledged changes are kept, in their order.
 
-One node on a simulated loop and disk. Clients create, delete and configure topics at the same time; snapshots are taken
-and old ones dropped; at a random moment the power fails, or a call of the disk does, and the node starts again.
+One node runs on a simulated loop and disk. Clients create, delete and configure topics at the same time, while
+snapshots are written and old ones are deleted. At a random moment the power fails, or a call of the disk fails, and the
+node starts again.
 
-Held after every restart: the epoch has grown; what was answered is there (or its later undoing is); what was never
-asked for is not; and the image is the one that the log and the newest snapshot tell.
+After every restart, the epoch is higher. Every acknowledged change is there, unless a later request has undone it. No
+change is there that no client requested. The image is the same as the one of the newest snapshot and the log after it.
 """
 
 from __future__ import annotations
