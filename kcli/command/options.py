@@ -164,7 +164,8 @@ class CommonOptions:
     client_properties: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     """The client settings of the profile, perhaps with passwords. The command line takes precedence over them."""
     output: str = option(
-        "How results are written: Kafka's text, one JSON object a line, or tab-separated with a header.",
+        "The format of the results: Kafka's text, one JSON object per line, or tab-separated values with "
+        "a header line.",
         metavar="format",
         default="text",
         choices=("text", "json", "tsv"),
