@@ -4,11 +4,10 @@
                             [--megabytes 512] [--block-kilobytes 64] [--large-megabytes 2048] [--full]
                             [--segments 1,100,2000] [--partitions 10000]
 
-Append and read are compared with the raw disk: dd moves the same number of bytes in blocks of the same size. dd and the
-log take turns in one run, because rates of two runs are hard to compare. Each is measured once into the page cache, as
-a broker writes, and once down to the device. `size` compares a partition of 50 kB with a large one (`--full`: 20 GB):
-fetches and appends must take the same time. `partitions` opens all logs of a node in a process of its own, as a broker
-does at its start.
+Append and read are compared with the raw disk: dd moves as many bytes in blocks of the same size. Both take turns in
+one run, because rates of two runs cannot be compared. Once into the page cache, as a broker writes, and once
+down to the device. `size` sets a partition of 50 kB against a large one (`--full`: 20 GB): fetches and appends must
+cost the same. `partitions` opens a whole node's logs in a process of its own, as a broker does at start.
 """
 
 from __future__ import annotations

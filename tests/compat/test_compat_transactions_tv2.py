@@ -1,8 +1,8 @@
 """Transactions of the second protocol (TV2, KIP-890) over real sockets, with lost answers, zombies and a killed broker.
 
-The tested client libraries do not support this protocol, so the client is written here. A Produce request adds its
-partition to the transaction, and the response to EndTxn has the next epoch. A request without an answer is sent again
-over a new connection. At the end, a judge reads the committed records.
+No client library at hand speaks it, so the client is here. A Produce adds its partition, and the answer of an EndTxn
+has the next epoch. A request without an answer is sent again over a new connection. The judge then reads the committed
+records.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Random members send requests to two groups, in either protocol: valid, late and wrong ones.
+"""Random clients of two groups send requests of both protocols: sensible, stale and wrong ones.
 
-Meanwhile topics are created and deleted, assignors of the members return bad assignments, and writes wait, fail or are
-lost. A failed test prints its requests so far as a scenario.
+Meanwhile topics come and go, a broken assignor makes invalid assignments, and writes wait, fail or get lost. A failure
+prints its requests so far as a scenario.
 
-The groups stay valid after every request. In a consumer group, no partition has two owners or two target members, and
-every partition exists. The counts of a classic group are right. Every request is answered once at the end. A
-coordinator that loads the log finds the same consumer group and the same offsets.
+The groups stay sound after every command: of a consumer group no partition has two owners, nor two who should have it,
+nor one that does not exist; a classic group counts right. No request is answered twice, and in the end each has an
+answer. A coordinator that reads the log finds the same groups and offsets.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Crowd:
     # Who says what
 
     def who(self, group: str) -> tuple[str, int, str]:
-        """A member's id, its epoch or generation and its instance; or what somebody makes up."""
+        """A member's id, its epoch or generation and its instance; or invented ones."""
         known = self.world.shard._groups.get(group)
         ids = [] if known is None else list(known.members)
         if isinstance(known, ClassicGroup):
@@ -173,12 +173,12 @@ class Crowd:
                 self.run(self.speak())
 
     def writes_fail(self) -> None:
-        """They wait to be one batch, so that none is written; who is told may write again meanwhile."""
+        """The writes wait to be one batch, so all of them fail. A client with an answer may write again meanwhile."""
         for _ in range(len(self.world._held)):
             self.run("fail NOT_ENOUGH_REPLICAS")
 
     def fail_over(self, *, lost: bool) -> None:
-        """The coordinator moves: whoever waits is sent there, and of the writes that wait nobody knows."""
+        """The coordinator moves: waiting clients get NOT_COORDINATOR, and waiting writes may be lost."""
         if lost:
             self.asked -= {token for ready in self.world._held for token, _ in answers(ready)}
             self.world._held.clear()

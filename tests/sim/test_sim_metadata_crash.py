@@ -1,11 +1,10 @@
-"""The metadata log under power failures: acknowledged changes are kept, in their order.
+"""The metadata log under power failures: what was answered holds, in order, whatever was lost around it.
 
-One node runs on a simulated loop and disk. Clients create, delete and configure topics at the same time, while
-snapshots are written and old ones are deleted. At a random moment the power fails, or a call of the disk fails, and the
-node starts again.
+One node on a simulated loop and disk. Clients create, delete and configure topics at the same time, and
+snapshots are written and deleted. At a random moment the power or a call of the disk fails. The node starts again.
 
-After every restart, the epoch is higher. Every acknowledged change is there, unless a later request has undone it. No
-change is there that no client requested. The image is the same as the one of the newest snapshot and the log after it.
+Held after every restart: the epoch has grown. Each answered change is there, or a later change of the same thing. No
+other change is there. The image is that of the log and the newest snapshot.
 """
 
 from __future__ import annotations
