@@ -36,7 +36,7 @@ class VerifiableProducerOptions(ConnectingOptions):
     producer_config: str | None = option("A properties file for the producer.", name="producer.config")
     command_config: str | None = option("The new name of --producer.config (since Kafka 4.2).")
     message_create_time: int = option(
-        "The timestamp of the first record, in milliseconds since the epoch. -1 means the present time.",
+        "The timestamp of the first record, in milliseconds since the epoch. -1 means the time of sending.",
         Kind.LONG,
         default=NO_LIMIT,
     )
