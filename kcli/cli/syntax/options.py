@@ -91,7 +91,8 @@ class ConnectingOptions(CommonOptions):
     """The options of all tools that connect to a cluster."""
 
     profile: str | None = option(
-        "Take servers, client settings and defaults from this profile of profiles.toml: see PROFILES in kcli(1).",
+        "The profile of profiles.toml that has the servers, client settings and defaults of options. See "
+        "PROFILES in kcli(1).",
         metavar="name",
     )
 
@@ -101,7 +102,8 @@ class CallingOptions(ConnectingOptions):
     """The options of every tool that makes admin calls."""
 
     timeout: int | None = option(
-        "How long, in milliseconds, a call to the cluster may take in all (default.api.timeout.ms).",
+        "The time limit of a call to the cluster, with all retries, in milliseconds "
+        "(default.api.timeout.ms).",
         Kind.INTEGER,
         metavar="ms",
     )

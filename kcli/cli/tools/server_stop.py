@@ -175,7 +175,13 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The servers were asked to stop. The command does not wait until they have stopped."),
-        (1, "No such server runs on this machine, it belongs to another user, or the options are wrong."),
+        (0, "The servers got the signal to stop. The command does not wait until they have stopped."),
+        (
+            1,
+            (
+                "No such server runs on this machine, the server belongs to another user, or the options are "
+                "wrong."
+            ),
+        ),
     ),
 )

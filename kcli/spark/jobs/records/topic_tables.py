@@ -51,7 +51,9 @@ class TopicTable:
 class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
     """The options of a job that reads topics as tables."""
 
-    value_format: str = option("The format of the values read.", choices=FORMATS, default="json")
+    value_format: str = option(
+        "The format of the values in the topics that are read.", choices=FORMATS, default="json"
+    )
     tables: str | None = option(
         "A YAML file of tables by name, each with topic, format, schema, message, skip-bytes and watermark "
         "('COLUMN 10 minutes').",
