@@ -111,7 +111,7 @@ def _sub_page(tool: Tool, command: Command, sub: Subcommand) -> str:
 
 
 def _profiles() -> list[str]:
-    """The section about the file of profiles."""
+    """Returns the section about the file of profiles."""
     lines = [".SH PROFILES"]
     lines += _text(
         "A profile has a name. It has the servers of a cluster, client settings and defaults of options. Every command "
@@ -172,7 +172,7 @@ def _as_phrase(summary: str) -> str:
 
 
 def _help_exit(command: Command) -> int:
-    """The exit code of `--help`, which is 1 in most of Kafka's tools."""
+    """Returns the exit code of `--help`, which is 1 in most of Kafka's tools."""
     match command.family:
         case Family.JOPT:
             return 1

@@ -135,7 +135,7 @@ class Subcommand:
     help: str
     options: type[CommonOptions]
     run: Run | None = None
-    """Runs the sub-command. None for a raw tool, which runs its commands itself.
+    """The function that runs the sub-command, or None for a raw tool, which runs its commands itself.
 
     Each command of a raw tool has its own manual page.
     """
@@ -155,7 +155,7 @@ class Command:
     """The first line of the help, in Kafka's own words."""
     options: type[CommonOptions] = CommonOptions
     run: Run | None = None
-    """Runs the command. None if the command has sub-commands."""
+    """The function that runs the command, or None if the command has sub-commands."""
     family: Family = Family.JOPT
     on_parse_error: OnParseError = OnParseError.USAGE
     prog: str = ""

@@ -1,7 +1,7 @@
 """kafka-jmx: prints the metrics of a broker, row after row.
 
-Kafka's tool speaks RMI to a JVM. This one asks the metrics endpoint of a broker of kcli (JMX_PORT, or
-`kcli.metrics.listener`) over HTTP; of a service:jmx:rmi URL only host and port are used.
+Kafka's tool speaks RMI to a JVM. This tool requests the metrics endpoint of a kcli broker (JMX_PORT, or
+`kcli.metrics.listener`) over HTTP. If a service:jmx:rmi URL is given, only its host and port are used.
 """
 
 from __future__ import annotations

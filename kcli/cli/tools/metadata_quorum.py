@@ -63,7 +63,7 @@ class VoterRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """The summary of the quorum. A lag time of -1 means that it is unknown."""
+    """The summary of the quorum. A lag time of -1 means that the lag is unknown."""
 
     cluster_id: str
     leader_id: int

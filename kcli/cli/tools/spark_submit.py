@@ -156,7 +156,7 @@ class SubmitOptions(ConnectingOptions):
     """The options before the name of the job that are not Spark's."""
 
     output: str = "text"
-    """Not an option of spark-submit: each job has its own option --output."""
+    """A placeholder: spark-submit has no option --output, because each job has its own."""
 
 
 EXIT_STATUS: tuple[ExitStatus, ...] = (

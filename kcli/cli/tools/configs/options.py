@@ -63,7 +63,7 @@ class ConfigsOptions(ClusterOptions):
 class Entity:
     """The entity to configure: its types and, in the same order, their names. An empty name is the default.
 
-    No names: all.
+    Without names, it is all entities of the types.
     """
 
     types: tuple[str, ...]

@@ -40,7 +40,8 @@ LETTERS = bytes(ord("A") + number % 26 for number in range(256))
 LATENCIES_MAX = 500_000
 # The number of records between two checks of the clock and of delivery reports.
 POLL_EVERY_RECORDS = 512
-# With --throughput, the number of pauses per second. It is high, so that records are not sent in bursts.
+# With --throughput, the number of pauses per second. It is high, so that records are not sent in bursts and
+# transactions end in time.
 PACES_A_SECOND = 100
 # The shortest sleep, because a shorter one costs more than it delays.
 LEAST_SLEEP_S = 0.002

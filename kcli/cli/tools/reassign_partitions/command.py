@@ -486,7 +486,7 @@ def _ongoing_line(row: OngoingRow) -> str:
     return f"{row.topic}-{row.partition}: replicas: {_ids(row.replicas)}.{adding}{removing}"
 
 
-# --- words
+# --- texts
 
 
 def _plan(options: ReassignOptions) -> Plan:

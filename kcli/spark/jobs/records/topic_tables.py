@@ -173,7 +173,7 @@ def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> Top
 def topic_exists(options: TableOptions, topic: str) -> bool:
     """Whether a topic exists.
 
-    It looks at the list of topics, because a metadata request for the topic could create it.
+    The function looks at the list of topics, because a metadata request for the topic could create it.
     """
     with Cluster(source_options(reader_options(options, topic=topic), streaming=True).client) as cluster:
         return topic in cluster.topic_names()

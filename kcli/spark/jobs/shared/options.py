@@ -155,7 +155,7 @@ def refuse_idle(options: JobOptions, idle: Iterable[str], use: str) -> None:
 
 
 def check_mode(options: ModeOptions) -> None:
-    """Raises JobError for an option that the mode (batch or stream) does not allow or lacks."""
+    """Raises JobError for an option that the mode does not allow, and for a missing option that the mode needs."""
     if not options.is_stream:
         refuse_idle(options, STREAM_OPTIONS, "--mode available-now or continuous")
     if options.mode != "continuous":
