@@ -84,7 +84,7 @@ class VersionRange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A registered broker. `epoch` is the offset of its registration. It fences earlier runs of the same broker."""
+    """A registered broker. `epoch` is the offset of its registration, which fences earlier runs of the broker."""
 
     id: BrokerId
     epoch: int

@@ -92,7 +92,8 @@ def _decompressed(records: Buffer, header: BatchHeader) -> bytes:
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest one."""
+    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest
+    timestamp."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: the one request of the consumer group protocol (KIP-848).
+"""ConsumerGroupHeartbeat, the request by which members take part in the consumer group protocol (KIP-848).
 
 With heartbeats a member joins, changes its subscription, gives up partitions and leaves. The answer has the assignment
 of the member. After all checks a heartbeat does five things, in this order:
