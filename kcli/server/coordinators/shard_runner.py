@@ -52,7 +52,8 @@ class Shard(Protocol[ShardRecordT, ShardSendT]):
     def resign(self, now_ms: int) -> Ready[ShardRecordT, ShardSendT]: ...
 
 
-# A bound cannot name other type variables, so mypy cannot be told that a runner's shard has the runner's types.
+# The bound of a type variable cannot contain other type variables, so mypy does not check that the shard of a runner
+# has the runner's types.
 ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 

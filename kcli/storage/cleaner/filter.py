@@ -56,7 +56,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class BatchVerdicts:
-    """The verdict per batch: all records may go; nothing depends on the marker any more; the header must stay."""
+    """Masks of batches by their headers. `discard`: all records are dropped. `idle_marker`: the marker is no longer
+    needed. `retain`: the header must be kept, even without records."""
 
     discard: Bools
     idle_marker: Bools
@@ -91,7 +92,7 @@ class ActiveProducers:
 
 
 class BatchFilter:
-    """Judges the batches of one pass, in offset order."""
+    """Filters the batches of one pass, which must come in offset order."""
 
     def __init__(
         self,
