@@ -78,7 +78,7 @@ def describe_broker_defaults(layers: BrokerLayers, broker: BrokerConfig) -> tupl
 def describe_group(
     overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]
 ) -> tuple[ConfigEntry, ...]:
-    """Every group key, by name. A key that is not set has the value of its broker key and, as in Kafka, no synonym."""
+    """Every group key, by name. A key that is not set has the value of its broker key, and is its own synonym."""
     defaults = {name: broker.get(synonym) for name, synonym in BROKER_SYNONYMS.items()}
     return _described(GROUP, overrides, defaults, ConfigSource.DYNAMIC_GROUP_CONFIG)
 
@@ -196,14 +196,14 @@ def _described(
 ) -> tuple[ConfigEntry, ...]:
     entries = []
     for key in table.values():
-        synonyms: tuple[ConfigSynonym, ...] = ()
         if key.name in overrides:
             value = value_text(key.parse(overrides[key.name]))
-            synonyms = (ConfigSynonym(key.name, value, source),)
+            synonym = ConfigSynonym(key.name, value, source)
         else:
             default = defaults.get(key.name)
             value = value_text(table.default(key.name) if default is None else default)
-        entries.append(_entry(key, key.name, value, synonyms, read_only=False))
+            synonym = ConfigSynonym(key.name, value, ConfigSource.DEFAULT_CONFIG)
+        entries.append(_entry(key, key.name, value, (synonym,), read_only=False))
     return tuple(entries)
 
 
