@@ -40,5 +40,10 @@ class ApiError:
         """The message is left out if it only repeats the code's own."""
         return cls(error.code, None if error.message == error.default_message else error.message)
 
+    @classmethod
+    def standard(cls, error: type[KafkaError]) -> ApiError:
+        """The error with its code's own message, for the few places where Kafka sends that message."""
+        return cls(error.code, error.default_message)
+
 
 NO_ERROR = ApiError()
