@@ -1,8 +1,12 @@
 """A row of the twin's table: a request as data, its versions, and the fields of the answer that are known.
 
-Requests are written as mappings, lists and plain values, and get their types from the message of the API. Texts may
-hold `{v}` for the version and `{member}` for the last member id that the server gave; `PRODUCER` stands for the last
-producer id, and `TOPIC_IDS` for the ids of topics, because each server gives its own.
+Requests are written as mappings, lists and plain values. The message of the API gives them their types. Each server has
+its own ids, so stand-ins are replaced before a request is sent:
+
+- `{v}` in a text: the version
+- `{member}` in a text: the last member id that the server gave
+- `PRODUCER`: the last producer id that the server gave
+- `TOPIC_IDS`: the ids of topics
 """
 
 from __future__ import annotations
