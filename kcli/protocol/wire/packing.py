@@ -30,8 +30,10 @@ _ZERO_UUID = bytes(16)
 def cause_text(cause: Exception) -> str:
     """Why bytes could not be read, in the words of Kafka's protocol instead of Python's."""
     match cause:
-        case error() | IndexError() | OverflowError():
+        case error() | IndexError():
             return "it ends too early"
+        case OverflowError():
+            return "a number is out of range"
         case UnicodeDecodeError():
             return "a string is not valid UTF-8"
     return str(cause)
