@@ -60,16 +60,20 @@ def handle(context: BrokerContext, request: ListOffsetsRequest) -> ListOffsetsRe
     asked = Counter(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
+    # As in Kafka, a topic or partition that is asked for twice has one answer.
+    topics: dict[str, dict[int, ListOffsetsPartition]] = {}
+    for topic in request.topics:
+        topics.setdefault(topic.name, {}).update((part.partition_index, part) for part in topic.partitions)
     return ListOffsetsResponse(
         topics=tuple(
             ListOffsetsTopicResponse(
-                name=topic.name,
+                name=name,
                 partitions=tuple(
-                    _answer(context, request, topic.name, part, asked[(topic.name, part.partition_index)] > 1)
-                    for part in topic.partitions
+                    _answer(context, request, name, part, asked[(name, part.partition_index)] > 1)
+                    for part in parts.values()
                 ),
             )
-            for topic in request.topics
+            for name, parts in topics.items()
         )
     )
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from kcli.errors import (
     ErrorCode,
     InvalidPidMappingException,
-    InvalidRecordException,
     InvalidRequiredAcksException,
     InvalidTopicException,
     KafkaError,
@@ -42,6 +41,7 @@ from kcli.protocol.batches.batch import (
     read_producer,
 )
 from kcli.protocol.batches.compression import Codec
+from kcli.protocol.batches.produced import only_batch
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -62,7 +62,7 @@ from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
-from kcli.storage.log.log import AppendOrigin
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 
 ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
@@ -73,6 +73,16 @@ _ADMIN_CLIENT = "__admin_client"
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
+_WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors of an append that are answered with log start offset -1. Every other refused append has the log's own."""
 
 NO_VERDICTS: VerificationResults = {}
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
@@ -188,15 +198,12 @@ def _append(
     pending: Pending,
     verdicts: VerificationResults,
 ) -> PartitionProduceResponse:
+    log: PartitionLog | None = None  # set once the log decides
     try:
-        records = part.records
         leader = context.ports.replicas.get(topic, part.index)
         if is_internal(topic) and context.client_id != _ADMIN_CLIENT:
             raise InvalidTopicException
-        if records is None or len(records) < HEADER_SIZE:
-            raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
-        if records[MAGIC_POSITION] != CURRENT_MAGIC:
-            raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
+        records = only_batch(part.records or b"")
         flags = records[FLAGS_POSITION]
         if flags & CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
             raise UnsupportedCompressionTypeException
@@ -208,6 +215,7 @@ def _append(
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict
+        log = leader.log
         result = leader.append(
             records,
             acks=request.acks,
@@ -219,7 +227,10 @@ def _append(
         metrics = context.ports.metrics
         metrics.request_failed(context.api_key, error.code)
         metrics.traffic.produce_failed(topic, error.code, len(part.records or b""))
-        return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
+        failed = _failed(part.index, error, _leader_hint(context, topic, part.index, error))
+        if log is None or error.code in _WITHOUT_LOG_START:
+            return failed
+        return replace(failed, log_start_offset=log.log_start_offset)
     if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
         pending.append((leader, result.next_offset))
     return PartitionProduceResponse(
@@ -364,7 +375,7 @@ def _after_wait(context: BrokerContext, response: ProduceResponse, pending: Pend
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=tuple(
-                    PartitionProduceResponse(index=part.index, error_code=failures[key], base_offset=-1)
+                    replace(part, error_code=failures[key])
                     if (key := (_name(context, topic), part.index)) in failures
                     else part
                     for part in topic.partition_responses
