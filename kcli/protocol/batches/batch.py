@@ -468,16 +468,23 @@ def encode_batch(
         | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
     )
     body = compress(codec, payload, level) if codec else payload
-    batch = bytearray(HEADER_SIZE + len(body))
     delta = last_offset - base_offset if last_offset_delta is None else last_offset_delta
-    _HEADER.pack_into(
-        batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch, 2, 0, attributes, delta,
-        base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, base_sequence, count,
+    header = BatchHeader(
+        Offset(base_offset), 0, LeaderEpoch(leader_epoch), CURRENT_MAGIC, 0, attributes, delta, base_timestamp_ms,
+        max_timestamp_ms, ProducerId(producer_id), producer_epoch, base_sequence, count,
     )  # fmt: skip
-    batch[HEADER_SIZE:] = body
+    return bytes(seal(header, (body,)))
+
+
+def seal(header: BatchHeader, body: Iterable[Buffer]) -> bytearray:
+    """A batch with this header and these (compressed) records. Its length and checksum are set here."""
+    batch = bytearray(HEADER_SIZE)
+    for piece in body:
+        batch += piece
+    _HEADER.pack_into(batch, 0, *header._replace(batch_length=len(batch) - LENGTH_OVERHEAD))
     with memoryview(batch) as view:
         _UINT32.pack_into(batch, PREFIX_SIZE, crc32c(view[CRC_END:]))
-    return bytes(batch)
+    return batch
 
 
 def _append_record(payload: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:

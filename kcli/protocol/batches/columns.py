@@ -55,6 +55,10 @@ MAX_RATIO = 64
 """The usual limit of compression: a batch that claims more records is decompressed to count them."""
 
 
+MIN_INT32 = -1 << 31
+"""The smallest number that a length can have."""
+
+
 class Depth(IntEnum):
     """The depth to which a reader looks into each record; each level includes those before it."""
 
@@ -322,7 +326,7 @@ class RecordWalk:
         return timestamps, by_broker
 
     def _spans(self, at: Ints, field: str) -> tuple[Spans, Ints]:
-        lengths, begin = varints(self.buffer, at)
+        lengths, begin = _lengths(self.buffer, at)
         end = begin + np.maximum(lengths, 0)
         self._check((lengths < -1) | (end > self.ends), f"has a {field} that runs beyond its end")
         return Spans(begin, lengths), end
@@ -340,7 +344,7 @@ class RecordWalk:
         while len(rows):
             entry = offsets[rows] + nth
             for spans, least in ((keys, 0), (values, -1)):
-                lengths, begin = varints(self.buffer, at[rows])
+                lengths, begin = _lengths(self.buffer, at[rows])
                 end = begin + np.maximum(lengths, 0)
                 self._check(
                     (lengths < least) | (end > self.ends[rows]), "has a header that runs beyond its end", rows
@@ -368,6 +372,15 @@ class RecordWalk:
         lane = int(np.searchsorted(np.cumsum(self.counts), record, side="right"))
         nth = record - int(self.counts[:lane].sum())
         raise corrupt(self.table, int(self.rows[lane]), f"is corrupt: its record {nth + 1} {what}")
+
+
+def _lengths(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
+    """The lengths of fields. Every negative length is that of a null, as in Kafka; it is -1 here."""
+    lengths, end = varints(buffer, at)
+    is_null = (lengths < -1) & (lengths >= MIN_INT32)
+    if is_null.any():
+        lengths[is_null] = -1
+    return lengths, end
 
 
 def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:

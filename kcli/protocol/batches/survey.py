@@ -5,8 +5,8 @@ first looks for the usual case, many records of one shape in a row. It reads the
 byte of structure (lengths, counts, offset deltas) with a strided slice over all the others. Records without a pattern
 are read by columns (numpy, loaded when first needed). A few records are cheapest stepped through.
 
-All three ways only recognise sound records. For anything unusual the answer is None, and the caller reads the batch
-with `read_records`, which names the error.
+All three ways only recognise sound records. For anything unusual the answer is None, and the caller reads the batch in
+a way that names the error. The answer is also None for records that take longer than a few milliseconds.
 """
 
 from __future__ import annotations
@@ -24,6 +24,12 @@ MANY = 20
 
 COLUMNS_FROM = 250
 """Records from which uneven records are cheaper by columns than by steps, even with the copy (measured)."""
+
+COLUMNS_UNTIL = 20_000
+"""Uneven records that are read at once, two or three milliseconds of work."""
+
+MOST_RUNS = 250
+"""Runs that are read at once, about two milliseconds of work."""
 
 SHORT_RUN = 12
 """Runs of fewer records on average cost more than steps (measured)."""
@@ -79,7 +85,7 @@ class _Tally:
 def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Survey | None:
     """Reads the records of a batch (magic 2, CreateTime, decompressed) from `begin` to the end of `records`.
 
-    None: they contradict the header, or they are of a kind that this module does not check.
+    None: they contradict the header, or they are of a kind or a number that this module does not check.
     """
     count, end = header.records_count, len(records)
     base_ms = header.base_timestamp_ms
@@ -92,6 +98,8 @@ def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Su
         else:
             raw = records
             at, index = _runs(raw, begin, end, count, tally)
+            if count - index > COLUMNS_UNTIL:
+                return None
             if count - index >= COLUMNS_FROM:
                 return _by_columns(header, raw, begin)
             sound = _step(raw, at, end, index, count, tally)
@@ -204,7 +212,7 @@ def _runs(raw: bytes | bytearray, at: int, end: int, count: int, tally: _Tally) 
     """Takes runs of records of one shape, until they get too short or unusual. Returns the position and record number
     reached."""
     index = runs = 0
-    while index < count and index >= SHORT_RUN * (runs - 2):
+    while index < count and index >= SHORT_RUN * (runs - 2) and runs < MOST_RUNS:
         shape = _shape(raw, at, end, tally)
         if shape is None:
             break

@@ -27,13 +27,11 @@ from kcli.protocol.batches.batch import (
 from kcli.protocol.batches.batch_headers import CRC_BEGIN
 from kcli.protocol.batches.columns import RecordWalk
 from kcli.protocol.batches.compression import Codec, compress
-from kcli.protocol.batches.record_starts import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, Bools, Ints, varints
+from kcli.protocol.batches.record_prefixes import with_new_prefixes
+from kcli.protocol.batches.record_starts import MAX_VARLONG_SIZE, Bools, Ints, varints
 
 DELETE_HORIZON = 0x40
 NO_HORIZON = -1
-
-_PREFIX_BYTES = MAX_VARINT_SIZE + 1 + MAX_VARLONG_SIZE
-"""The longest `length, attributes, timestamp delta` that a record begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterato
     view = memoryview(walk.raw)
     restamped: Sequence[bytes | memoryview] = ()
     if not all(same):
-        restamped = _restamped(view, deltas, tails, ends)
+        restamped = with_new_prefixes(view, (deltas,), tails, ends)
     for first, stop, is_same in zip(firsts.tolist(), stops, same, strict=True):
         if is_same:
             yield b"".join(_runs(view, rows[first:stop], walk))
@@ -125,48 +123,6 @@ def _runs(view: memoryview, rows: Ints, walk: RecordWalk) -> list[memoryview]:
     starts = walk.starts[rows[np.concatenate(([0], breaks + 1))]].tolist()
     ends = walk.ends[rows[np.concatenate((breaks, [len(rows) - 1]))]].tolist()
     return [view[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
-def _restamped(view: memoryview, deltas: Ints, tails: Ints, ends: Ints) -> list[bytes | memoryview]:
-    """Two pieces for each record: new `length, attributes, timestamp delta`, and the unchanged rest."""
-    prefixes = np.zeros((len(deltas), _PREFIX_BYTES), np.uint8)
-    stamps = _zigzag(deltas)
-    stamp_sizes = _sizes(stamps)
-    lengths = _zigzag(1 + stamp_sizes + ends - tails)
-    length_sizes = _sizes(lengths)
-    _write_varints(prefixes, np.zeros(len(deltas), np.int64), lengths, length_sizes)
-    _write_varints(prefixes, length_sizes + 1, stamps, stamp_sizes)  # between them the attributes, 0
-    blob = prefixes.tobytes()
-    begins = np.arange(len(deltas)) * _PREFIX_BYTES
-    stops = begins + length_sizes + 1 + stamp_sizes
-    pieces: list[bytes | memoryview] = [b""] * (2 * len(deltas))
-    pieces[0::2] = [blob[begin:stop] for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True)]
-    pieces[1::2] = [view[tail:end] for tail, end in zip(tails.tolist(), ends.tolist(), strict=True)]
-    return pieces
-
-
-def _zigzag(values: Ints) -> NDArray[np.uint64]:
-    return (values << 1 ^ values >> 63).view(np.uint64)
-
-
-def _sizes(values: NDArray[np.uint64]) -> Ints:
-    """The size of each unsigned varint in bytes."""
-    sizes = np.ones(len(values), np.int64)
-    rest = values >> np.uint64(7)
-    while rest.any():
-        sizes += rest > 0
-        rest >>= np.uint64(7)
-    return sizes
-
-
-def _write_varints(into: NDArray[np.uint8], at: Ints, values: NDArray[np.uint64], sizes: Ints) -> None:
-    """Writes one varint into each row, from column `at` on."""
-    rows = np.arange(len(values))
-    for nth in range(int(sizes.max(initial=0))):
-        more = sizes[rows] > nth + 1
-        byte = (values[rows] >> np.uint64(7 * nth) & np.uint64(0x7F)).astype(np.uint8)
-        into[rows, at[rows] + nth] = byte | more.astype(np.uint8) << 7
-        rows = rows[more]
 
 
 def lasting_horizons(headers: NDArray[np.void]) -> Ints:

@@ -47,7 +47,15 @@ from kcli.storage.log.segment import Segment
 from kcli.storage.log.slice import LogSlice
 from kcli.storage.log.snapshots import ProducerSnapshots
 from kcli.storage.log.transaction_index import AbortedTransaction
-from kcli.storage.log.validation import PlacedBatch, check_client_batch, place, split_batches
+from kcli.storage.log.validation import (
+    CheckedBatch,
+    PlacedBatch,
+    UnopenedBatch,
+    check_client_batch,
+    open_at_once,
+    place,
+    split_batches,
+)
 
 __all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
 
@@ -179,7 +187,12 @@ class PartitionLog:
         """
         self.directory.check()
         if origin is AppendOrigin.CLIENT:
-            return self._append_client(records, leader_epoch, now_ms, verification)
+            checked = self.check_client_batch(records, now_ms)
+            if isinstance(checked, UnopenedBatch):
+                checked = open_at_once(checked)
+            return self.append_checked(
+                checked, leader_epoch=leader_epoch, now_ms=now_ms, verification=verification
+            )
         if origin is AppendOrigin.REPLICATION:
             return self._append_replicated(records, now_ms)
         batches = []
@@ -198,12 +211,22 @@ class PartitionLog:
             raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
         return self._write(batches, leader_epoch, now_ms)
 
-    def _append_client(
-        self, records: Buffer, leader_epoch: LeaderEpoch, now_ms: int, verification: Verification | None
+    def check_client_batch(self, records: Buffer, now_ms: int) -> CheckedBatch | UnopenedBatch:
+        """Checks a client's batch before `append_checked`, as far as that is quick. Raises KafkaError."""
+        return check_client_batch(records, self.config, now_ms, self._topic_partition, self.validation)
+
+    def append_checked(
+        self,
+        checked: CheckedBatch,
+        *,
+        leader_epoch: LeaderEpoch,
+        now_ms: int,
+        verification: Verification | None = None,
     ) -> AppendResult:
-        header, found = check_client_batch(
-            records, self.config, now_ms, self._topic_partition, self.validation
-        )
+        """Writes a client's batch. Its producer is checked now, because earlier appends may have waited. Raises
+        KafkaError and StorageError like `append`."""
+        self.directory.check()
+        records, header, found = checked
         if header.producer_id >= 0:
             written = self.producers.duplicate_of(header)
             if written is not None:

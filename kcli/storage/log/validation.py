@@ -1,11 +1,14 @@
 """The leader's checks of a batch before it is written, and the place of the batch in the log.
 
 This module checks size, checksum and the 61-byte header; `record_validation` checks the records. A batch is written as
-the client sent it if possible: only base offset, leader epoch and a wrong max timestamp are patched.
+the client sent it if possible: only base offset, leader epoch and a wrong max timestamp are patched. A batch whose
+records take long to read is returned unopened, and the caller opens it where it holds nobody up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kcli.config.topic import LogConfig
@@ -31,7 +34,7 @@ from kcli.protocol.batches.batch import (
 )
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.protocol.batches.survey import Survey
-from kcli.storage.log.record_validation import LOG_APPEND_TIME, Validation, examine
+from kcli.storage.log.record_validation import FEW_RECORDS, LOG_APPEND_TIME, Validation, examine, must_open
 from kcli.storage.log.segment import Placed
 
 KEEP_CODEC = "producer"
@@ -57,13 +60,71 @@ class PlacedBatch(NamedTuple):
         return last_offset, self.header.max_timestamp_ms, self.size_bytes
 
 
+class CheckedBatch(NamedTuple):
+    """A client's batch that has passed the checks. `found`: the survey of its records, if they had to be read."""
+
+    records: Buffer
+    header: BatchHeader
+    found: Survey | None
+
+
+Opening = Generator[None, None, CheckedBatch]
+"""The checks of an unopened batch, about a megabyte of its records at each step. Raises KafkaError."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnopenedBatch:
+    """A client's batch that has passed the checks of its header. Its records take long to read."""
+
+    records: Buffer
+    header: BatchHeader
+    config: LogConfig
+    now_ms: int
+    topic_partition: str
+
+    def kept(self) -> UnopenedBatch:
+        """Copies the batch out of the connection's buffer."""
+        return replace(self, records=bytes(self.records))
+
+    def open(self) -> Opening:
+        """Checks the records, and encodes the batch again if it cannot be written as it is. May run in any thread."""
+        from kcli.storage.log.opening import open_batch  # loads numpy
+
+        return open_batch(self)
+
+
 def check_client_batch(
     records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, validation: Validation
-) -> tuple[BatchHeader, Survey | None]:
-    """Checks the one batch that a client sent for a partition, and returns its header. Raises KafkaError.
+) -> CheckedBatch | UnopenedBatch:
+    """Checks the one batch that a client sent for a partition. Raises KafkaError."""
+    header = _check_header(records, config, topic_partition)
+    codec = target_codec(header, config)
+    if codec == header.codec and not must_open(records, header, config, now_ms, validation):
+        return CheckedBatch(records, header, None)
+    found = examine(records, header, config, now_ms, topic_partition)
+    is_rebuilt = found is None or not found.is_dense or codec != header.codec
+    if found is None or (is_rebuilt and header.records_count > FEW_RECORDS):
+        return UnopenedBatch(records, header, config, now_ms, topic_partition)
+    return CheckedBatch(records, header, found)
 
-    Also returns the survey of its records, if they had to be read.
-    """
+
+def open_at_once(batch: UnopenedBatch) -> CheckedBatch:
+    """Opens a batch in the calling thread."""
+    steps = batch.open()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            checked: CheckedBatch = end.value
+            return checked
+
+
+def target_codec(header: BatchHeader, config: LogConfig) -> Codec:
+    """The codec in which the batch is written."""
+    return header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
+
+
+def _check_header(records: Buffer, config: LogConfig, topic_partition: str) -> BatchHeader:
     try:
         header = read_header(records)
     except CorruptRecordError as error:
@@ -101,7 +162,7 @@ def check_client_batch(
         raise InvalidRecordException(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
         )
-    return header, examine(records, header, config, now_ms, topic_partition, validation)
+    return header
 
 
 def _refuse_size(records: Buffer, size: int, topic_partition: str) -> None:
@@ -141,7 +202,7 @@ def place(
     `found`: the survey of its records, if they were read. A wrong max timestamp is corrected. Offsets with gaps are
     made dense. Kafka does that for compressed batches only; consumers fail on the others.
     """
-    codec = header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
+    codec = target_codec(header, config)
     if codec != header.codec or (found is not None and not found.is_dense):
         records = _recompress(records, header, codec, config)
         header = read_header(records)
@@ -189,7 +250,7 @@ def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogC
         encode_batch(
             (record._replace(offset=-1) for record in read_records(records)),
             codec=codec,
-            level=_level(codec, config),
+            level=level_of(codec, config),
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,
@@ -199,7 +260,8 @@ def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogC
     )
 
 
-def _level(codec: Codec, config: LogConfig) -> int | None:
+def level_of(codec: Codec, config: LogConfig) -> int | None:
+    """The level at which the topic compresses; None for a codec without levels."""
     match codec:
         case Codec.GZIP:
             return config.compression_gzip_level

@@ -1,0 +1,65 @@
+"""Writes the fields that records begin with, for many records at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcli.protocol.batches.record_starts import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, Ints
+
+_ATTRIBUTES_BYTES = 1
+
+
+def with_new_prefixes(
+    buffer: memoryview, fields: Sequence[Ints], tails: Ints, ends: Ints
+) -> list[bytes | memoryview]:
+    """Two pieces for each record: its new begin, and its unchanged rest `buffer[tail:end]`.
+
+    The begin is the length, the attributes (always 0) and a varint of each of `fields`: the timestamp deltas, or these
+    and the offset deltas.
+    """
+    columns = [_zigzag(field) for field in fields]
+    sizes = [_sizes(column) for column in columns]
+    lengths = _zigzag(_ATTRIBUTES_BYTES + sum(sizes) + ends - tails)
+    length_sizes = _sizes(lengths)
+    prefix_bytes = MAX_VARINT_SIZE + _ATTRIBUTES_BYTES + MAX_VARLONG_SIZE * len(fields)
+    prefixes = np.zeros((len(tails), prefix_bytes), np.uint8)
+    _write_varints(prefixes, np.zeros(len(tails), np.int64), lengths, length_sizes)
+    at = length_sizes + _ATTRIBUTES_BYTES
+    for column, size in zip(columns, sizes, strict=True):
+        _write_varints(prefixes, at, column, size)
+        at = at + size
+    blob = prefixes.tobytes()
+    begins = np.arange(len(tails)) * prefix_bytes
+    pieces: list[bytes | memoryview] = [b""] * (2 * len(tails))
+    pieces[0::2] = [
+        blob[begin:stop] for begin, stop in zip(begins.tolist(), (begins + at).tolist(), strict=True)
+    ]
+    pieces[1::2] = [buffer[tail:end] for tail, end in zip(tails.tolist(), ends.tolist(), strict=True)]
+    return pieces
+
+
+def _zigzag(values: Ints) -> NDArray[np.uint64]:
+    return (values << 1 ^ values >> 63).view(np.uint64)
+
+
+def _sizes(values: NDArray[np.uint64]) -> Ints:
+    """The size of each unsigned varint in bytes."""
+    sizes = np.ones(len(values), np.int64)
+    rest = values >> np.uint64(7)
+    while rest.any():
+        sizes += rest > 0
+        rest >>= np.uint64(7)
+    return sizes
+
+
+def _write_varints(into: NDArray[np.uint8], at: Ints, values: NDArray[np.uint64], sizes: Ints) -> None:
+    """Writes one varint into each row, from column `at` on."""
+    rows = np.arange(len(values))
+    for nth in range(int(sizes.max(initial=0))):
+        more = sizes[rows] > nth + 1
+        byte = (values[rows] >> np.uint64(7 * nth) & np.uint64(0x7F)).astype(np.uint8)
+        into[rows, at[rows] + nth] = byte | more.astype(np.uint8) << 7
+        rows = rows[more]
