@@ -32,7 +32,7 @@ from kcli.protocol.batches.batch_headers import HEADER, BatchHeaders
 from kcli.protocol.batches.columns import Depth, part_walk
 from kcli.protocol.batches.compression import Codec, deflate
 from kcli.protocol.batches.record_parts import LargeRecord, RecordPart, batch_parts
-from kcli.protocol.batches.record_prefixes import with_new_prefixes
+from kcli.protocol.batches.record_prefixes import joined_with_new_prefixes
 from kcli.protocol.batches.record_starts import MAX_VARLONG_SIZE, Bools, Ints, varints
 from kcli.protocol.batches.survey import Survey
 from kcli.protocol.wire.varint import encode_varint
@@ -238,7 +238,7 @@ class _Renumbered:
         times = np.zeros_like(times) if self._is_append_time else times + self._shift_ms
         offsets = np.arange(self._count, self._count + len(part), dtype=np.int64)
         ends = np.append(part.starts[1:], len(part.buffer))
-        return b"".join(with_new_prefixes(memoryview(part.buffer), (times, offsets), tails, ends))
+        return joined_with_new_prefixes(part.buffer, (times, offsets), tails, ends)
 
     def _large(self, record: LargeRecord) -> Iterator[bytes]:
         time_ms = 0 if self._is_append_time else to_long(record.timestamp_delta + self._shift_ms)
