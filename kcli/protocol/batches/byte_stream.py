@@ -45,7 +45,7 @@ class ByteStream:
         self.front, self.at = b"".join(parts), 0
 
     def is_at_end(self) -> bool:
-        """Whether no byte is left. Reads the next pieces if there is none here."""
+        """Whether no byte is left. Reads on if all bytes that are here were taken."""
         while not self.ready_bytes:
             if not self.grow():
                 return True
