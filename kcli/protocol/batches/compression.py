@@ -1,8 +1,8 @@
-"""The five codecs, framed byte for byte as Kafka's Java client frames them.
+"""The five codecs, in the same frame formats as Kafka's Java client.
 
-gzip is one member with the JDK's header. snappy is snappy-java's ("xerial") block stream. lz4 is the LZ4 frame format:
-kcli writes the narrow form that Kafka writes, and reads the wider one that Kafka reads. zstd is one plain frame. The
-libraries are imported on first use, so a program that never meets a codec never loads it.
+gzip is one member with the JDK's header. snappy is the block stream of snappy-java ("xerial"). lz4 is the LZ4 frame
+format: kcli writes the same subset of it as Kafka, and reads everything that Kafka reads. zstd is one plain frame. The
+library of a codec is imported at its first use.
 
 Both directions work in pieces, because a few compressed bytes can hold gigabytes. A piece costs little memory, and the
 reader of `inflate` may stop after any of them.
@@ -29,7 +29,8 @@ MAX_PARTS = 256
 
 
 class Codec(IntEnum):
-    """Bits 0-2 of a batch's attributes. `codec.label` is the name in configs and tool output."""
+    """The compression codec, numbered as in bits 0-2 of a batch's attributes. `label` is the name in configurations and
+    in the output of tools."""
 
     NONE = 0
     GZIP = 1
@@ -43,7 +44,7 @@ class Codec(IntEnum):
 
 
 def codec_named(name: str) -> Codec:
-    """The codec of a `compression.type`; `uncompressed` in a topic config means no codec."""
+    """The codec with this name in `compression.type`. The name `uncompressed` of topic configs gives no compression."""
     try:
         return Codec.NONE if name == "uncompressed" else Codec[name.upper()]
     except KeyError:
@@ -54,7 +55,7 @@ def codec_named(name: str) -> Codec:
 
 
 def compress(codec: Codec, payload: Buffer, level: int | None = None) -> bytes:
-    """Compresses `payload`. `level` None is Kafka's default of that codec; none and snappy have no levels."""
+    """Compresses `payload`. A `level` of None means Kafka's default for the codec. `none` and snappy have no levels."""
     return b"".join(deflate(codec, (payload,), level))
 
 
@@ -74,8 +75,8 @@ def deflate(codec: Codec, pieces: Iterable[Buffer], level: int | None = None) ->
 
 
 def decompress(codec: Codec, payload: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Decompresses `payload`. Raises CorruptRecordException if the stream is broken or holds more than `limit`
-    bytes."""
+    """Decompresses `payload`. Raises CorruptRecordException if it is invalid, InflatesTooFar if it decompresses to more
+    than `limit` bytes."""
     parts: list[bytes] = []
     size = 0
     for part in _parts(codec, payload):
@@ -153,7 +154,7 @@ def _blocks(pieces: Iterable[Buffer], size_bytes: int) -> Iterator[memoryview]:
 # --- gzip
 
 GZIP_DEFAULT_LEVEL = zlib.Z_DEFAULT_COMPRESSION
-# RFC 1952 as the JDK fills it: deflate, no flags, no time, OS "unknown" (255 since JDK 16).
+# The gzip header (RFC 1952) that the JDK writes: deflate, no flags, no time, OS "unknown" (255 since JDK 16).
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 _GZIP_TRAILER = struct.Struct("<II")
 _GZIP_WBITS = 31  # 15 bits of window, 16 = expect gzip's header
@@ -192,7 +193,7 @@ def _gunzip(payload: Buffer) -> Iterator[bytes]:
 
 # --- snappy
 
-# snappy-java's header: magic, version 1, lowest compatible version 1. It may repeat between blocks.
+# snappy-java's header: magic, version 1, lowest compatible version 1. It may occur again between blocks.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -251,7 +252,7 @@ def _unsnappy_block(block: memoryview) -> bytes:
 # Kafka's level 9 is the *fast* compressor, every other level the high one (KIP-780).
 LZ4_DEFAULT_LEVEL = 9
 _LZ4_MAGIC = bytes.fromhex("04224d18")
-# FLG 0x60: version 1, independent blocks, nothing optional. BD 0x40: 64 KiB blocks. 0x82: xxh32 of the two.
+# FLG 0x60: version 1, independent blocks, no optional fields. BD 0x40: 64 KiB blocks. 0x82: checksum of FLG and BD.
 _LZ4_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x8000_0000
@@ -310,7 +311,7 @@ def _unlz4(payload: Buffer) -> Iterator[bytes]:
 
 
 def _lz4_header(view: memoryview) -> tuple[int, int, bool]:
-    """(position of the first block, largest block, whether blocks carry checksums)."""
+    """The position of the first block, the largest block size, and whether blocks have checksums."""
     if len(view) < len(_LZ4_HEADER) or view[:4] != _LZ4_MAGIC:
         raise _broken(Codec.LZ4, "it does not start with the LZ4 frame magic")
     flags, descriptor = view[4], view[5]
@@ -341,7 +342,8 @@ _MASK = 0xFFFF_FFFF
 
 
 def xxh32(payload: Buffer) -> int:
-    """xxHash's 32-bit digest with seed 0 (its specification, section "XXH32"): rare block checksums only."""
+    """The 32-bit xxHash with seed 0 (specification of xxHash, section "XXH32"). It is slow Python, used only for the
+    checksums of blocks, which are rare."""
     size = len(payload)
     position = 0
     if size >= 16:
@@ -442,6 +444,7 @@ _FIRST_BYTES = {Codec.GZIP: b"\x1f\x8b", Codec.LZ4: b"\x04\x22\x4d\x18", Codec.Z
 
 
 def begins_as(codec: Codec, data: Buffer) -> bool:
-    """Whether the first bytes of `data` fit this codec; any bytes fit snappy."""
+    """Whether `data` begins like data of this codec. For snappy always True, because its data may begin with any
+    bytes."""
     expected = _FIRST_BYTES.get(codec, b"")
     return bytes(data[: len(expected)]) == expected

@@ -2,7 +2,7 @@
 
 This module checks size, checksum and the 61-byte header; `record_validation` checks the records. A batch is written as
 the client sent it if possible: only base offset, leader epoch and a wrong max timestamp are patched. A batch whose
-records take long to read is returned unopened, and the caller opens it where it holds nobody up.
+records take long to read is returned unopened, so that the caller can open it outside of the event loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batches of few bytes that are much work: they hold nobody up, and they are answered as Kafka answers them."""
+"""Batches of few bytes that are much work: other clients are served meanwhile, and the answers are those of Kafka."""
 
 from __future__ import annotations
 
