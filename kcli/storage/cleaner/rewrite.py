@@ -8,13 +8,14 @@ base timestamp. The base timestamp is that of the first record left, or the batc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
+from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.batch import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -23,10 +24,12 @@ from kcli.protocol.batches.batch import (
     BatchHeader,
     Record,
     encode_batch,
+    read_header,
+    seal,
 )
 from kcli.protocol.batches.batch_headers import CRC_BEGIN
 from kcli.protocol.batches.columns import RecordWalk
-from kcli.protocol.batches.compression import Codec, compress
+from kcli.protocol.batches.compression import Codec, compress, deflate
 from kcli.protocol.batches.record_prefixes import with_new_prefixes
 from kcli.protocol.batches.record_starts import MAX_VARLONG_SIZE, Bools, Ints, varints
 
@@ -97,6 +100,43 @@ def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes
         headers["length"][nth] = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
         headers["crc"][nth] = crc32c(body, crc32c(headers[nth].tobytes()[CRC_BEGIN:]))
         yield headers[nth].tobytes() + body, int(newest[nth])
+
+
+@dataclass(slots=True)
+class TimeRange:
+    """The first and the newest timestamp of the records that stay of a batch."""
+
+    first_ms: int | None = None
+    newest_ms: int = NO_TIMESTAMP
+
+    def add(self, times: Ints) -> None:
+        """Adds the next records; there may be none."""
+        if len(times):
+            self.first_ms = int(times[0]) if self.first_ms is None else self.first_ms
+            self.newest_ms = max(self.newest_ms, int(times.max()))
+
+
+def rewritten_giant(
+    header: NDArray[np.void], parts: Iterable[Survivors], horizon_ms: int, times: TimeRange, count: int
+) -> tuple[bytes, int]:
+    """Like one of `rewritten_batches`, for a batch that comes in parts. `count` records stay, at least one."""
+    assert times.first_ms is not None, "a record stays"
+    header = header.copy()
+    newest_ms = (
+        int(header["max_timestamp"][0]) if header["attributes"][0] & LOG_APPEND_TIME else times.newest_ms
+    )
+    base_ms = times.first_ms if horizon_ms == NO_HORIZON else horizon_ms
+    header["attributes"] |= 0 if horizon_ms == NO_HORIZON else DELETE_HORIZON
+    header["base_timestamp"], header["max_timestamp"], header["count"] = base_ms, newest_ms, count
+    codec = Codec(int(header["attributes"][0]) & CODEC_MASK)
+    return bytes(seal(read_header(header.tobytes()), deflate(codec, _part_bodies(parts, base_ms)))), newest_ms
+
+
+def _part_bodies(parts: Iterable[Survivors], base_ms: int) -> Iterator[bytes]:
+    for part in parts:
+        rows = np.flatnonzero(part.kept)
+        if len(rows):
+            yield from _bodies(part.walk, rows, part.timestamps[rows] - base_ms, np.zeros(1, np.int64))
 
 
 def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterator[bytes]:
