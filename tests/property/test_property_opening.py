@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.steps import last_of
 from kcli.protocol.batches import compression, record_parts
 from kcli.protocol.batches.batch import (
     HEADER_SIZE,
@@ -27,7 +28,6 @@ from kcli.storage.log.validation import (
     CheckedBatch,
     UnopenedBatch,
     check_client_batch,
-    open_at_once,
     place,
 )
 from kcli.testing.rigs.examples import examples
@@ -92,7 +92,7 @@ def outcome(batch: bytes, config: LogConfig, *, is_small: bool) -> Written | Ref
             checked = check_client_batch(batch, config, NOW_MS, "t-0", Validation.ALL)
             assert isinstance(checked, CheckedBatch if is_small else UnopenedBatch)
             if isinstance(checked, UnopenedBatch):
-                checked = open_at_once(checked.kept())
+                checked = last_of(checked.kept().open())
             placed = place(checked.records, checked.header, config, 7, 3, NOW_MS, checked.found)
         except KafkaError as error:
             return error.code, [index for index, _ in getattr(error, "record_errors", ())]

@@ -58,6 +58,11 @@ class LargeRecord:
         self.offset_delta = area.varint()
         self._left -= area.taken - begun
 
+    def timestamp_ms(self, header: BatchHeader) -> int:
+        if header.is_log_append_time:
+            return header.max_timestamp_ms
+        return header.base_timestamp_ms + self.timestamp_delta
+
     def check(self) -> bool:
         """Reads the rest and returns whether the key is null. Raises InvalidRecordException if the fields do not fill
         the record."""

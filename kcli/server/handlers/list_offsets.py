@@ -7,7 +7,9 @@ storage (KIP-1005), which does not exist here. An offset that is not found is -1
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 
 from kcli.errors import (
@@ -55,22 +57,78 @@ class Found:
     leader_epoch: int = _NOTHING
 
 
-def handle(context: BrokerContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    asked = Counter(
-        (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
-    )
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _answer(context, request, topic.name, part, asked[(topic.name, part.partition_index)] > 1)
-                    for part in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-    )
+Answering = Generator[None, None, ListOffsetsPartitionResponse]
+"""The answer for one partition, in steps. After the first step it takes long, and may go on in another thread."""
+
+Turn = Answering | None
+"""A pause of the handler: others have a turn, or the answer of a partition is found elsewhere."""
+
+SLICE_PARTITIONS = 50
+"""Partitions that are answered at a time, about a millisecond."""
+
+SLICE_NAMES = 5000
+"""Partitions that are counted at a time, about a millisecond."""
+
+
+def handle(
+    context: BrokerContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    turns = _answer_all(context, request)
+    try:
+        return _answer_later(context, turns, next(turns))
+    except StopIteration as end:
+        response: ListOffsetsResponse = end.value
+        return response
+
+
+async def _answer_later(
+    context: BrokerContext,
+    turns: Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse],
+    turn: Turn,
+) -> ListOffsetsResponse:
+    while True:
+        found = None
+        if turn is None:
+            await asyncio.sleep(0)
+        else:
+            found = await context.ports.replicas.openings.run(turn)
+        try:
+            turn = turns.send(found)
+        except StopIteration as end:
+            response: ListOffsetsResponse = end.value
+            return response
+
+
+def _answer_all(
+    context: BrokerContext, request: ListOffsetsRequest
+) -> Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse]:
+    """Yields after each slice of the partitions, and for each partition that takes long."""
+    asked: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for begin in range(0, len(topic.partitions), SLICE_NAMES):
+            slice_of = topic.partitions[begin : begin + SLICE_NAMES]
+            asked.update([(topic.name, part.partition_index) for part in slice_of])
+            if len(slice_of) == SLICE_NAMES:
+                yield None
+    topics, nth = [], 0
+    for topic in request.topics:
+        rows = []
+        for part in topic.partitions:
+            nth += 1
+            if nth % SLICE_PARTITIONS == 0:
+                yield None
+            is_twice = asked[(topic.name, part.partition_index)] > 1
+            answering = _answer(context, request, topic.name, part, is_twice)
+            try:
+                next(answering)
+            except StopIteration as end:
+                rows.append(end.value)
+            else:
+                row = yield answering
+                assert row is not None, "an answer is sent for each partition that takes long"
+                rows.append(row)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(rows)))
+    return ListOffsetsResponse(topics=tuple(topics))
 
 
 def error_response(
@@ -92,7 +150,7 @@ def error_response(
 
 def _answer(
     context: BrokerContext, request: ListOffsetsRequest, topic: str, part: ListOffsetsPartition, twice: bool
-) -> ListOffsetsPartitionResponse:
+) -> Answering:
     index = part.partition_index
     try:
         if twice:
@@ -100,7 +158,7 @@ def _answer(
         _check_version(part.timestamp, context.api_version)
         leader = context.ports.replicas.get(topic, index)
         leader.check_epoch(part.current_leader_epoch)
-        found = _find(context, leader, part.timestamp, request)
+        found = yield from _find(context, leader, part.timestamp, request)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     except StorageError as error:
@@ -121,7 +179,7 @@ def _check_version(timestamp: int, version: int) -> None:
 
 def _find(
     context: BrokerContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
-) -> Found:
+) -> Generator[None, None, Found]:
     log = leader.log
     is_consumer = request.replica_id < 0
     if not is_consumer:
@@ -139,11 +197,11 @@ def _find(
         case OffsetSpec.EARLIEST | OffsetSpec.EARLIEST_LOCAL:
             return Found(log.log_start_offset, _NOTHING, log.epoch_for_offset(log.log_start_offset))
         case OffsetSpec.MAX_TIMESTAMP:
-            record = log.offset_of_max_timestamp()
+            record = yield from log.search_max_timestamp()
         case OffsetSpec.LATEST_TIERED:
             return Found()
         case _:
-            record = log.offset_for_timestamp(timestamp)
+            record = yield from log.search_timestamp(timestamp)
     if record is None:
         return Found()
     if record.offset >= limit:

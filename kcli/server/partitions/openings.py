@@ -8,11 +8,14 @@ while a batch is being opened waits for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from kcli.storage.log.log import AppendResult
-from kcli.storage.log.validation import CheckedBatch, Opening, UnopenedBatch
+from kcli.storage.log.validation import CheckedBatch, UnopenedBatch
+
+ResultT = TypeVar("ResultT")
 
 THREADS = 1
 """Threads that open batches: they compete with the event loop for Python's lock and for the processors."""
@@ -27,27 +30,26 @@ class Openings:
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
 
-    async def open(self, batch: UnopenedBatch) -> CheckedBatch:
-        """Checks the records of the batch. Raises KafkaError."""
+    async def run(self, steps: Generator[None, None, ResultT]) -> ResultT:
+        """Takes the steps in the thread. Raises what they raise."""
         loop = asyncio.get_running_loop()
-        steps = batch.open()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, "kcli-open-batches")
         while True:
             # Further turns wait behind those of the other batches.
-            opened = await loop.run_in_executor(self._threads, _take_turn, steps)
-            if opened is not None:
-                return opened
+            results = await loop.run_in_executor(self._threads, _take_turn, steps)
+            for result in results:
+                return result
 
 
-def _take_turn(steps: Opening) -> CheckedBatch | None:
+def _take_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
+    """The result, if it is reached in this turn."""
     try:
         for _ in range(TURN_STEPS):
             next(steps)
     except StopIteration as end:
-        checked: CheckedBatch = end.value
-        return checked
-    return None
+        return (end.value,)
+    return ()
 
 
 class AppendQueue:
@@ -81,7 +83,7 @@ class AppendQueue:
         before: asyncio.Task[AppendResult] | None,
     ) -> AppendResult:
         try:
-            checked = batch if isinstance(batch, CheckedBatch) else await self._openings.open(batch)
+            checked = batch if isinstance(batch, CheckedBatch) else await self._openings.run(batch.open())
         finally:
             if before is not None:
                 await asyncio.wait((before,))

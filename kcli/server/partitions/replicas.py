@@ -281,7 +281,7 @@ class Replicas:
         self._image = MetadataImage()
         self._waiting: deque[PartitionDiff] = deque()
         self._listeners: list[LeadershipListener] = []
-        self._openings = Openings()
+        self.openings = Openings()
 
     def __iter__(self) -> Iterator[LeaderPartition]:
         return iter(self._leaders.values())
@@ -434,7 +434,7 @@ class Replicas:
         log.update_config(config)
         traffic = self.traffic.of(diff.topic)
         leader = self._leaders[key] = LeaderPartition(
-            diff.topic, diff.partition, log, state, traffic, self._openings
+            diff.topic, diff.partition, log, state, traffic, self.openings
         )
         # A leader that is alone in the ISR has committed all of its log, also after a restart.
         log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset, leader.followers))

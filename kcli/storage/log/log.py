@@ -32,13 +32,14 @@ from kcli.model.ids import (
     Offset,
     Position,
 )
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import BatchHeader, crc_is_valid
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.leader_epochs import LeaderEpochCache
-from kcli.storage.log.lookup import segments_from, whole_batches
+from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
 from kcli.storage.log.record_validation import Validation
 from kcli.storage.log.replay import replay
@@ -52,7 +53,6 @@ from kcli.storage.log.validation import (
     PlacedBatch,
     UnopenedBatch,
     check_client_batch,
-    open_at_once,
     place,
     split_batches,
 )
@@ -189,7 +189,7 @@ class PartitionLog:
         if origin is AppendOrigin.CLIENT:
             checked = self.check_client_batch(records, now_ms)
             if isinstance(checked, UnopenedBatch):
-                checked = open_at_once(checked)
+                checked = last_of(checked.open())
             return self.append_checked(
                 checked, leader_epoch=leader_epoch, now_ms=now_ms, verification=verification
             )
@@ -446,13 +446,26 @@ class PartitionLog:
         except OSError as error:
             raise directory.failed(error) from error
 
-    @on_disk
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        return lookup.offset_for_timestamp(self.segments, timestamp_ms, self.log_start_offset)
+        return last_of(self.search_timestamp(timestamp_ms))
 
-    @on_disk
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        return lookup.offset_of_max_timestamp(self.segments, self.log_start_offset)
+        return last_of(self.search_max_timestamp())
+
+    def search_timestamp(self, timestamp_ms: int) -> Search:
+        """Like `offset_for_timestamp`, in steps. Raises StorageError."""
+        return self._search(lookup.search_timestamp(self.segments, timestamp_ms, self.log_start_offset))
+
+    def search_max_timestamp(self) -> Search:
+        """Like `offset_of_max_timestamp`, in steps. Raises StorageError."""
+        return self._search(lookup.search_max_timestamp(self.segments, self.log_start_offset))
+
+    def _search(self, search: Search) -> Search:
+        self.directory.check()
+        try:
+            return (yield from search)
+        except OSError as error:
+            raise self.directory.failed(error) from error
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         return self.leader_epochs.epoch_for_offset(offset)

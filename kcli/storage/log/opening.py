@@ -2,7 +2,8 @@
 
 A few compressed bytes can hold millions of records or gigabytes of zeros. Kafka limits only the compressed size
 (max.message.bytes), so such a batch is legal. It is read in parts of about a megabyte. A batch that cannot be written
-as it is (another codec, offsets with gaps) is read a second time and encoded again.
+as it is (another codec, offsets with gaps) is read a second time and encoded again. A stored batch is searched for a
+timestamp in the same way.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from kcli.protocol.batches.record_prefixes import joined_with_new_prefixes
 from kcli.protocol.batches.record_starts import MAX_VARLONG_SIZE, Bools, Ints, varints
 from kcli.protocol.batches.survey import Survey
 from kcli.protocol.wire.varint import encode_varint
+from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.record_validation import (
     LOG_APPEND_TIME,
     BrokenRules,
@@ -70,12 +72,7 @@ def open_batch(batch: UnopenedBatch) -> Opening:
 
 def _examine(batch: UnopenedBatch, rules: _Rules) -> Generator[None, None, None]:
     header = batch.header
-    table = BatchHeaders(
-        b"",
-        np.zeros(1, np.int64),
-        np.frombuffer(bytes(batch.records[:HEADER_SIZE]), HEADER),
-        batch.topic_partition,
-    )
+    table = _table_of(batch.records, batch.topic_partition)
     opened_bytes = 0
     for part in batch_parts(batch.records, header):
         opened_bytes += part.rest_size_bytes if isinstance(part, LargeRecord) else len(part.buffer)
@@ -96,6 +93,32 @@ def _examine(batch: UnopenedBatch, rules: _Rules) -> Generator[None, None, None]
                 columns.values.lengths,
             )
         yield
+
+
+def search_batch(
+    batch: Buffer, header: BatchHeader, path: str, timestamp_ms: int, start_offset: Offset
+) -> Generator[None, None, TimestampOffset | None]:
+    """The first record of a stored batch at or past both `timestamp_ms` and `start_offset`, a part at each step."""
+    table = _table_of(batch, path)
+    for part in batch_parts(batch, header):
+        if isinstance(part, LargeRecord):
+            time_ms, offset = part.timestamp_ms(header), header.base_offset + part.offset_delta
+            if time_ms >= timestamp_ms and offset >= start_offset:
+                return TimestampOffset(time_ms, Offset(offset))
+        elif len(part):
+            columns = part_walk(table, 0, part).columns(Depth.TIMESTAMP, any_offsets=True)
+            assert columns.timestamps is not None, "timestamps were asked for"
+            found = np.flatnonzero((columns.timestamps >= timestamp_ms) & (columns.offsets >= start_offset))
+            if len(found):
+                row = int(found[0])
+                return TimestampOffset(int(columns.timestamps[row]), Offset(int(columns.offsets[row])))
+        yield
+    return None
+
+
+def _table_of(batch: Buffer, name: str) -> BatchHeaders:
+    header = np.frombuffer(bytes(batch[:HEADER_SIZE]), HEADER)
+    return BatchHeaders(b"", np.zeros(1, np.int64), header, name)
 
 
 class _Rules:
@@ -137,10 +160,7 @@ class _Rules:
                 self._broken.add_mistimed(begin + row, self._problem(time_ms, offset, *sizes))
 
     def take_large(self, record: LargeRecord) -> None:
-        header = self._batch.header
-        time_ms = to_long(header.base_timestamp_ms + record.timestamp_delta)
-        if header.is_log_append_time:
-            time_ms = header.max_timestamp_ms
+        time_ms = to_long(record.timestamp_ms(self._batch.header))
         key_length = -1 if record.check() else 0
         self.take(
             np.array([time_ms], np.int64),

@@ -108,17 +108,6 @@ def check_client_batch(
     return CheckedBatch(records, header, found)
 
 
-def open_at_once(batch: UnopenedBatch) -> CheckedBatch:
-    """Opens a batch in the calling thread."""
-    steps = batch.open()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            checked: CheckedBatch = end.value
-            return checked
-
-
 def target_codec(header: BatchHeader, config: LogConfig) -> Codec:
     """The codec in which the batch is written."""
     return header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)

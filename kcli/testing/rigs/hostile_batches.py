@@ -25,21 +25,22 @@ def equal_deltas(
     return batch_of(_repeated(record, count), count, timestamp_ms, codec, producer_id=producer_id)
 
 
-def large_values(count: int, value_bytes: int, timestamp_ms: int, *, codec: Codec = Codec.ZSTD) -> bytes:
+def large_values(
+    count: int, value_bytes: int, timestamp_ms: int, *, codec: Codec = Codec.ZSTD, step_ms: int = 0
+) -> bytes:
     """`count` sound records with values of zeros: a gigabyte is 39 kB of zstd, or 1 MB of gzip."""
 
     def records() -> Iterator[bytes]:
         value = bytes(value_bytes)
         for nth in range(count):
             key = b"%d" % nth
-            head = (
-                b"\x00\x00" + encode_varint(nth) + encode_varint(len(key)) + key + encode_varint(value_bytes)
-            )
+            deltas = encode_varint(nth * step_ms) + encode_varint(nth)
+            head = b"\x00" + deltas + encode_varint(len(key)) + key + encode_varint(value_bytes)
             yield encode_varint(len(head) + value_bytes + 1) + head
             yield value
             yield b"\x00"  # no headers
 
-    return batch_of(records(), count, timestamp_ms, codec)
+    return batch_of(records(), count, timestamp_ms, codec, newest_ms=timestamp_ms + (count - 1) * step_ms)
 
 
 def zeros(size_bytes: int, timestamp_ms: int, *, codec: Codec = Codec.GZIP) -> bytes:
@@ -55,13 +56,20 @@ def _repeated(piece: bytes, count: int) -> Iterator[bytes]:
 
 
 def batch_of(
-    records: Iterable[bytes], count: int, timestamp_ms: int, codec: Codec, *, producer_id: int = -1
+    records: Iterable[bytes],
+    count: int,
+    timestamp_ms: int,
+    codec: Codec,
+    *,
+    newest_ms: int | None = None,
+    producer_id: int = -1,
 ) -> bytes:
     """A batch with these bytes as its records, whatever they are."""
     header = read_header(encode_batch([Record(0, timestamp_ms, b"k", b"v")]))._replace(
         attributes=int(codec),
         last_offset_delta=count - 1,
         records_count=count,
+        max_timestamp_ms=timestamp_ms if newest_ms is None else newest_ms,
         producer_id=ProducerId(producer_id),
         producer_epoch=-1 if producer_id < 0 else 0,
         base_sequence=-1 if producer_id < 0 else 0,

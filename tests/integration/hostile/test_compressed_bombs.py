@@ -16,9 +16,10 @@ from crc32c import crc32c
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
+from kcli.model.request_values import OffsetSpec
 from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch
 from kcli.protocol.batches.compression import Codec, compress
-from kcli.protocol.messages import api_versions, produce
+from kcli.protocol.messages import api_versions, list_offsets, produce
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.partitions import openings
 from kcli.server.partitions.replicas import LeaderPartition
@@ -46,7 +47,7 @@ class Gate:
         self._reached = threading.Event()
         take_turn = openings._take_turn
 
-        def held(steps: Opening) -> CheckedBatch | None:
+        def held(steps: Opening) -> tuple[CheckedBatch, ...]:
             self._reached.set()
             assert self._is_open.wait(PATIENCE_S)
             return take_turn(steps)
@@ -361,5 +362,59 @@ def test_an_answer_names_a_thousand_records_at_most(tmp_path: Path) -> None:
             assert row.error_message.startswith(
                 "One or more records have been rejected due to 100000 record errors in total"
             )
+
+    asyncio.run(main())
+
+
+def test_a_time_inside_a_stored_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ListOffsets by time reads 200 MB of records in a thread, and finds the right one."""
+
+    async def main() -> None:
+        async with broker(tmp_path) as rig:
+            client, neighbour = await rig.connect(), await rig.connect()
+            await produced(client, large_values(200, 1_000_000, NOW_MS, step_ms=10))
+            gate = Gate(monkeypatch)
+            times = (NOW_MS + 1_495, OffsetSpec.MAX_TIMESTAMP, NOW_MS + 2_000, OffsetSpec.EARLIEST)
+            for time_ms in times:
+                part = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=time_ms)
+                topic = list_offsets.ListOffsetsTopic(name="t", partitions=(part,))
+                asked = list_offsets.ListOffsetsRequest(replica_id=-1, topics=(topic,))
+                client.post(asked, ApiKey.LIST_OFFSETS, 7)
+            await gate.reached()
+            assert await ping(neighbour) <= TURNS_FOR_A_PING
+            gate.open()
+            found = []
+            for _ in times:
+                _, response = await client.receive(ApiKey.LIST_OFFSETS, 7)
+                row = response.topics[0].partitions[0]
+                found.append((row.error_code, row.offset, row.timestamp))
+            assert found == [
+                (ErrorCode.NONE, 150, NOW_MS + 1_500),
+                (ErrorCode.NONE, 199, NOW_MS + 1_990),
+                (ErrorCode.NONE, -1, -1),
+                (ErrorCode.NONE, 0, -1),
+            ]
+
+    asyncio.run(main())
+
+
+def test_many_partitions_are_looked_up_in_slices(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with broker(tmp_path) as rig:
+            client, neighbour = await rig.connect(), await rig.connect()
+            await ping(neighbour)
+            parts = tuple(
+                list_offsets.ListOffsetsPartition(partition_index=index, timestamp=-1)
+                for index in range(30_000)
+            )
+            topic = list_offsets.ListOffsetsTopic(name="t", partitions=parts)
+            client.post(
+                list_offsets.ListOffsetsRequest(replica_id=-1, topics=(topic,)), ApiKey.LIST_OFFSETS, 7
+            )
+            assert await ping(neighbour) <= TURNS_FOR_A_PING
+            _, response = await client.receive(ApiKey.LIST_OFFSETS, 7)
+            codes = [row.error_code for row in response.topics[0].partitions]
+            assert codes[:2] == [ErrorCode.NONE] * 2
+            assert set(codes[2:]) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} and len(codes) == 30_000
 
     asyncio.run(main())
