@@ -1,8 +1,8 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that the broker leads.
 
-A shard is loaded when the broker becomes the leader of its partition and given up when it ceases to be; meanwhile
-callers get COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind` holds
-the differences between groups and transactions.
+A shard is loaded when the broker becomes the leader of its partition, and dropped when the leadership ends. While it is
+loaded, requests get COORDINATOR_LOAD_IN_PROGRESS; without a shard they get NOT_COORDINATOR. FindCoordinator creates the
+topic. A `ShardKind` holds the differences between groups and transactions.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         self._loading: dict[int, asyncio.Task[None]] = {}
         self._awaited: dict[int, asyncio.Event] = {}
         self._stopped = False
-        # The coordinators' time is the wall clock at the start plus what has passed since, because sessions must end
-        # neither early nor late when the machine's clock is set.
+        # The coordinators' time is the wall clock at the start plus the monotonic time since then. So a change of the
+        # machine's clock does not shorten or lengthen sessions.
         self._epoch_ms = clock.now_ms() - int(clock.monotonic() * 1000)
 
     def now_ms(self) -> int:
@@ -69,7 +69,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return partition_for(key, self._partition_count)
 
     def runner(self, key: str) -> ShardRunner[RecordT, SendT, ShardT]:
-        """Returns the shard of a group or transactional id. KafkaError if it is elsewhere, or being loaded."""
+        """Returns the runner of the shard of a group or transactional id. Raises KafkaError if the shard is on another
+        broker or is being loaded."""
         return self.runner_at(self.partition_of(key))
 
     def runner_at(self, partition: int) -> ShardRunner[RecordT, SendT, ShardT]:
@@ -84,7 +85,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether something that this broker coordinates cannot be served yet."""
+        """Whether a shard of this broker is still being loaded."""
         return bool(self._loading)
 
     def runners(self) -> Iterator[ShardRunner[RecordT, SendT, ShardT]]:
@@ -100,7 +101,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return partition in self._runners
 
     async def wait_until_loaded(self, partitions: Iterable[int], seconds: float) -> None:
-        """Waits at most this long; a shard that is not loaded then refuses its callers."""
+        """Waits until the shards of these partitions are loaded, but at most `seconds`. Requests for a shard that is
+        then not loaded get an error."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 for partition in partitions:
@@ -114,13 +116,15 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         *,
         verification: Verification | None = None,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs one step on the shard of a key: the answer, or a future of it. Raises KafkaError like `runner`."""
+        """Runs one step on the shard of a key. Returns the answer or a future of it. Raises KafkaError like
+        `runner`."""
         return self.runner(key).call(step, verification=verification)
 
     # --- leadership
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
-        """Begins or ends (or, with a new epoch, both) the life of a shard; the replicas call it for every partition."""
+        """Loads the shard of a partition that this broker begins to lead, and stops the old one. The replicas call it
+        for every partition."""
         if leader.topic != self._kind.topic or self._stopped:
             return
         self._give_up(leader.partition)
@@ -157,7 +161,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
                 buffer_bytes=kind.load_buffer_bytes,
             )
         except Exception as error:
-            # Half a log must not serve requests: its keys have no coordinator here until this broker leads again.
+            # A shard with half a log must not serve requests. So its keys have no coordinator until a broker becomes
+            # the leader again.
             ours = not isinstance(error, KafkaError | StorageError)
             kind.logger.error("Loading %s failed: %s", leader, error, exc_info=ours)
             self._loading.pop(leader.partition, None)
@@ -194,7 +199,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     # --- the end
 
     async def stop(self) -> None:
-        """Writes what is gathered, answers the requests that wait, and refuses later ones."""
+        """Writes the collected records, answers the waiting requests, and refuses later requests."""
         self._stopped = True
         for runner in tuple(self._runners.values()):
             try:

@@ -1,7 +1,7 @@
 """DescribeConfigs (key 32, versions 1-4): the keys of a resource, with their values and the source of each value.
 
-KIP-226 (synonyms, v1), KIP-569 (type and documentation, v3), KIP-1142 (groups and subscriptions). Entries have the
-order of Java's HashMap, because tools print them in the order of the answer.
+KIP-226 (synonyms, v1), KIP-569 (type and documentation, v3), KIP-1142 (groups and subscriptions). Entries are in the
+order of Java's HashMap, because tools print entries in the order of the response.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _describe(
         else:
             configs = _results(_entries(context, resource), wanted, request)
     except UnknownTopicOrPartitionException as error:
-        # Empty, as in Kafka, because tools print it.
+        # The message is empty, as in Kafka, because tools print it.
         return _failed(resource, error, "")
     except KafkaError as error:
         return _failed(resource, error, error.message)

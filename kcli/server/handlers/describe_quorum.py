@@ -53,7 +53,7 @@ def _response(
 
 
 def _quorum(context: NodeContext) -> ResponsePartitionData:
-    """The state of the quorum. The leader does not fetch, so it is caught up at any time."""
+    """The state of the quorum. The leader itself does not fetch, so its fetch and catch-up times are always now."""
     quorum, now_ms = context.ports.quorum, context.ports.clock.now_ms()
     return ResponsePartitionData(
         partition_index=PARTITION,

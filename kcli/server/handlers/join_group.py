@@ -1,4 +1,4 @@
-"""JoinGroup (key 11, versions 0-9): a member enters a generation. KIP-62, 345, 389, 394, 559, 800, 814."""
+"""JoinGroup (key 11, versions 0-9): a member joins the next generation. KIP-62, 345, 389, 394, 559, 800, 814."""
 
 from __future__ import annotations
 

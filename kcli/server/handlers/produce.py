@@ -1,10 +1,10 @@
 """Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
-The answer comes after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 there is
-no answer, and an error closes the connection. A batch that takes long to open is opened in a thread, and the requests
-after it wait. Each partition succeeds or fails by itself: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE,
-NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951) and so on. The log checks idempotence (KIP-98). Record errors are
-KIP-467, topic ids (v13) KIP-516.
+The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0
+there is no response, and an error closes the connection. A batch that takes long to open is opened in a thread, and the
+next requests of its connection wait. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
+MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
+defines errors of single records, KIP-516 topic ids (v13).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class TransactionalBatch(NamedTuple):
 
 
 Pending = list[tuple[LeaderPartition, Offset]]
-"""Partitions whose records are written but not committed, each with the high watermark to wait for."""
+"""The partitions whose records are written but not committed, each with the high watermark at which they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _answer(
 
 
 def error_response(context: BrokerContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
-    """The same error for every partition of the request."""
+    """The response with the same error for every partition of the request."""
     if request.acks == 0:
         raise ProtocolError(f"Produce with acks=0 failed: {error.message}")
     return ProduceResponse(
@@ -242,8 +242,8 @@ def _append(
             raise UnsupportedCompressionTypeException
         verification = None
         if flags & TRANSACTIONAL:
-            # A partition has no verdict if this broker became its leader while the coordinator was asked about the
-            # others.
+            # A partition has no verification if this broker became its leader while the coordinator verified the
+            # other partitions.
             verdict = progress.verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
@@ -333,7 +333,8 @@ def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> L
 def _verify(
     context: BrokerContext, request: ProduceRequest, batches: list[TransactionalBatch]
 ) -> VerificationResults | Awaitable[VerificationResults]:
-    """Asks whether each partition belongs to the transaction. Raises KafkaError if the request mixes producers."""
+    """Verifies that each partition belongs to the transaction. Raises KafkaError if the request has batches of several
+    producers."""
     assert request.transactional_id is not None
     first = batches[0].producer
     if any(batch.producer.producer_id != first.producer_id for batch in batches):
@@ -351,7 +352,7 @@ def _verify(
 
 
 def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:
-    """A failed partition. As in Kafka, it has a message only for errors of single records."""
+    """The response for a failed partition. As in Kafka, it has a message only if single records have errors."""
     record_errors = getattr(error, "record_errors", ())
     return PartitionProduceResponse(
         index=index,
@@ -409,7 +410,8 @@ def _close_on_error(response: ProduceResponse) -> None:
 def _wait(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
 ) -> asyncio.Future[ProduceResponse]:
-    """Answers when every partition has committed, or with the state of each partition at the timeout."""
+    """Returns a future of the response, which is done when the records of all partitions are committed. At the timeout
+    the response has the error of each partition at that time."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
 

@@ -1,8 +1,8 @@
 """TxnOffsetCommit (key 28, versions 0-5): stores offsets of a group as part of a transaction (KIP-98).
 
-The group checks the member (KIP-447). The transaction must contain the group's partition, and from version 5 on the
-partition is added here (KIP-890). The producer writes the offsets into `__consumer_offsets`, and they count when its
-commit marker is written.
+The group checks the member (KIP-447). The group's partition of `__consumer_offsets` must belong to the transaction.
+From version 5 on this request adds the partition (KIP-890). The offsets are written to that partition as records of the
+producer's transaction. They take effect when the commit marker of the transaction is written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
 _TV2_FROM = 5
 _FIRST_SEQUENCE = 0
-"""The base sequence of Kafka's batches of transactional offsets: sequences of coordinators are not checked."""
+"""The base sequence of a batch of transactional offsets, as in Kafka. Sequences of coordinators are not checked."""
 
 
 def handle(

@@ -1,9 +1,9 @@
 """The leader's checks of the records in a producer's batch, those of Kafka's LogValidator.
 
-`survey` recognises sound records, many at a time. If it cannot, or if a rule may be broken, the records are read one by
-one, and that decides. An impossible structure refuses the batch. The answer names each record that breaks a rule of its
-topic (KIP-467). Batches that take longer than a few milliseconds are left to `opening`, which checks the same rules by
-columns.
+`survey` recognises valid records, many at a time. If it does not recognise them, or if a rule may be broken, the
+records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the topic, the
+response names them (KIP-467). Batches that take longer than a few milliseconds are left to `opening`, which checks the
+same rules by columns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kcli.protocol.batches.survey import Survey, survey
 LOG_APPEND_TIME = "LogAppendTime"
 
 SHOWN_ERRORS = 3
-"""Errors of single records that the error message of a batch shows, as in Kafka."""
+"""The most errors of single records that the error message of a batch shows, as in Kafka."""
 
 MAX_RECORD_ERRORS = 1000
 """Records that an answer names at most: Kafka names all, but 760 compressed bytes can hold a million wrong records."""
@@ -44,7 +44,8 @@ MIN_RECORD_BYTES = 7
 
 
 class Validation(StrEnum):
-    """The batches whose records are read although no rule of the topic needs it (`kcli.validate.records`)."""
+    """The value of `kcli.validate.records`: the batches whose records are checked even if no rule of the topic needs
+    it."""
 
     ALL = "all"
     UNCOMPRESSED = "uncompressed"
@@ -54,7 +55,7 @@ class Validation(StrEnum):
 def must_open(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, validation: Validation
 ) -> bool:
-    """Whether a setting asks for the records of a batch whose header and checksum are right."""
+    """Whether a setting requires a check of the records. The header and the checksum are valid."""
     by_producer = config.message_timestamp_type != LOG_APPEND_TIME
     bounded = by_producer and (
         config.message_timestamp_before_max_ms != MAX_LONG
@@ -113,12 +114,13 @@ def _decompressed(records: Buffer, header: BatchHeader) -> bytes | None:
 
 
 def undecodable(error: CorruptRecordException) -> KafkaError:
-    """The error of a stream that does not decompress under a right checksum: Kafka has no better code for it."""
+    """The error for invalid compressed bytes with a valid checksum, with Kafka's code."""
     return UnknownServerException(error.message)
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are certainly within the bounds."""
+    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest
+    timestamp."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms
@@ -237,5 +239,6 @@ def wrong_type(time_ms: int, offset: int, header: BatchHeader, key_bytes: int, v
 
 
 def to_long(value: int) -> int:
-    """Wraps to Java's 64 bits: a bound without limit exceeds them, and base plus delta can."""
+    """Reduces a number to 64 bits with overflow as in Java. A time plus an unlimited bound exceeds 64 bits, and a base
+    timestamp plus a delta may do so."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

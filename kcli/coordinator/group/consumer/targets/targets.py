@@ -92,7 +92,7 @@ class Targets:
         group = writer.group
         name = group.preferred_assignor()
         if name not in self._config.consumer_assignors:
-            name = self._config.consumer_assignors[0]  # none asked for, or one that has been taken away
+            name = self._config.consumer_assignors[0]  # no member asks for a known assignor
         targets = ASSIGNORS[name](self._spec(group))
         for member_id in group.members:
             target = targets.get(member_id, NOTHING)
