@@ -84,7 +84,8 @@ Refused = tuple[ErrorCode, list[int]]
 def outcome(batch: bytes, config: LogConfig, *, is_small: bool) -> Written | Refused:
     """The batch that is written, or the error and the records that it names."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_validation, "SMALL_BYTES", 1 << 30 if is_small else 0)
+        for limit in ("SMALL_BYTES", "SMALL_PLAIN_BYTES"):
+            patch.setattr(record_validation, limit, 1 << 30 if is_small else 0)
         patch.setattr(record_parts, "LARGE_BYTES", 200)
         if not is_small:
             patch.setattr(compression, "PIECE_BYTES", 100)

@@ -95,10 +95,12 @@ Pending = list[tuple[LeaderPartition, Offset]]
 """The partitions whose records are written but not committed, each with the high watermark at which they are."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
-    """The part of a request that is not finished at once. `later`: a task for each answer that is not ready, by its
-    place (topic, partition) in the request."""
+    """The part of a request that is not finished at once, collected while its partitions are appended to.
+
+    `later`: a task for each answer that is not ready, by its place (topic, partition) in the request.
+    """
 
     now_ms: int
     verdicts: VerificationResults

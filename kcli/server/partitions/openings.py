@@ -74,7 +74,13 @@ class AppendQueue:
         )
         task = asyncio.get_running_loop().create_task(self._append(kept, append, self._last), name="append")
         self._last = task
+        task.add_done_callback(self._forget)
         return task
+
+    def _forget(self, task: asyncio.Task[AppendResult]) -> None:
+        """Drops a task that is done, because its error may hold the batch."""
+        if self._last is task:
+            self._last = None
 
     async def _append(
         self,

@@ -89,9 +89,10 @@ class UnopenedBatch:
 
     def open(self) -> Opening:
         """Checks the records, and encodes the batch again if it cannot be written as it is. May run in any thread."""
-        from kcli.storage.log.opening import open_batch  # loads numpy
+        # The first step loads numpy, which takes longer than a turn of the event loop.
+        from kcli.storage.log.opening import open_batch
 
-        return open_batch(self)
+        return (yield from open_batch(self))
 
 
 def check_client_batch(
