@@ -47,6 +47,15 @@ class ShardKind(Generic[RecordT, SendT, ShardT]):
     send: Callable[[ShardRunner[RecordT, SendT, ShardT], SendT], None]
 
 
+@dataclass(slots=True)
+class _Loads:
+    """The loads that overlap, such as all of a start. They have one line in the log."""
+
+    began_ms: int
+    partitions: int = 0
+    records: int = 0
+
+
 class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     def __init__(self, kind: ShardKind[RecordT, SendT, ShardT], partition_count: int, clock: Clock) -> None:
         self._kind = kind
@@ -54,6 +63,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         self._clock = clock
         self._runners: dict[int, ShardRunner[RecordT, SendT, ShardT]] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
+        self._loads = _Loads(0)
         self._awaited: dict[int, asyncio.Event] = {}
         self._stopped = False
         # The coordinators' time is the wall clock at the start plus the monotonic time since then. So a change of the
@@ -129,6 +139,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             return
         self._give_up(leader.partition)
         if led:
+            if not self._loading:
+                self._loads = _Loads(self.now_ms())
             loading = self._load(leader)
             task = asyncio.get_running_loop().create_task(loading, name=f"load {leader}")
             self._loading[leader.partition] = task
@@ -150,7 +162,6 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             if record is not None:
                 shard.replay(record, offset, producer_id)
 
-        began_ms = self.now_ms()
         try:
             count = await load(
                 leader,
@@ -166,10 +177,13 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             ours = not isinstance(error, KafkaError | StorageError)
             kind.logger.error("Loading %s failed: %s", leader, error, exc_info=ours)
             self._loading.pop(leader.partition, None)
+            self._log_loads()
             return
-        now_ms = self.now_ms()
-        kind.logger.info("Loaded %d records of %s in %d ms", count, leader, now_ms - began_ms)
+        kind.logger.debug("Loaded %d records of %s", count, leader)
         del self._loading[leader.partition]
+        self._loads.partitions += 1
+        self._loads.records += count
+        self._log_loads()
         runner = self._runners[leader.partition] = ShardRunner(
             shard,
             leader,
@@ -183,6 +197,18 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         awaited = self._awaited.pop(leader.partition, None)
         if awaited is not None:
             awaited.set()
+
+    def _log_loads(self) -> None:
+        """Logs the sum of the loads that overlap, after the last of them."""
+        loads = self._loads
+        if loads.partitions and not self._loading:
+            self._kind.logger.info(
+                "Loaded %d records of %d partitions of %s in %d ms",
+                loads.records,
+                loads.partitions,
+                self._kind.topic,
+                self.now_ms() - loads.began_ms,
+            )
 
     # --- metadata
 

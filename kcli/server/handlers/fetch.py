@@ -213,6 +213,10 @@ def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[A
     )
 
 
+_REFUSED_UNREAD = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""Errors of partitions that Kafka refuses before it reads: their list of aborted transactions is empty, not null."""
+
+
 def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -> PartitionData:
     code, version = error.code, context.api_version
     if code is ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_FROM:
@@ -226,7 +230,7 @@ def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -
         partition_index=index,
         error_code=code,
         high_watermark=-1,
-        aborted_transactions=None,
+        aborted_transactions=() if code in _REFUSED_UNREAD else None,
         current_leader=leader,
     )
 

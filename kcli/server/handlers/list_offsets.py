@@ -9,7 +9,6 @@ offset, the response has -1 and no error.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 
@@ -104,22 +103,25 @@ def _answer_all(
     context: BrokerContext, request: ListOffsetsRequest
 ) -> Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse]:
     """Yields after each slice of the partitions, and for each partition that takes long."""
-    asked: Counter[tuple[str, int]] = Counter()
+    # As in Kafka, a topic or partition that is asked for twice has one answer.
+    asked: dict[str, dict[int, ListOffsetsPartition]] = {}
+    twice: set[tuple[str, int]] = set()
     for topic in request.topics:
-        for begin in range(0, len(topic.partitions), SLICE_NAMES):
-            slice_of = topic.partitions[begin : begin + SLICE_NAMES]
-            asked.update([(topic.name, part.partition_index) for part in slice_of])
-            if len(slice_of) == SLICE_NAMES:
+        parts = asked.setdefault(topic.name, {})
+        for nth, part in enumerate(topic.partitions, 1):
+            if nth % SLICE_NAMES == 0:
                 yield None
+            if part.partition_index in parts:
+                twice.add((topic.name, part.partition_index))
+            parts[part.partition_index] = part
     topics, nth = [], 0
-    for topic in request.topics:
+    for name, parts in asked.items():
         rows = []
-        for part in topic.partitions:
+        for index, part in parts.items():
             nth += 1
             if nth % SLICE_PARTITIONS == 0:
                 yield None
-            is_twice = asked[(topic.name, part.partition_index)] > 1
-            answering = _answer(context, request, topic.name, part, is_twice)
+            answering = _answer(context, request, name, part, (name, index) in twice)
             try:
                 next(answering)
             except StopIteration as end:
@@ -128,7 +130,7 @@ def _answer_all(
                 row = yield answering
                 assert row is not None, "an answer is sent for each partition that takes long"
                 rows.append(row)
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(rows)))
+        topics.append(ListOffsetsTopicResponse(name=name, partitions=tuple(rows)))
     return ListOffsetsResponse(topics=tuple(topics))
 
 

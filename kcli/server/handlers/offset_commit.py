@@ -46,7 +46,7 @@ def commit_existing(
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     """Commits the offsets of existing partitions and refuses the others."""
     known = existing(context.ports.metadata.topics, request.topics)
-    if known is request.topics:
+    if known and known is request.topics:
         return commit(request)
     return _merged(request, replace(request, topics=known), commit)
 

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from kcli.errors import (
     ErrorCode,
     InvalidPidMappingException,
-    InvalidRecordException,
     InvalidRequiredAcksException,
     InvalidTopicException,
     KafkaError,
@@ -44,6 +43,7 @@ from kcli.protocol.batches.batch import (
     read_producer,
 )
 from kcli.protocol.batches.compression import Codec
+from kcli.protocol.batches.produced import only_batch
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -64,7 +64,7 @@ from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
-from kcli.storage.log.log import AppendResult
+from kcli.storage.log.log import AppendResult, PartitionLog
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
 
@@ -77,6 +77,16 @@ _ADMIN_CLIENT = "__admin_client"
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
+_WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors of an append that are answered with log start offset -1. Every other refused append has the log's own."""
 
 NO_VERDICTS: VerificationResults = {}
 _LOGGED = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR})
@@ -230,15 +240,12 @@ def _append(
     place: tuple[int, int],
     progress: Progress,
 ) -> PartitionProduceResponse:
-    records = part.records
+    log: PartitionLog | None = None  # set once the log decides
     try:
         leader = context.ports.replicas.get(topic, part.index)
         if is_internal(topic) and context.client_id != _ADMIN_CLIENT:
             raise InvalidTopicException
-        if records is None or len(records) < HEADER_SIZE:
-            raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
-        if records[MAGIC_POSITION] != CURRENT_MAGIC:
-            raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
+        records = only_batch(part.records or b"")
         flags = records[FLAGS_POSITION]
         if flags & CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
             raise UnsupportedCompressionTypeException
@@ -250,11 +257,12 @@ def _append(
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict
+        log = leader.log
         result = leader.append_client(
             records, acks=request.acks, now_ms=progress.now_ms, verification=verification
         )
     except KafkaError as error:
-        return _refused(context, topic, part.index, len(records or b""), error)
+        return _refused(context, topic, part.index, len(part.records or b""), error, log)
     if isinstance(result, AppendResult):
         return _appended(request, leader, part.index, result, progress.pending)
     progress.later[place] = asyncio.get_running_loop().create_task(
@@ -274,7 +282,7 @@ async def _append_later(
     try:
         return _appended(request, leader, leader.partition, await result, pending)
     except KafkaError as error:
-        return _refused(context, leader.topic, leader.partition, size_bytes, error)
+        return _refused(context, leader.topic, leader.partition, size_bytes, error, leader.log)
 
 
 def _appended(
@@ -291,8 +299,14 @@ def _appended(
 
 
 def _refused(
-    context: BrokerContext, topic: str, index: int, size_bytes: int, error: KafkaError
+    context: BrokerContext,
+    topic: str,
+    index: int,
+    size_bytes: int,
+    error: KafkaError,
+    log: PartitionLog | None,
 ) -> PartitionProduceResponse:
+    """`log`: the log that refused the batch, if it came that far."""
     metrics = context.ports.metrics
     metrics.request_failed(context.api_key, error.code)
     metrics.traffic.produce_failed(topic, error.code, size_bytes)
@@ -306,7 +320,10 @@ def _refused(
             error.code.name,
             error.message,
         )
-    return _failed(index, error, _leader_hint(context, topic, index, error))
+    failed = _failed(index, error, _leader_hint(context, topic, index, error))
+    if log is None or error.code in _WITHOUT_LOG_START:
+        return failed
+    return replace(failed, log_start_offset=log.log_start_offset)
 
 
 def _transactional_batches(context: BrokerContext, request: ProduceRequest) -> Iterator[TransactionalBatch]:
@@ -443,7 +460,7 @@ def _after_wait(context: BrokerContext, response: ProduceResponse, pending: Pend
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=tuple(
-                    PartitionProduceResponse(index=part.index, error_code=failures[key], base_offset=-1)
+                    replace(part, error_code=failures[key])
                     if (key := (_name(context, topic), part.index)) in failures
                     else part
                     for part in topic.partition_responses

@@ -78,7 +78,8 @@ class Targets:
         if always or found != group.metadata_hash:
             record = epoch_record(group.group_id, group.epoch + 1, found)
             writer.put(record.key, record.value)
-            _log.info(
+            # At DEBUG, as the target below, because every joining member causes them.
+            _log.debug(
                 "[GroupId %s] Bumped group epoch to %d with metadata hash %d.",
                 group.group_id,
                 group.epoch,
@@ -99,7 +100,7 @@ class Targets:
             if target != group.targets.get(member_id):
                 writer.put_all((target_record(group.group_id, member_id, target),))
         writer.put_all((assignment_epoch_record(group.group_id, group.epoch),))
-        _log.info(
+        _log.debug(
             "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
             group.group_id,
             group.epoch,
