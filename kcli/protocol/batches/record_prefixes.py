@@ -13,7 +13,7 @@ _ATTRIBUTES_BYTES = 1
 
 
 SMALL_RECORD_BYTES = 128
-"""Average size of records that are cheaper to copy byte by byte with numpy than one by one (measured)."""
+"""Average size of records that are copied byte by byte with numpy. Larger ones are cheaper to copy one by one."""
 
 
 def with_new_prefixes(
