@@ -134,9 +134,11 @@ class Dispatch:
                 context.throttle.charge(spec.key, None)
             return None
         if isinstance(response, Awaitable):
+            # A coroutine has work to do, for example a batch to open. It may hold a copy of the request.
+            may_overlap = isinstance(response, asyncio.Future)
             if context.throttle is not None:
                 response = context.throttle.waits_for(response)
-            return self._wait(route, context, request, response)
+            return self._wait(route, context, request, response, may_overlap=may_overlap)
         return self._encode(route, context, request, response)
 
     def _route(self, key: int) -> AnyRoute:
@@ -151,6 +153,8 @@ class Dispatch:
         context: Context,
         request: RequestT | None,
         response: Awaitable[ResponseT | None],
+        *,
+        may_overlap: bool,
     ) -> Waiting:
         future = asyncio.ensure_future(response)
 
@@ -167,7 +171,7 @@ class Dispatch:
                 context.throttle.charge(route.spec.key, None)
             return None if value is None else self._encode(route, context, request, value)
 
-        return Waiting(cast("asyncio.Future[object]", future), finish)
+        return Waiting(cast("asyncio.Future[object]", future), finish, may_overlap=may_overlap)
 
     def _encode(
         self,
