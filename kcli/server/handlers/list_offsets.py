@@ -8,8 +8,7 @@ offset, the response has -1 and no error.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 
 from kcli.errors import (
@@ -35,7 +34,7 @@ from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, next_turn, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
 
@@ -59,14 +58,86 @@ class Found:
     leader_epoch: int = _NOTHING
 
 
-PARTITIONS_PER_TURN = 40
-"""Partitions in one turn of the loop: 5 µs each for the end or the start, up to 50 µs for a timestamp."""
+Answering = Generator[None, None, ListOffsetsPartitionResponse]
+"""The answer for one partition, in steps. After the first step it takes long, and may go on in another thread."""
+
+Turn = Answering | None
+"""A pause of the handler: others have a turn, or the answer of a partition is found elsewhere."""
+
+SLICE_PARTITIONS = 50
+"""Partitions that are answered at a time, about a millisecond."""
+
+SLICE_NAMES = 5000
+"""Partitions that are counted at a time, about a millisecond."""
 
 
 def handle(
     context: BrokerContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    return run_in_turns(_answers(context, request), PARTITIONS_PER_TURN)
+    turns = _answer_all(context, request)
+    try:
+        return _answer_later(context, turns, next(turns))
+    except StopIteration as end:
+        response: ListOffsetsResponse = end.value
+        return response
+
+
+async def _answer_later(
+    context: BrokerContext,
+    turns: Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse],
+    turn: Turn,
+) -> ListOffsetsResponse:
+    while True:
+        found = None
+        if turn is None:
+            await next_turn()
+        else:
+            found = await context.ports.replicas.openings.run(turn)
+        try:
+            turn = turns.send(found)
+        except StopIteration as end:
+            response: ListOffsetsResponse = end.value
+            return response
+
+
+def _answer_all(
+    context: BrokerContext, request: ListOffsetsRequest
+) -> Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse]:
+    """Yields after each slice of the partitions, and for each partition that takes long."""
+    # As in Kafka, a topic or partition that is asked for twice has one answer.
+    asked: dict[str, dict[int, ListOffsetsPartition]] = {}
+    twice: set[tuple[str, int]] = set()
+    nth = 0
+    for topic in request.topics:
+        parts = asked.setdefault(topic.name, {})
+        nth += 1
+        if nth % SLICE_NAMES == 0:
+            yield None
+        for part in topic.partitions:
+            nth += 1
+            if nth % SLICE_NAMES == 0:
+                yield None
+            if part.partition_index in parts:
+                twice.add((topic.name, part.partition_index))
+            parts[part.partition_index] = part
+    topics, nth = [], 0
+    for name, parts in asked.items():
+        rows = []
+        for index, part in parts.items():
+            nth += 1
+            if nth % SLICE_PARTITIONS == 0:
+                yield None
+            answering = _answer(context, request, name, part, (name, index) in twice)
+            try:
+                next(answering)
+            except StopIteration as end:
+                rows.append(end.value)
+            else:
+                row = yield answering
+                assert row is not None, "an answer is sent for each partition that takes long"
+                rows.append(row)
+        topics.append(ListOffsetsTopicResponse(name=name, partitions=tuple(rows)))
+    return ListOffsetsResponse(topics=tuple(topics))
 
 
 def error_response(
@@ -83,32 +154,9 @@ def error_response(
     return then(run_in_turns(topics, REFUSALS_PER_TURN), lambda failed: ListOffsetsResponse(topics=failed))
 
 
-def _answers(context: BrokerContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-    """The answer, with a step after each partition."""
-    asked: Counter[tuple[str, int]] = Counter()
-    # As in Kafka, a topic or partition that is asked for twice has one answer.
-    topics: dict[str, dict[int, ListOffsetsPartition]] = {}
-    for topic in request.topics:
-        parts = topics.setdefault(topic.name, {})
-        for part in topic.partitions:
-            asked[topic.name, part.partition_index] += 1
-            parts[part.partition_index] = part
-            yield
-        yield
-    answered = yield from nested_steps(
-        topics.items(),
-        lambda topic: topic[1].values(),
-        lambda topic, part: _answer(
-            context, request, topic[0], part, asked[topic[0], part.partition_index] > 1
-        ),
-        lambda topic, parts: ListOffsetsTopicResponse(name=topic[0], partitions=parts),
-    )
-    return ListOffsetsResponse(topics=answered)
-
-
 def _answer(
     context: BrokerContext, request: ListOffsetsRequest, topic: str, part: ListOffsetsPartition, twice: bool
-) -> ListOffsetsPartitionResponse:
+) -> Answering:
     index = part.partition_index
     try:
         if twice:
@@ -116,7 +164,7 @@ def _answer(
         _check_version(part.timestamp, context.api_version)
         leader = context.ports.replicas.get(topic, index)
         leader.check_epoch(part.current_leader_epoch)
-        found = _find(context, leader, part.timestamp, request)
+        found = yield from _find(context, leader, part.timestamp, request)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     except StorageError as error:
@@ -137,7 +185,7 @@ def _check_version(timestamp: int, version: int) -> None:
 
 def _find(
     context: BrokerContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
-) -> Found:
+) -> Generator[None, None, Found]:
     log = leader.log
     is_consumer = request.replica_id < 0
     if not is_consumer:
@@ -155,11 +203,11 @@ def _find(
         case OffsetSpec.EARLIEST | OffsetSpec.EARLIEST_LOCAL:
             return Found(log.log_start_offset, _NOTHING, log.epoch_for_offset(log.log_start_offset))
         case OffsetSpec.MAX_TIMESTAMP:
-            record = log.offset_of_max_timestamp()
+            record = yield from log.search_max_timestamp()
         case OffsetSpec.LATEST_TIERED:
             return Found()
         case _:
-            record = log.offset_for_timestamp(timestamp)
+            record = yield from log.search_timestamp(timestamp)
     if record is None:
         return Found()
     if record.offset >= limit:

@@ -35,15 +35,24 @@ Answer = Buffer | list[Buffer] | None
 
 
 class Waiting:
-    """An answer that comes later. `finish` converts the completed future to the answer, or to the next wait for it."""
+    """An answer that comes later. `finish` converts the completed future to the answer, or to the next wait for
+    it.
 
-    __slots__ = ("finish", "future")
+    `may_overlap`: the request has done its work and only waits, so a further Produce may be served meanwhile.
+    """
+
+    __slots__ = ("finish", "future", "may_overlap")
 
     def __init__(
-        self, future: asyncio.Future[object], finish: Callable[[asyncio.Future[object]], Answer | Waiting]
+        self,
+        future: asyncio.Future[object],
+        finish: Callable[[asyncio.Future[object]], Answer | Waiting],
+        *,
+        may_overlap: bool = True,
     ) -> None:
         self.future = future
         self.finish = finish
+        self.may_overlap = may_overlap
 
 
 Serve = Callable[["Connection", memoryview], "Answer | Waiting"]
@@ -372,9 +381,10 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(error))
             return
         if isinstance(answer, Waiting):
-            if not self._pending:
-                # Frames of a login never overlap, even if one begins with the key of Produce.
-                self._pending_is_produce = frame[:2] == _PRODUCE_KEY and self._phase is None
+            # Frames of a login never overlap, even if one begins with the key of Produce.
+            self._pending_is_produce = (
+                answer.may_overlap and frame[:2] == _PRODUCE_KEY and self._phase is None
+            )
             self._pending.append(answer)
             answer.future.add_done_callback(self._send_ready)
         elif answer is not None:

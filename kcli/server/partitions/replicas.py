@@ -35,10 +35,12 @@ from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.replica.leader import FollowerState, LeaderState, begin_term
 from kcli.replica.waiting import CommitQueue
 from kcli.server.metrics.traffic import Traffic, TrafficTable
+from kcli.server.partitions.openings import AppendQueue, Openings
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
+from kcli.storage.log.validation import CheckedBatch
 from kcli.storage.store.store import LogStore, NewLog, run_inline
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
@@ -56,6 +58,7 @@ class LeaderPartition:
     """One partition while this broker leads it."""
 
     __slots__ = (
+        "_queue",
         "commits",
         "followers",
         "is_leader",
@@ -74,6 +77,7 @@ class LeaderPartition:
         log: PartitionLog,
         state: LeaderState,
         traffic: Traffic | None = None,
+        openings: Openings | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -84,6 +88,7 @@ class LeaderPartition:
         self.commits: CommitQueue[Callable[[], None]] = CommitQueue()
         self.parked_fetches: dict[ParkedFetch, None] = {}
         self.is_leader = True
+        self._queue = AppendQueue(openings or Openings())
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -116,12 +121,7 @@ class LeaderPartition:
         verification: Verification | None = None,
     ) -> AppendResult:
         """Appends to the log, and moves the high watermark as far as the ISR allows. Raises KafkaError."""
-        if not self.state.accepts(acks):
-            isr = self.state.isr
-            raise NotEnoughReplicasException(
-                f"The size of the current ISR Set({', '.join(map(str, isr.members))}) is insufficient to satisfy "
-                f"the min.isr requirement of {isr.required} for partition {self}"
-            )
+        self._check_acks(acks)
         try:
             result = self.log.append(
                 records,
@@ -132,14 +132,63 @@ class LeaderPartition:
                 verification=verification,
             )
         except StorageError as error:
-            raise KafkaStorageException(f"Append to {self} failed: {error}") from error
+            raise self._failed(error) from error
+        self._note_append(result)
+        return result
+
+    def append_client(
+        self, records: Buffer, *, acks: int, now_ms: int, verification: Verification | None = None
+    ) -> AppendResult | asyncio.Task[AppendResult]:
+        """Writes a client's batch like `append`.
+
+        Returns a task if the batch takes long to open, or if an earlier batch of this partition does.
+        """
+        self._check_acks(acks)
+        try:
+            batch = self.log.check_client_batch(records, now_ms)
+            if isinstance(batch, CheckedBatch) and self._queue.is_empty:
+                return self._append_checked(batch, now_ms, verification)
+        except StorageError as error:
+            raise self._failed(error) from error
+
+        def append(checked: CheckedBatch) -> AppendResult:
+            if not self.is_leader:
+                raise NotLeaderOrFollowerException(f"{self} lost its leader while a batch was being opened")
+            self._check_acks(acks)
+            try:
+                return self._append_checked(checked, now_ms, verification)
+            except StorageError as error:
+                raise self._failed(error) from error
+
+        return self._queue.add(batch, append)
+
+    def _append_checked(
+        self, checked: CheckedBatch, now_ms: int, verification: Verification | None
+    ) -> AppendResult:
+        result = self.log.append_checked(
+            checked, leader_epoch=self.state.leader_epoch, now_ms=now_ms, verification=verification
+        )
+        self._note_append(result)
+        return result
+
+    def _check_acks(self, acks: int) -> None:
+        if not self.state.accepts(acks):
+            isr = self.state.isr
+            raise NotEnoughReplicasException(
+                f"The size of the current ISR Set({', '.join(map(str, isr.members))}) is insufficient to satisfy "
+                f"the min.isr requirement of {isr.required} for partition {self}"
+            )
+
+    def _failed(self, error: StorageError) -> KafkaStorageException:
+        return KafkaStorageException(f"Append to {self} failed: {error}")
+
+    def _note_append(self, result: AppendResult) -> None:
         traffic = self.traffic
         traffic.produces += 1
         if not result.duplicate:
             traffic.messages_in += result.last_offset - result.base_offset + 1
             traffic.bytes_in += result.size_bytes
             self._advance(result.size_bytes)
-        return result
 
     def append_marker(self, batch: Buffer, *, now_ms: int, transaction_version: int) -> AppendResult:
         """Writes the marker that ends a producer's transaction. Raises KafkaError."""
@@ -238,6 +287,7 @@ class Replicas:
         self._image = MetadataImage()
         self._waiting: deque[PartitionDiff] = deque()
         self._listeners: list[LeadershipListener] = []
+        self.openings = Openings()
 
     def __iter__(self) -> Iterator[LeaderPartition]:
         return iter(self._leaders.values())
@@ -390,7 +440,9 @@ class Replicas:
         )
         log.update_config(config)
         traffic = self.traffic.of(diff.topic)
-        leader = self._leaders[key] = LeaderPartition(diff.topic, diff.partition, log, state, traffic)
+        leader = self._leaders[key] = LeaderPartition(
+            diff.topic, diff.partition, log, state, traffic, self.openings
+        )
         # If the leader is the only member of the ISR, its whole log is committed, also after a restart.
         log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset, leader.followers))
         self._tell(leader, True)

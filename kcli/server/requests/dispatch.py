@@ -152,7 +152,9 @@ class Dispatch:
                 context.throttle.charge(route.spec.key, None)
             return None
         if isinstance(response, Awaitable):
-            return self._wait(route, context, request, _timed(context, response))
+            # A coroutine has work to do, for example a batch to open. It may hold a copy of the request.
+            may_overlap = isinstance(response, asyncio.Future)
+            return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         return self._encode(route, context, request, response)
 
     async def _serve_decoded(
@@ -173,6 +175,8 @@ class Dispatch:
         context: Context,
         request: RequestT | None,
         response: Awaitable[ResponseT | None],
+        *,
+        may_overlap: bool,
     ) -> Waiting:
         future = asyncio.ensure_future(response)
 
@@ -189,7 +193,7 @@ class Dispatch:
                 context.throttle.charge(route.spec.key, None)
             return None if value is None else self._encode(route, context, request, value)
 
-        return Waiting(cast("asyncio.Future[object]", future), finish)
+        return Waiting(cast("asyncio.Future[object]", future), finish, may_overlap=may_overlap)
 
     def _encode(
         self,

@@ -33,13 +33,14 @@ from kcli.model.ids import (
     Offset,
     Position,
 )
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import BatchHeader, crc_is_valid
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.leader_epochs import LeaderEpochCache
-from kcli.storage.log.lookup import segments_from, whole_batches
+from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
 from kcli.storage.log.record_validation import Validation
 from kcli.storage.log.replay import replay
@@ -48,7 +49,14 @@ from kcli.storage.log.segment import Segment
 from kcli.storage.log.slice import LogSlice
 from kcli.storage.log.snapshots import ProducerSnapshots
 from kcli.storage.log.transaction_index import AbortedTransaction
-from kcli.storage.log.validation import PlacedBatch, check_client_batch, place, split_batches
+from kcli.storage.log.validation import (
+    CheckedBatch,
+    PlacedBatch,
+    UnopenedBatch,
+    check_client_batch,
+    place,
+    split_batches,
+)
 
 __all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
 
@@ -182,7 +190,12 @@ class PartitionLog:
         """
         self.directory.check()
         if origin is AppendOrigin.CLIENT:
-            return self._append_client(records, leader_epoch, now_ms, verification)
+            checked = self.check_client_batch(records, now_ms)
+            if isinstance(checked, UnopenedBatch):
+                checked = last_of(checked.open())
+            return self.append_checked(
+                checked, leader_epoch=leader_epoch, now_ms=now_ms, verification=verification
+            )
         if origin is AppendOrigin.REPLICATION:
             return self._append_replicated(records, now_ms)
         batches = []
@@ -201,12 +214,22 @@ class PartitionLog:
             raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
         return self._write(batches, leader_epoch, now_ms)
 
-    def _append_client(
-        self, records: Buffer, leader_epoch: LeaderEpoch, now_ms: int, verification: Verification | None
+    def check_client_batch(self, records: Buffer, now_ms: int) -> CheckedBatch | UnopenedBatch:
+        """Checks a client's batch before `append_checked`, as far as that is quick. Raises KafkaError."""
+        return check_client_batch(records, self.config, now_ms, self._topic_partition, self.validation)
+
+    def append_checked(
+        self,
+        checked: CheckedBatch,
+        *,
+        leader_epoch: LeaderEpoch,
+        now_ms: int,
+        verification: Verification | None = None,
     ) -> AppendResult:
-        header, found = check_client_batch(
-            records, self.config, now_ms, self._topic_partition, self.validation
-        )
+        """Writes a client's batch. Its producer is checked now, because earlier appends may have waited. Raises
+        KafkaError and StorageError like `append`."""
+        self.directory.check()
+        records, header, found = checked
         if header.producer_id >= 0:
             written = self.producers.duplicate_of(header)
             if written is not None:
@@ -427,13 +450,26 @@ class PartitionLog:
         except OSError as error:
             raise directory.failed(error) from error
 
-    @on_disk
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        return lookup.offset_for_timestamp(self.segments, timestamp_ms, self.log_start_offset)
+        return last_of(self.search_timestamp(timestamp_ms))
 
-    @on_disk
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        return lookup.offset_of_max_timestamp(self.segments, self.log_start_offset)
+        return last_of(self.search_max_timestamp())
+
+    def search_timestamp(self, timestamp_ms: int) -> Search:
+        """Like `offset_for_timestamp`, in steps. Raises StorageError."""
+        return self._search(lookup.search_timestamp(self.segments, timestamp_ms, self.log_start_offset))
+
+    def search_max_timestamp(self) -> Search:
+        """Like `offset_of_max_timestamp`, in steps. Raises StorageError."""
+        return self._search(lookup.search_max_timestamp(self.segments, self.log_start_offset))
+
+    def _search(self, search: Search) -> Search:
+        self.directory.check()
+        try:
+            return (yield from search)
+        except OSError as error:
+            raise self.directory.failed(error) from error
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         return self.leader_epochs.epoch_for_offset(offset)

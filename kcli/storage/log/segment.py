@@ -25,7 +25,6 @@ from kcli.protocol.batches.batch import (
     BatchHeader,
     crc_is_valid,
     read_header,
-    read_records,
 )
 from kcli.runtime.disk import Disk
 from kcli.storage.files import (
@@ -429,19 +428,6 @@ class Segment:
         for position, header in self.headers(end):
             offset, end = header.next_offset, Position(position + header.size_bytes)
         return offset, end
-
-    def offset_for_timestamp(self, timestamp_ms: int, start_offset: Offset) -> TimestampOffset | None:
-        """The first record whose timestamp is at or after `timestamp_ms` and whose offset is at or after
-        `start_offset`."""
-        start = max(self.time_index.lookup(timestamp_ms).offset, start_offset)
-        file = self.log.file()
-        for position, header in self.headers_near(start):
-            if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
-                continue
-            for record in read_records(file.read_at(position, header.size_bytes)):
-                if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp_ms, Offset(record.offset))
-        return None
 
     def max_timestamp(self) -> TimestampOffset:
         """The largest timestamp and the last offset of its batch. The timestamp is −1 if there are no records."""
