@@ -97,12 +97,16 @@ class Settling:
             for (key, _path), each in gone.items():
                 keys.setdefault(each.directory, []).append(key)
             for directory, forgotten in keys.items():
-                if self._synced(directory):
-                    self._checkpoint(directory)
-                    self.forget_cleaned(directory, forgotten)
+                self.forget(directory, forgotten)
             for entry, each in gone.items():
                 if self._gone[entry] is each:  # else one more log of the same name was deleted meanwhile
                     del self._gone[entry]
+
+    def forget(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
+        """Makes the removal of logs from a directory durable: their renames, and the checkpoints without them."""
+        if self._synced(directory):
+            self._checkpoint(directory)
+            self._forget_cleaned(directory, keys)
 
     def _synced(self, directory: LogDirectory) -> bool:
         if directory.error is not None:
@@ -113,7 +117,7 @@ class Settling:
             directory.failed(error)
         return directory.error is None
 
-    def forget_cleaned(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
+    def _forget_cleaned(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
         """Removes the cleaner's entries of deleted logs."""
         path, gone = f"{directory.path}/{CLEANER_OFFSET_FILE}", set(keys)
         try:

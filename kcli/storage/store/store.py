@@ -330,7 +330,13 @@ class LogStore:
             self._settling.made(log)
             if not more:
                 self.settle_soon()
-        elif topic_id is not None and log.topic_id not in (None, topic_id):
+        elif log.topic_id is None and topic_id is not None:
+            # A crash came after the directory was made and before its topic id was on the device.
+            log.topic_id, log.is_settled = topic_id, False
+            self._settling.made(log)
+            if not more:
+                self.settle_soon()
+        elif topic_id is not None and log.topic_id != topic_id:
             raise InconsistentTopicIdException(
                 f"{log.path} belongs to topic id {log.topic_id}, but {topic} has topic id {topic_id}"
             )
@@ -412,7 +418,30 @@ class LogStore:
     def remove(self, log: PartitionLog) -> None:
         """Deletes one log, a partition's or a copy. After this returns, no crash brings it back."""
         directory = log.directory
-        self._delete_later(directory, log, self._set_aside_for_good(log, DELETE_SUFFIX))
+        self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
+        self._settling.forget(directory, [TopicPartition(log.topic, log.partition)])
+        directory.check()
+
+    def set_aside(self, deleted: Iterable[PartitionLog], strays: Iterable[PartitionLog]) -> None:
+        """Takes logs and copies out of service that the metadata does not have. May block, before the broker serves.
+
+        The files of `deleted` go after `file.delete.delay.ms`. `strays` stay under `-stray`, and are never deleted. The
+        checkpoints of a directory are written once. A disk error takes its directory offline.
+        """
+        gone: dict[LogDirectory, list[TopicPartition]] = {}
+        for suffix, logs in ((DELETE_SUFFIX, deleted), (STRAY_SUFFIX, strays)):
+            for log in logs:
+                directory, key = log.directory, TopicPartition(log.topic, log.partition)
+                try:
+                    path = self._set_aside(log, suffix)
+                except StorageError as error:
+                    _log.error("%s is not set aside: %s", log.path, error)
+                    continue
+                if suffix == DELETE_SUFFIX:
+                    self._delete_later(directory, log, path)
+                gone.setdefault(directory, []).append(key)
+        for directory, keys in gone.items():
+            self._settling.forget(directory, keys)
 
     def _delete_later(self, directory: LogDirectory, log: PartitionLog, path: str) -> None:
         directory.deletions.add([path], self._clock.now_ms() + log.config.file_delete_delay_ms)
@@ -420,36 +449,19 @@ class LogStore:
     def new_id(self) -> uuid.UUID:
         return self._rng.uuid()
 
-    def make_stray(self, topic: str, partition: int) -> None:
-        """Sets a log aside that the metadata does not have: it stays under `-stray`, and is never served or deleted."""
-        log = self.logs.get(TopicPartition(topic, partition))
-        if log is not None:
-            _log.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
-            self._set_aside_for_good(log, STRAY_SUFFIX)
-
-    def _set_aside_for_good(self, log: PartitionLog, suffix: str) -> str:
-        directory = log.directory
-        path = self._set_aside(log, suffix)
-        try:
-            self.disk.sync_dir(directory.path)
-        except OSError as error:
-            raise directory.failed(error) from error
-        self._checkpoints.write_cuts(directory)
-        self._settling.forget_cleaned(directory, [TopicPartition(log.topic, log.partition)])
-        return path
-
     def _set_aside(self, log: PartitionLog, suffix: str) -> str:
-        directory = log.directory
+        """Closes a log and renames its directory, which the caller syncs; returns the new path."""
+        directory, key = log.directory, TopicPartition(log.topic, log.partition)
         directory.check()
-        name = suffixed_dir_name(log.topic, log.partition, self._rng.uuid(), suffix)
-        path = f"{directory.path}/{name}"
+        path = f"{directory.path}/{suffixed_dir_name(*key, self._rng.uuid(), suffix)}"
         try:
             log.close(clean=False)
             self.disk.rename(log.path, path)
         except OSError as error:
             raise directory.failed(error) from error
-        if self.logs.get(TopicPartition(log.topic, log.partition)) is log:
-            del self.logs[TopicPartition(log.topic, log.partition)]
+        for logs in (self.logs, self.futures.logs):
+            if logs.get(key) is log:
+                del logs[key]
         return path
 
     # --- housekeeping

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -72,6 +73,7 @@ class SimDisk:
         self._faults: list[Fault] = []
         self._killed = False
         self.calls = 0
+        self.counts: Counter[str] = Counter()  # of the calls, by operation
 
     # Faults and crashes.
 
@@ -91,6 +93,7 @@ class SimDisk:
     def struck(self, operation: str, path: str) -> FaultKind | None:
         """Counts a call. Raises the fault that is due, or returns it if the caller must simulate it."""
         self.calls += 1
+        self.counts[operation] += 1
         if self._killed:
             raise OSError(errno.EIO, "the process that had this disk was killed", path)
         for fault in self._faults:
