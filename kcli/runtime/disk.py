@@ -321,15 +321,28 @@ def replace_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) ->
 
     The steps are those of Kafka's checkpoints: write `<path>.tmp`, fsync, rename, fsync the directory.
     """
-    temporary = path + ".tmp"
-    file = disk.open(temporary, create=True)
+    end_replacing(disk, path, begin_replacing(disk, path, content), sync=sync)
+    if sync:
+        disk.sync_dir(os.path.dirname(path))
+
+
+def begin_replacing(disk: Disk, path: str, content: bytes) -> File:
+    """The first step of `replace_file`. Many files that are written first and synced then share the waiting."""
+    file = disk.open(path + ".tmp", create=True)
     try:
         file.truncate(0)
         file.write_at(0, content)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def end_replacing(disk: Disk, path: str, file: File, *, sync: bool = True) -> None:
+    """The other steps of `replace_file`, but the caller syncs the directory."""
+    try:
         if sync:
             file.sync()
     finally:
         file.close()
-    disk.rename(temporary, path)
-    if sync:
-        disk.sync_dir(os.path.dirname(path))
+    disk.rename(path + ".tmp", path)

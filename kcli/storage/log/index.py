@@ -32,7 +32,17 @@ MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 class EntryFile:
     """Entries of a fixed size: the older ones in a file, the newest in memory. One writer; readers in any thread."""
 
-    __slots__ = ("_cuts", "_entry", "_guard", "_last", "_pending", "_written", "count", "handle")
+    __slots__ = (
+        "_cuts",
+        "_entry",
+        "_guard",
+        "_is_synced",
+        "_last",
+        "_pending",
+        "_written",
+        "count",
+        "handle",
+    )
 
     _window: ClassVar[tuple[EntryFile | None, int, int, bytes]] = (None, 0, 0, b"")
     """The entries that any thread read last: (file, its cuts, nth, entries from the nth on). A fetch looks up its begin
@@ -46,6 +56,7 @@ class EntryFile:
         self._pending = bytearray()
         self._last: tuple[int, int] | None = None
         self._cuts = 0  # how often entries were taken away
+        self._is_synced = True  # nothing was written since the last sync, or since the start
         self._guard = threading.Lock()
 
     @property
@@ -67,6 +78,7 @@ class EntryFile:
 
     def _write_pending(self) -> None:
         if self._pending:
+            self._is_synced = False
             self.handle.create().write_at(self._written, self._pending)
             self._written += len(self._pending)
             self._pending.clear()
@@ -148,12 +160,19 @@ class EntryFile:
             self.count = count
             self._written = count * self._entry.size
             self._last = None
+            self._is_synced = False
             self.handle.create().truncate(self._written)
             self._cuts += 1  # last: a reader that took the count before this has read entries that are gone
 
     def sync(self) -> None:
         self.write_out()
-        self.handle.create().sync()
+        if not self._is_synced:
+            self._is_synced = True  # before: a write of another thread meanwhile is synced by the next call
+            try:
+                self.handle.create().sync()
+            except OSError:
+                self._is_synced = False
+                raise
 
     def _read(self, start: int, end: int) -> bytes:
         size = self._entry.size

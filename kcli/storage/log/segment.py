@@ -83,6 +83,7 @@ class Segment:
         "_end_position",
         "_first_timestamp_ms",
         "_indexes",
+        "_is_changed",
         "_max_timestamp",
         "_name_suffix",
         "_pool",
@@ -121,6 +122,7 @@ class Segment:
         self._end_position = None if sizes is None else Position(sizes.get(LOG_SUFFIX, 0))
         self._indexes = None if sizes is None else self._open_indexes(sizes)
         self._bytes_since_index_entry = 0
+        self._is_changed = False  # since the files were opened, or sealed
         self._max_timestamp: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
         self._recent_last_offsets: array[int] = _NONE
@@ -184,6 +186,7 @@ class Segment:
         for handle in (self.log, self.offset_index.entries.handle, self.time_index.entries.handle):
             handle.create().truncate(0)
         self.txn_index.reset()
+        self._is_changed = True
         if preallocate_bytes:
             self.log.create().truncate(preallocate_bytes)
 
@@ -193,6 +196,7 @@ class Segment:
         """Writes batches at the end, in one write. If it raises, the segment is as before."""
         position = self.end_position
         if self._recent_positions is _NONE:
+            self._is_changed = True
             self._recent_last_offsets, self._recent_positions = array("q"), array("q")
         self.log.file().write_at(position, *buffers)
         for last_offset, max_timestamp_ms, size_bytes in batches:
@@ -226,6 +230,8 @@ class Segment:
 
     def seal(self) -> None:
         """Ends its time as the active segment: adds a last time entry and cuts every file to its real size."""
+        if not self._is_changed:
+            return
         newest = self.max_timestamp()
         self.time_index.append_if_newer(newest.timestamp_ms, newest.offset)
         self.offset_index.entries.write_out()
@@ -233,6 +239,7 @@ class Segment:
         file = self.log.file()
         if file.size() != self.size_bytes:  # preallocated, or a failed append left bytes behind
             file.truncate(self.size_bytes)
+        self._is_changed = False
 
     def flush(self) -> None:
         """Blocks until everything is on the device."""
@@ -244,6 +251,7 @@ class Segment:
     def truncate_to(self, offset: Offset) -> None:
         """Drops every batch that ends at or past `offset`."""
         found = self.locate(offset)
+        self._is_changed = True
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
@@ -266,6 +274,7 @@ class Segment:
 
     def finish_recovery(self) -> None:
         """Call this when the indexes cover the whole segment again and `end_position` is set."""
+        self._is_changed = True
         self.seal()
         self._bytes_since_index_entry = 0
         self._first_timestamp_ms = None

@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.model.topic_partition import TopicPartition
@@ -19,8 +20,14 @@ from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import PartitionLog
+from kcli.storage.parallel import in_threads
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BATCH = 256
+"""Logs that are settled together. A flush of one of them may wait for all."""
 
 
 class _Gone:
@@ -35,8 +42,9 @@ class _Gone:
 class Settling:
     """The unsettled logs. Call `made`, `gone` and `soon` on the event loop; `run` may block."""
 
-    def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None]) -> None:
-        """`checkpoint` writes the log starts and recovery points of a directory."""
+    def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None], threads: int) -> None:
+        """`checkpoint` writes the log starts and recovery points of a directory; `threads` sync at once."""
+        self._threads = threads
         self._disk = disk
         self._checkpoint = checkpoint
         self._made: deque[PartitionLog] = deque()
@@ -74,21 +82,32 @@ class Settling:
             self._settle_made()
 
     def _settle_made(self) -> None:
-        named: dict[LogDirectory, list[PartitionLog]] = {}
         while self._made:
-            log = self._made.popleft()
-            if log.is_settled:
-                continue  # by a flush
-            directory = log.directory
-            try:
-                log.settle_files()
-                named.setdefault(directory, []).append(log)
-            except StorageError:
-                pass  # the log was deleted meanwhile, or its directory has failed and reported it
-        for directory, logs in named.items():
-            if self._synced(directory):
-                for log in logs:
-                    log.is_settled = True
+            batch: dict[LogDirectory, list[PartitionLog]] = {}
+            for _ in range(min(BATCH, len(self._made))):
+                log = self._made.popleft()
+                if not log.is_settled:  # a flush settles its log
+                    batch.setdefault(log.directory, []).append(log)
+            for directory, logs in batch.items():
+                self._settle_in(directory, logs)
+
+    def _settle_in(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
+        """Writes the topic ids of all logs first: the first syncs then write them all to the device."""
+        with directory.settling:
+            begun = [(log, self._attempt(log.begin_settling)) for log in logs]
+            in_threads(
+                lambda each: self._attempt(lambda: each[0].end_settling(each[1])), begun, self._threads
+            )
+        if self._synced(directory):
+            for log in logs:
+                log.is_settled = True
+
+    @staticmethod
+    def _attempt(work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except StorageError:  # the log was deleted meanwhile, or its directory has failed and reported it
+            return None
 
     def _forget_gone(self) -> None:
         with self._forgetting:

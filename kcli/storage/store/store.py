@@ -50,6 +50,7 @@ from kcli.storage.directory import (
 from kcli.storage.files import HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.record_validation import Validation
+from kcli.storage.parallel import SYNC_THREADS, in_threads
 from kcli.storage.store.future_logs import FutureLogs
 from kcli.storage.store.loader import LoadState, LogSettings, load_log, make_log
 from kcli.storage.store.offset_checkpoints import OffsetCheckpoints
@@ -136,7 +137,8 @@ class LogStore:
         self._threads = threads
         self._ownership = Ownership(disk, clock, rng)
         self._checkpoints = OffsetCheckpoints(disk, self._logs_in)
-        self._settling = Settling(disk, self._checkpoints.write_cuts)
+        self._sync_threads = SYNC_THREADS if threads > 1 else 1
+        self._settling = Settling(disk, self._checkpoints.write_cuts, self._sync_threads)
         self._metadata_directory = ""
 
     @property
@@ -584,22 +586,29 @@ class LogStore:
         self._ownership.release()
 
     def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
-        """Closes the logs. False if one could not be closed: then the next start must not trust the files."""
+        """Closes the logs. False if one could not be closed: then the next start must not trust the files.
+
+        All logs are written out before the first is synced, because its sync then takes many others to the device.
+        """
+
+        def write_out(log: PartitionLog) -> bool:
+            return _attempt(log, log.write_out)
 
         def close(log: PartitionLog) -> bool:
-            try:
-                log.close(clean=clean)
-            except StorageError as error:
-                _log.error("%s: not closed cleanly: %s", log.path, error)
-                return False
-            return True
+            return _attempt(log, lambda: log.close(clean=clean))
 
-        if clean and self._threads > 1:
-            with ThreadPoolExecutor(self._threads, "log-closing") as threads:  # each waits for the device
-                closed = list(threads.map(close, logs))
-        else:
-            closed = [close(log) for log in logs]
-        return all(closed)
+        written = in_threads(write_out, logs, self._sync_threads) if clean else []
+        closed = in_threads(close, logs, self._sync_threads if clean else 1)
+        return all(written) and all(closed)
+
+
+def _attempt(log: PartitionLog, work: Callable[[], None]) -> bool:
+    try:
+        work()
+    except StorageError as error:
+        _log.error("%s: not closed cleanly: %s", log.path, error)
+        return False
+    return True
 
 
 def _parsed(name: str) -> tuple[str, int, str]:
