@@ -12,7 +12,7 @@ import logging
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -41,8 +41,6 @@ from kcli.storage.files import (
 )
 from kcli.storage.log.index import (
     MAX_RELATIVE_OFFSET,
-    OFFSET_ENTRY,
-    TIME_ENTRY,
     OffsetIndex,
     TimeIndex,
     TimestampOffset,
@@ -129,8 +127,10 @@ class Segment:
         self._recent_positions: array[int] = _NONE
 
     def _handle(self, suffix: str) -> Handle:
-        name = offset_name(self.base_offset, suffix)
-        return Handle(self._pool, f"{self.directory}/{name}{self._name_suffix}")
+        return Handle(self._pool, self._path(suffix))
+
+    def _path(self, suffix: str) -> str:
+        return f"{self.directory}/{offset_name(self.base_offset, suffix)}{self._name_suffix}"
 
     def _open_indexes(self, sizes: dict[str, int]) -> Indexes:
         return Indexes(
@@ -142,17 +142,18 @@ class Segment:
     def _look(self) -> Indexes:
         with _LOOKING:
             if self._indexes is None:
-                self._indexes = self._open_indexes(self.sizes())
+                sizes = {}
+                for suffix in SEGMENT_SUFFIXES:
+                    with contextlib.suppress(FileNotFoundError):
+                        sizes[suffix] = self.disk.size(self._path(suffix))
+                self._indexes = self._open_indexes(sizes)
             return self._indexes
 
-    def sizes(self) -> dict[str, int]:
-        """Suffix -> bytes of the files that exist."""
-        found = {}
-        for suffix in SEGMENT_SUFFIXES:
-            with contextlib.suppress(FileNotFoundError):
-                name = offset_name(self.base_offset, suffix)
-                found[suffix] = self.disk.size(f"{self.directory}/{name}{self._name_suffix}")
-        return found
+    def look(self, suffixes: Iterable[str]) -> None:
+        """Looks up the files now. `suffixes`: those of the files that exist."""
+        sizes = {suffix: self.disk.size(self._path(suffix)) for suffix in suffixes}
+        self._end_position = Position(sizes.get(LOG_SUFFIX, 0))
+        self._indexes = self._open_indexes(sizes)
 
     @property
     def end_position(self) -> Position:
@@ -265,8 +266,8 @@ class Segment:
 
     def reset_indexes(self) -> None:
         """Empties the indexes, for recovery to fill them again."""
-        self.offset_index.entries.truncate(0)
-        self.time_index.entries.truncate(0)
+        self.offset_index.entries.rebuild()
+        self.time_index.entries.rebuild()
         self.txn_index.reset()
         self.forget()
         self._bytes_since_index_entry = 0
@@ -489,10 +490,9 @@ class Segment:
 
     def has_sane_indexes(self) -> bool:
         """False if an index is torn, or a crash left it padded with zeros."""
-        sizes = self.sizes()
         return (
-            sizes.get(INDEX_SUFFIX, 0) % OFFSET_ENTRY.size == 0
-            and sizes.get(TIME_INDEX_SUFFIX, 0) % TIME_ENTRY.size == 0
+            not self.offset_index.entries.is_torn
+            and not self.time_index.entries.is_torn
             and self.offset_index.is_sane()
             and self.time_index.is_sane()
         )

@@ -189,6 +189,10 @@ class SimDisk:
     def list_names(self, path: str) -> list[str]:
         return [entry.name for entry in self.list_dir(path)]
 
+    def read(self, path: str) -> bytes:
+        file = self.open(path, read_only=True)
+        return file.read_at(0, len(file._inode.content))
+
     def size(self, path: str) -> int:
         self.struck("stat", path)
         inode = self._require(path)
