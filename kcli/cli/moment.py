@@ -1,4 +1,4 @@
-"""A moment on the command line: a date, milliseconds since the epoch, or how long ago."""
+"""Parses a point in time on the command line: a date, milliseconds since the epoch, or how long ago."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 FORMS = (
-    "a date (2026-05-01, 2026-05-01T12:00:00Z; UTC if no zone is named), milliseconds since the epoch, or how long "
-    "ago (10m, 2h30m ago, 1d, PT10M)"
+    "a date (2026-05-01, 2026-05-01T12:00:00Z; UTC if it has no time zone), milliseconds since the epoch, or an age "
+    "(10m, 2h30m ago, 1d, PT10M)"
 )
 
 
 def epoch_ms(text: str, now_ms: int) -> int:
-    """The moment in milliseconds since the epoch, never before it. Raises ValueError naming the valid forms."""
+    """Returns the time in milliseconds since the epoch, at least 0. Raises ValueError with the valid forms."""
     text = text.strip()
     if text.isascii() and text.isdecimal():
         moment = int(text)

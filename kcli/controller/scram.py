@@ -1,6 +1,7 @@
-"""SCRAM credentials of users: stores them, and describes them without secrets (KIP-554, KIP-900).
+"""Alters the SCRAM credentials of users, and describes them without secrets (KIP-554, KIP-900).
 
-Requests have salted passwords; the log gets only the keys derived from them. No message has a secret.
+Requests have salted passwords. Only the keys derived from the salted passwords are written to the log. No error message
+contains a secret.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 def alter_user_scram_credentials(
     image: MetadataImage, request: AlterUserScramCredentialsRequest
 ) -> Decision[AlterUserScramCredentialsResponse]:
-    """Takes one change per user: a second one refuses both, also with another mechanism."""
+    """Changes one credential per user. Two changes for the same user, even with different mechanisms, are both
+    refused."""
     changes: dict[str, MetadataRecord] = {}
     refused: dict[str, KafkaError] = {}
     asked: list[Change] = [*request.deletions, *request.upsertions]
@@ -104,7 +106,7 @@ def _record(image: MetadataImage, change: Change) -> MetadataRecord:
 def describe_user_scram_credentials(
     image: MetadataImage, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Mechanisms and iterations of the named users, or of all; never a key."""
+    """The mechanisms and iterations of the named users, or of all users. The response contains no keys."""
     asked = [user.name for user in request.users or ()]
     by_user: dict[str, list[CredentialInfo]] = {}
     for key, credential in sorted(image.scram.items(), key=lambda item: item[0].mechanism):

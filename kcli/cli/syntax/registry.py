@@ -1,7 +1,7 @@
 """The table of tools: the commands and their modules.
 
-A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`); it is imported when it is called.
-A tool of several files is a package, and its module is named in the table.
+A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`); the module is imported when the tool
+is called. A tool of several files is a package, and its module is named in the table.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kcli.cli.syntax.options import Command
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One row of the table: the command, its module, the Kafka script it stands for, and its summary."""
+    """One row of the table: the command, its module, the Kafka script that it replaces, and its summary."""
 
     name: str
     script: str
     summary: str
     panel: str
     place: str = ""
-    """The module below `kcli.cli.tools`, if it is not the command's name."""
+    """The module below `kcli.cli.tools`, if its name is not that of the command."""
 
     @property
     def module(self) -> str:
@@ -29,7 +29,7 @@ class Tool:
         return f"kcli.cli.tools.{self.place or self.name.replace('-', '_')}"
 
     def load(self) -> Command:
-        """Import the tool."""
+        """Imports the tool and returns its declaration."""
         command = importlib.import_module(self.module).command
         assert isinstance(command, Command), f"{self.module}.command is not a Command"
         return command
@@ -101,14 +101,14 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "verifiable-consumer",
             "kafka-verifiable-consumer.sh",
-            "Read as a member of a group and print its events.",
+            "Read as a member of a group and print the events of the member.",
             _DATA,
             place="verifiable.consumer",
         ),
         Tool(
             "e2e-latency",
             "kafka-e2e-latency.sh",
-            "Measure how long a record takes from producer to consumer.",
+            "Measure the time that a record takes from the producer to the consumer.",
             _DATA,
         ),
         Tool(
@@ -145,7 +145,10 @@ TOOLS: dict[str, Tool] = {
             _CLUSTER,
         ),
         Tool(
-            "log-dirs", "kafka-log-dirs.sh", "Show what each broker holds in its log directories.", _CLUSTER
+            "log-dirs",
+            "kafka-log-dirs.sh",
+            "Show the log directories of brokers and the partitions in them.",
+            _CLUSTER,
         ),
         Tool(
             "reassign-partitions",
@@ -164,7 +167,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "leader-election",
             "kafka-leader-election.sh",
-            "Make the preferred replicas of partitions their leaders.",
+            "Elect the preferred replica as the leader of each partition.",
             _CLUSTER,
         ),
         Tool(
@@ -206,7 +209,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "metadata-shell",
             "kafka-metadata-shell.sh",
-            "Explore the metadata in a log or a snapshot.",
+            "Browse the metadata in a log file or a snapshot with a shell.",
             _SERVER,
             place="metadata_shell.command",
         ),

@@ -1,4 +1,4 @@
-"""kafka-cluster: the cluster's id and endpoints; forgetting a broker."""
+"""kafka-cluster: shows the cluster's id and endpoints, and unregisters brokers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _ONE_CLUSTER = (Exclusive(names=("bootstrap-server", "bootstrap-controller"), re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterIdOptions(ClusterOptions):
-    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.", short="b")
+    bootstrap_server: str | None = option(
+        "The brokers to connect to first, as host:port,host:port.", short="b"
+    )
     bootstrap_controller: str | None = option(
-        "Controllers to connect to first, as host:port,host:port.", short="C"
+        "The controllers to connect to first, as host:port,host:port.", short="C"
     )
     config: str | None = option("A properties file with settings of the admin client.", short="c")
     command_config: str | None = option("The same as --config.")
@@ -34,7 +36,7 @@ class UnregisterOptions(ClusterIdOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListEndpointsOptions(ClusterIdOptions):
-    include_fenced_brokers: bool = flag("Include fenced brokers: registered, but not in service.")
+    include_fenced_brokers: bool = flag("Include fenced brokers, which are registered but not in service.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class EndpointRow:
 
 @dataclass(frozen=True, slots=True)
 class UnregisteredRow:
-    """A broker that is no longer registered."""
+    """A broker that was unregistered."""
 
     broker: int
     dry_run: bool
@@ -70,14 +72,14 @@ def _admin(options: ClusterIdOptions) -> AdminClient:
 
 
 async def cluster_id(options: ClusterIdOptions, output: Output) -> None:
-    """`cluster-id`."""
+    """Runs `cluster-id`."""
     async with _admin(options) as client:
         found = await _told(client)
     output.row(ClusterIdRow(found.cluster_id), f"Cluster ID: {found.cluster_id}")
 
 
 async def unregister(options: UnregisterOptions, output: Output) -> None:
-    """`unregister`."""
+    """Runs `unregister`."""
     async with _admin(options) as client:
         try:
             if options.dry_run:
@@ -101,7 +103,7 @@ async def unregister(options: UnregisterOptions, output: Output) -> None:
 
 
 async def list_endpoints(options: ListEndpointsOptions, output: Output) -> None:
-    """`list-endpoints`."""
+    """Runs `list-endpoints`."""
     controllers = options.bootstrap_controller is not None
     if controllers and options.include_fenced_brokers:
         raise CommandError(

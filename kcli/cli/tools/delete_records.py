@@ -1,4 +1,4 @@
-"""kafka-delete-records: delete the records of partitions before given offsets."""
+"""kafka-delete-records: deletes the records of partitions before given offsets."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HIGH_WATERMARK = -1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecordsOptions(ClusterOptions):
     offset_json_file: str | None = option(
-        'A JSON file: {"partitions": [{"topic": "foo", "partition": 1, "offset": 1}], "version": 1}; '
-        "offset -1 is the end of the partition.",
+        'A JSON file: {"partitions": [{"topic": "foo", "partition": 1, "offset": 1}], "version": 1}. The '
+        "offset -1 means the end of the partition.",
         metavar="Offset json file path",
     )
-    dry_run: bool = flag("Only show what would be deleted.")
-    yes: bool = flag("Delete without asking. The command asks only on a terminal.")
+    dry_run: bool = flag("Print what would be deleted, but delete nothing.")
+    yes: bool = flag("Do not ask before deleting. The command asks only if it runs on a terminal.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class DeletedRow:
 
 
 async def run(options: DeleteRecordsOptions, output: Output) -> None:
-    """Read the file, delete, print each partition's new low watermark."""
+    """Reads the file, deletes the records, and prints the new low watermark of each partition."""
     require(options, "bootstrap-server", "offset-json-file")
     assert options.offset_json_file is not None
     try:
@@ -81,7 +81,7 @@ def _line(row: DeletedRow) -> str:
 
 
 def _parse(text: str) -> dict[TopicPartition, int]:
-    """Partition -> offset. Raises FileError in Kafka's words."""
+    """Returns the offset for each partition of the file. Raises FileError with Kafka's message."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -118,7 +118,13 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The request was made. The line of each partition has its new low watermark or its error."),
+        (
+            0,
+            (
+                "The request was sent. The output has a line for each partition, with its new low watermark or "
+                "its error."
+            ),
+        ),
         FAILURE,
         INTERRUPTED,
     ),

@@ -1,4 +1,4 @@
-"""kafka-e2e-latency: how long a record takes from producer to consumer, one at a time."""
+"""kafka-e2e-latency: measures how long a record takes from producer to consumer, with one record in flight."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS
 from kcli.rdkafka.producer import producer_config
 
-# The line of Kafka 4.1, which knows positional arguments only.
+# The usage line of Kafka 4.1, whose tool has only positional arguments.
 USAGE = (
     "USAGE: java org.apache.kafka.tools.EndToEndLatency broker_list topic num_messages producer_acks "
     "message_size_bytes [optional] properties_file"
@@ -37,27 +37,34 @@ LETTER_A, LETTERS = 65, 26
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2eLatencyOptions(CallingOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     topic: str | None = option("The topic to send to and read from.", metavar="topic")
     num_records: int | None = option("How many records to send.", Kind.INTEGER, metavar="count")
     producer_acks: str | None = option(
-        "The replicas that must have a record: 1 (the leader) or all.", metavar="1 or all"
+        "The acknowledgements to wait for: 1 (the leader) or all (all in-sync replicas).", metavar="1 or all"
     )
-    record_size: int | None = option("Bytes of each value.", Kind.INTEGER, metavar="bytes")
+    record_size: int | None = option("The size of each value in bytes.", Kind.INTEGER, metavar="bytes")
     command_config: str | None = option("A properties file for all clients.", metavar="config file")
-    record_key_size: int = option("Bytes of each key; 0 for none.", Kind.INTEGER, metavar="bytes", default=0)
-    num_headers: int = option("How many headers each record has.", Kind.INTEGER, metavar="count", default=0)
+    record_key_size: int = option(
+        "The size of each key in bytes. 0 means no key.", Kind.INTEGER, metavar="bytes", default=0
+    )
+    num_headers: int = option(
+        "The number of headers of each record.", Kind.INTEGER, metavar="count", default=0
+    )
     record_header_key_size: int = option(
-        "Bytes of each header's key.", Kind.INTEGER, metavar="bytes", default=0
+        "The size of the key of each header in bytes.", Kind.INTEGER, metavar="bytes", default=0
     )
     record_header_size: int = option(
-        "Bytes of each header's value; -1 for null.", Kind.INTEGER, metavar="bytes", default=0
+        "The size of the value of each header in bytes. -1 means null.",
+        Kind.INTEGER,
+        metavar="bytes",
+        default=0,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class LatencyTest:
     """The parameters of the measurement."""
 
     servers: str
@@ -79,14 +86,14 @@ class LatencyRow:
 
 
 async def run(options: E2eLatencyOptions, output: Output) -> None:
-    """Creates the topic if it is missing, then sends and reads."""
+    """Creates the topic if it is missing, measures the latency of each record, and prints a summary."""
     plan = planned(options)
     properties = dict(load_properties(plan.config_file, options.client_properties))
     async with AdminClient(
         client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
     ) as client:
         partitions = await _partitions(client, plan.topic, output)
-    # From here on librdkafka blocks, so asyncio's handler of Ctrl-C would never interrupt.
+    # From here on, calls to librdkafka block, so asyncio's handler for Ctrl-C could not interrupt them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     latencies_ms = _Run(plan, options, properties, partitions).measure(output)
     row = summary(latencies_ms)
@@ -97,8 +104,8 @@ async def run(options: E2eLatencyOptions, output: Output) -> None:
     )
 
 
-def planned(options: E2eLatencyOptions) -> Plan:
-    """The plan from positional arguments or from options. Raises CommandError if they are wrong."""
+def planned(options: E2eLatencyOptions) -> LatencyTest:
+    """Returns the plan from positional arguments or from options. Raises CommandError if they are invalid."""
     if options.arguments:
         return _positional(options.arguments)
     names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size")
@@ -114,7 +121,7 @@ def planned(options: E2eLatencyOptions) -> Plan:
     if options.record_size < 0:
         raise CommandError("Value for --record-size must be a non-negative integer.")
     return _checked(
-        Plan(
+        LatencyTest(
             servers=options.bootstrap_server,
             topic=options.topic,
             records=options.num_records,
@@ -126,7 +133,7 @@ def planned(options: E2eLatencyOptions) -> Plan:
 
 
 def summary(latencies_ms: list[float]) -> LatencyRow:
-    """Average of the whole, percentiles of the truncated values, as Kafka takes them."""
+    """Returns the average of the exact values and percentiles of the truncated values, as Kafka does."""
     ordered = sorted(int(latency) for latency in latencies_ms)
     count = len(ordered)
     return LatencyRow(
@@ -137,7 +144,7 @@ def summary(latencies_ms: list[float]) -> LatencyRow:
     )
 
 
-def _positional(words: tuple[str, ...]) -> Plan:
+def _positional(words: tuple[str, ...]) -> LatencyTest:
     if not POSITIONAL_MIN <= len(words) <= POSITIONAL_MAX:
         raise CommandError(USAGE)
     servers, topic, records, acks, record_size, *rest = words
@@ -147,7 +154,7 @@ def _positional(words: tuple[str, ...]) -> Plan:
         raise CommandError(str(error)) from error
     assert isinstance(count, int) and isinstance(size, int)
     return _checked(
-        Plan(
+        LatencyTest(
             servers=servers,
             topic=topic,
             records=count,
@@ -158,7 +165,7 @@ def _positional(words: tuple[str, ...]) -> Plan:
     )
 
 
-def _checked(plan: Plan) -> Plan:
+def _checked(plan: LatencyTest) -> LatencyTest:
     if plan.acks not in ACKS:
         raise CommandError("Latency testing requires synchronous acknowledgement. Please use 1 or all")
     if plan.records < 1:
@@ -167,7 +174,7 @@ def _checked(plan: Plan) -> Plan:
 
 
 async def _partitions(client: AdminClient, topic: str, output: Output) -> int:
-    """The number of partitions of the topic, which is created if it does not exist."""
+    """Returns the number of partitions of the topic. Creates the topic if it does not exist."""
     described = (await client.describe_topics([topic]))[topic]
     if isinstance(described, UnknownTopicOrPartitionException):
         output.say(
@@ -185,10 +192,10 @@ async def _partitions(client: AdminClient, topic: str, output: Output) -> int:
 
 
 class _Run:
-    """A producer and a consumer at the end of every partition."""
+    """One measurement, with a producer, and a consumer that starts at the end of every partition."""
 
     def __init__(
-        self, plan: Plan, options: E2eLatencyOptions, properties: dict[str, str], partitions: int
+        self, plan: LatencyTest, options: E2eLatencyOptions, properties: dict[str, str], partitions: int
     ) -> None:
         from confluent_kafka import Consumer, Producer
 
@@ -232,7 +239,7 @@ class _Run:
         return latencies_ms
 
     def _go_to_ends(self, partitions: int) -> None:
-        """Assigns the partitions at their current ends, so that a late first fetch misses no record."""
+        """Assigns the partitions with their current end offsets, so that a late first fetch misses no record."""
         from confluent_kafka import TopicPartition
 
         ends = []
@@ -280,7 +287,7 @@ class _Run:
 
 
 def _random(size_bytes: int) -> bytes:
-    """Capital letters."""
+    """Returns random capital letters."""
     return bytes(LETTER_A + random.randrange(LETTERS) for _ in range(size_bytes))
 
 

@@ -1,4 +1,4 @@
-"""kafka-groups: the groups of every type (KIP-1043)."""
+"""kafka-groups: lists the groups of all types (KIP-1043)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ _KINDS = ("consumer", "share", "streams")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to", required=True
+        "The brokers to connect to first, as host:port,host:port.",
+        metavar="server to connect to",
+        required=True,
     )
     list: bool = flag("List the groups.")
     group_type: str | None = option(
-        "Only groups of this type: classic, consumer, share or streams.", metavar="type"
+        "List only groups of this type: classic, consumer, share or streams.", metavar="type"
     )
-    protocol: str | None = option("Only groups of this protocol type.", metavar="protocol")
-    consumer: bool = flag("Only consumer groups, including classic groups and groups without members.")
-    share: bool = flag("Only share groups.")
-    streams: bool = flag("Only streams groups.")
+    protocol: str | None = option("List only groups of this protocol type.", metavar="protocol")
+    consumer: bool = flag("List only consumer groups, including classic groups and groups without members.")
+    share: bool = flag("List only share groups.")
+    streams: bool = flag("List only streams groups.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ async def run(options: GroupsOptions, output: Output) -> None:
     except KafkaError as error:
         output.say(f"Error while executing groups command : {error.message}")
         raise CommandError("" if output.is_text else error.message) from error
-    # Brokers write types in small letters, clients with a capital.
+    # Brokers write group types in small letters, clients with a capital first letter.
     named = [GroupRow(group.group_id, group.type.capitalize(), group.protocol) for group in listed]
     rows = [row for row in named if _wanted(options, group_type, row)]
     cells = [cell for row in rows for cell in (row.group, row.type, row.protocol)]
@@ -58,13 +60,13 @@ async def run(options: GroupsOptions, output: Output) -> None:
     def line(*columns: str) -> str:
         return "".join(f"{column:<{width}} " for column in columns)
 
-    # The heading has no blank after its last column, the rows have.
+    # As in Kafka's output, the rows end with a space, and the header does not.
     output.say(line("GROUP", "TYPE", "PROTOCOL")[:-1])
     output.rows(rows, lambda row: line(row.group, row.type, row.protocol))
 
 
 def _checked(options: GroupsOptions) -> str | None:
-    """The type asked for."""
+    """Checks the options, and returns the type of groups to list."""
     if not options.list:
         raise UsageError("Command must include exactly one action: --list.")
     filters = ("group-type", "protocol")
@@ -101,7 +103,7 @@ command = Command(
             "kcli groups --bootstrap-server localhost:9092 --list",
         ),
         Example(
-            "List share groups, one JSON object a line:",
+            "List share groups, one JSON object per line:",
             "kcli groups --bootstrap-server localhost:9092 --list --share --output json",
         ),
     ),

@@ -1,7 +1,7 @@
-"""kafka-jmx: the metrics of a broker, row after row.
+"""kafka-jmx: prints the metrics of a broker, row after row.
 
-Kafka's tool speaks RMI to a JVM. This one asks the metrics endpoint of a broker of kcli (JMX_PORT, or
-`kcli.metrics.listener`) over HTTP; a service:jmx:rmi URL is taken for the host and port in it.
+Kafka's tool speaks RMI to a JVM. This tool requests the metrics endpoint of a kcli broker (JMX_PORT, or
+`kcli.metrics.listener`) over HTTP. If a service:jmx:rmi URL is given, only its host and port are used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcli.config.definition import java_double
 from kcli.model.addresses import Address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
-# Kafka's timeouts: of the first connection, and of --wait.
+# The time-outs of Kafka's tool for the first connection and for --wait.
 CONNECT_MAX_MS = 10_000
 WAIT_MAX_MS = 10_000
 RETRY_PAUSE_S = 0.1
@@ -38,13 +38,17 @@ ORIGINAL = "original"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JmxOptions(CommonOptions):
     object_name: tuple[str, ...] = option(
-        "An object name, or a pattern of names (*, ?, and ,* for more keys). Default: all objects.",
+        "An object name, or a pattern of object names. In a pattern, * and ? match characters, and a "
+        "final ,* matches further keys. Default: all objects.",
         metavar="name",
         repeatable=True,
     )
-    attributes: str | None = option("Only these attributes, separated by commas.", metavar="name")
+    attributes: str | None = option("Print only these attributes, separated by commas.", metavar="name")
     reporting_interval: int = option(
-        "Milliseconds between two rows; -1 means --one-time.", Kind.INTEGER, metavar="ms", default=2000
+        "Milliseconds between two rows. -1 means the same as --one-time.",
+        Kind.INTEGER,
+        metavar="ms",
+        default=2000,
     )
     one_time: bool = option(
         "Print one row and exit.",
@@ -55,35 +59,39 @@ class JmxOptions(CommonOptions):
         bare_value=True,
     )
     date_format: str | None = option(
-        "The format of the time, as in SimpleDateFormat. Default: milliseconds since the epoch.",
+        "The format of the time: a pattern of Java's SimpleDateFormat. Default: milliseconds since the "
+        "epoch.",
         metavar="format",
     )
     jmx_url: str = option(
-        "The metrics endpoint of the broker: http://host:port, or a service URL, of which host and port are used.",
+        "The metrics endpoint of the broker, as http://host:port. Only host and port of a JMX service URL "
+        "are used.",
         metavar="service-url",
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
     report_format: str = option(
-        "One row of values under a header (original), or a line for each value: properties, csv, tsv.",
+        "The format of the output. original: a row of values under a header. properties, csv, tsv: a line "
+        "for each value.",
         metavar="report-format",
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "user=password for a proxy in front of the endpoint, sent as HTTP Basic. The endpoint has no authentication.",
+        "user=password, which is sent as HTTP Basic authentication. Only a proxy can check it, because "
+        "the endpoint itself has no authentication.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(
-        "Refused when true: the endpoint speaks plain HTTP.",
+        "The value true is refused, because the endpoint has no TLS.",
         Kind.BOOLEAN,
         metavar="ssl-enable",
         default=False,
     )
-    wait: bool = flag("Wait until all objects exist. No name may be a pattern.")
+    wait: bool = flag("Wait until all objects exist. With this option, no object name may be a pattern.")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The metrics endpoint of a broker. `url` is the given text, for messages."""
+    """The metrics endpoint of a broker. `url` is the text on the command line, for messages."""
 
     url: str
     address: Address
@@ -123,7 +131,7 @@ async def _report(
     keys: list[str] = []
     while True:
         began = time.monotonic()
-        # One query per round, because a pattern may match a thousand objects.
+        # All patterns are in one request per round, because a pattern may match a thousand objects.
         beans = await endpoint.beans(options.object_name)
         known = set(names)
         values = _values([bean for bean in beans if bean.name in known], wanted)
@@ -145,7 +153,7 @@ def _print_header(options: JmxOptions, output: Output, keys: list[str], expected
 def _print_values(
     options: JmxOptions, output: Output, keys: list[str], values: dict[str, Value], expected: int
 ) -> None:
-    """Prints a row, unless a requested attribute is missing; Kafka's tool does the same."""
+    """Prints a row. As in Kafka's tool, a row is skipped if a requested attribute is missing."""
     if len(values) != expected + 1:
         return
     texts = {key: _text(values[key]) if key in values else "null" for key in keys}
@@ -171,7 +179,7 @@ def _values(beans: list[BeanValues], wanted: list[str] | None) -> dict[str, Valu
 
 
 def _expected_count(found: list[BeanValues], wanted: list[str] | None, names: Sequence[ObjectName]) -> int:
-    """The number of values of a complete row. Raises CommandError if there is no value to print."""
+    """Returns the number of values in a complete row. Raises CommandError if there is no value to print."""
     if wanted is None:
         counts = [len(bean.attributes) for bean in found]
     elif any(name.is_pattern for name in names):
@@ -186,10 +194,10 @@ def _expected_count(found: list[BeanValues], wanted: list[str] | None, names: Se
 
 
 async def _connect(endpoint: Endpoint) -> None:
-    """Tries for a while, as a broker may be about to start. Raises CommandError."""
+    """Tries to connect for CONNECT_MAX_MS, because the broker may still be starting. Raises CommandError after that."""
     deadline = time.monotonic() + CONNECT_MAX_MS / 1000
     while True:
-        # On stderr, since Kafka's system tests read it.
+        # The line goes to stderr, because Kafka's system tests expect it there.
         warn(f"Trying to connect to JMX url: {endpoint.url}")
         try:
             await endpoint.beans(["kafka.server:type=KafkaServer,name=BrokerState"])
@@ -202,7 +210,7 @@ async def _connect(endpoint: Endpoint) -> None:
 
 
 async def _find(endpoint: Endpoint, names: Sequence[ObjectName], *, wait: bool) -> list[BeanValues]:
-    """The requested objects; with `wait`, as soon as all of them exist."""
+    """Returns the requested objects. With `wait`, waits until all of them exist."""
     queries = [name.text for name in names]
     deadline = time.monotonic() + WAIT_MAX_MS / 1000
     waits = wait and not any(name.is_pattern for name in names)

@@ -21,15 +21,19 @@ VERSION = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirsOptions(ClusterOptions):
     describe: bool = flag("Describe the log directories.")
-    topic_list: str = option("Only these topics, separated by commas.", metavar="Topic list", default="")
-    broker_list: str | None = option("Only these brokers, ids separated by commas.", metavar="Broker list")
+    topic_list: str = option(
+        "Describe only these topics, separated by commas.", metavar="Topic list", default=""
+    )
+    broker_list: str | None = option(
+        "Describe only the brokers with these ids, separated by commas.", metavar="Broker list"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirRow:
     """One replica in one log directory.
 
-    A directory without replicas has a row without topic; a broker that does not answer has one without directory.
+    A directory without replicas has a row without topic. A broker that does not answer has a row without directory.
     """
 
     broker: int
@@ -70,7 +74,7 @@ async def run(options: LogDirsOptions, output: Output) -> int:
 
 
 def _brokers(text: str | None, existing: list[int]) -> list[int]:
-    """The brokers to ask. Raises CommandError for one that does not exist."""
+    """Returns the brokers to ask. Raises CommandError for a broker that does not exist."""
     if not text:
         return existing
     try:
@@ -96,7 +100,7 @@ def _ordered(dirs: tuple[LogDirDescription, ...]) -> list[LogDirDescription]:
 
 
 def _only(described: LogDirDescription, topics: set[str]) -> LogDirDescription:
-    """The directory with the replicas of `topics` (empty: all), in Java's order."""
+    """Returns the directory with only the replicas of `topics` (empty: all), in the order of Java's hash map."""
     by_partition = {(each.topic, each.partition): each for each in described.replicas}
     return LogDirDescription(
         path=described.path,

@@ -1,4 +1,4 @@
-"""kafka-metadata-quorum: shows the leader and the replicas of the metadata quorum; adds and removes voters."""
+"""kafka-metadata-quorum: shows the leader and the replicas of the metadata quorum, and adds and removes voters."""
 
 from __future__ import annotations
 
@@ -34,20 +34,24 @@ HEADER = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeOptions(QuorumOptions):
     status: bool = flag("Show a summary of the quorum.")
-    replication: bool = flag("Show how far each replica is.")
-    human_readable: bool = flag("Show how long ago each time was.")
+    replication: bool = flag("Show the log end offset and the lag of each replica.")
+    human_readable: bool = flag(
+        "With --replication: show how long ago a replica fetched and caught up, in place of times."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddControllerOptions(QuorumOptions):
-    dry_run: bool = flag("Only show what would be done.")
+    dry_run: bool = flag("Print what the command would do, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveControllerOptions(QuorumOptions):
-    controller_id: int = option("The node to remove.", Kind.INTEGER, short="i", required=True)
-    controller_directory_id: str = option("The id of its metadata directory.", short="d", required=True)
-    dry_run: bool = flag("Only show what would be done.")
+    controller_id: int = option("The id of the controller to remove.", Kind.INTEGER, short="i", required=True)
+    controller_directory_id: str = option(
+        "The directory id of the controller's metadata directory.", short="d", required=True
+    )
+    dry_run: bool = flag("Print what the command would do, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class VoterRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """The summary of the quorum; a lag time of -1 is unknown."""
+    """The summary of the quorum. A lag time of -1 means that the lag is unknown."""
 
     cluster_id: str
     leader_id: int
@@ -73,7 +77,7 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """The progress of a replica; times in epoch milliseconds, None if unknown."""
+    """The progress of a replica. Times are milliseconds since the epoch, or None if unknown."""
 
     node_id: int
     directory_id: str
@@ -95,7 +99,7 @@ class ControllerChange:
 
 
 async def describe(options: DescribeOptions, output: Output) -> None:
-    """`describe`."""
+    """Runs `describe`."""
     if options.status and options.replication:
         raise CommandError(
             "Only one of --status or --replication should be specified with describe sub-command"
@@ -125,7 +129,7 @@ async def describe(options: DescribeOptions, output: Output) -> None:
 
 
 async def add_controller(options: AddControllerOptions, output: Output) -> None:
-    """`add-controller`: the node that --command-config configures becomes a voter."""
+    """Runs `add-controller`: the node that --command-config configures becomes a voter."""
     if options.command_config is None:
         raise CommandError(
             "You must supply the configuration file of the controller you are adding when using add-controller."
@@ -149,7 +153,7 @@ async def add_controller(options: AddControllerOptions, output: Output) -> None:
 
 
 async def remove_controller(options: RemoveControllerOptions, output: Output) -> None:
-    """`remove-controller`: a voter leaves the quorum."""
+    """Runs `remove-controller`: a voter leaves the quorum."""
     if options.controller_id < 0:
         raise CommandError(f"Invalid negative --controller-id: {options.controller_id}")
     directory_id = _parsed_id(options.controller_directory_id)
@@ -161,7 +165,7 @@ async def remove_controller(options: RemoveControllerOptions, output: Output) ->
             raise CommandError(java_text(error)) from error
     done = "DRY RUN of removing " if options.dry_run else "Removed "
     row = ControllerChange(options.controller_id, uuid_to_text(directory_id), "remove", options.dry_run)
-    # Two spaces, as in Kafka before 4.3.
+    # The line has two spaces, as in Kafka before 4.3.
     output.row(row, f"{done} KRaft controller {row.controller} with directory id {row.directory_id}")
 
 
@@ -275,7 +279,7 @@ def _parsed_id(text: str) -> uuid.UUID:
 
 
 def _controller_config(path: str) -> BrokerConfig:
-    """The configuration of the node to add. Raises CommandError if the node is not a controller."""
+    """Returns the configuration of the node to add. Raises CommandError if the node is not a controller."""
     from kcli.config.definition import ConfigError
     from kcli.config.start_up import node_config
 
@@ -297,7 +301,7 @@ def _controller_config(path: str) -> BrokerConfig:
 
 
 def _directory_id(config: BrokerConfig) -> uuid.UUID:
-    """The id of a controller's metadata directory."""
+    """Returns the id of a controller's metadata directory."""
     from kcli.runtime.disk import SystemDisk
     from kcli.storage.meta_properties import read_meta_properties
 
@@ -327,7 +331,7 @@ command = Command(
         ),
         Subcommand(
             name="add-controller",
-            help="Add the controller that --command-config configures to the voters.",
+            help="Add a controller to the voters. --command-config names the properties file of this controller.",
             options=AddControllerOptions,
             run=add_controller,
         ),

@@ -27,32 +27,41 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.fetch import FetchRequest
 
 DEPRECATED = "WARN This tool is deprecated and may be removed in a future major release."
-# From this version on a follower answers a consumer (KIP-392).
+# From this version of Fetch on, a follower answers a consumer (KIP-392).
 FOLLOWER_FETCH_VERSION = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaVerificationOptions(CallingOptions):
     broker_list: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
+        "The brokers to connect to first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
     )
     command_config: str | None = option(
         "A properties file with settings of the clients.", metavar="command config property file"
     )
     topics_include: str = option(
-        "The topics to verify, as a regular expression.", metavar="Java regex (String)", default=".*"
+        "A regular expression for the names of the topics to verify.",
+        metavar="Java regex (String)",
+        default=".*",
     )
     fetch_size: int = option(
-        "Bytes of a partition in one request.", Kind.INTEGER, metavar="bytes", default=1024 * 1024
+        "The maximum size of the data of one partition in a request, in bytes.",
+        Kind.INTEGER,
+        metavar="bytes",
+        default=1024 * 1024,
     )
     max_wait_ms: int = option(
-        "Milliseconds a broker may wait for records.", Kind.INTEGER, metavar="ms", default=1000
+        "How many milliseconds a broker may wait for records before it answers.",
+        Kind.INTEGER,
+        metavar="ms",
+        default=1000,
     )
     report_interval_ms: int = option(
         "Milliseconds between two reports.", Kind.LONG, metavar="ms", default=30_000
     )
     time: int = option(
-        "The start: a timestamp, -1 for the end, -2 for the beginning.",
+        "The time of the first records to compare: milliseconds since the epoch, -1 for the end, -2 for "
+        "the beginning.",
         Kind.LONG,
         metavar="timestamp/-1(latest)/-2(earliest)",
         default=-1,
@@ -80,7 +89,7 @@ class LagRow:
 
 @dataclass(slots=True)
 class Verified:
-    """A partition and how far it is verified."""
+    """A partition, with the offset up to which it is verified."""
 
     replicas: tuple[int, ...]
     topic_id: UUID | None
@@ -92,7 +101,7 @@ class Verified:
 def compare(
     name: str, offset: int, high_watermark: int, copies: Mapping[int, Sequence[ReplicaBatch]]
 ) -> tuple[int, list[str], bool]:
-    """The next offset to verify, the differences, and whether the comparison cannot continue.
+    """Compares batches. Returns the next offset to verify, the differences, and whether the comparison must stop.
 
     Only committed batches that every replica has are compared.
     """
@@ -120,7 +129,7 @@ def compare(
 
 
 async def run(options: ReplicaVerificationOptions, output: Output) -> None:
-    """Fetches and compares until it is stopped."""
+    """Fetches and compares batches until a signal stops the tool."""
     require(options, "broker-list")
     warn(DEPRECATED)
     try:
@@ -193,7 +202,7 @@ async def _fetch(
     partitions: dict[TopicPartition, Verified],
     broker: int,
 ) -> None:
-    """Fetches the batches of one broker's replicas; a retriable error leaves them for the next round."""
+    """Fetches the batches of one broker's replicas; after a retriable error, the next round fetches them again."""
     mine = {key: partition for key, partition in partitions.items() if broker in partition.replicas}
     try:
         response = await client.send(
@@ -259,7 +268,7 @@ def _report(partitions: dict[TopicPartition, Verified], output: Output) -> None:
 
 
 def _now() -> str:
-    """`yyyy-MM-dd HH:mm:ss,SSS`."""
+    """Returns the time as `yyyy-MM-dd HH:mm:ss,SSS`."""
     now_s = time.time()
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now_s))},{int(now_s * 1000) % 1000:03d}"
 
@@ -271,7 +280,7 @@ command = Command(
     run=run,
     examples=(
         Example(
-            "Compare the replicas of a topic from their first offset on:",
+            "Compare the replicas of a topic, from the first offset of each:",
             "kcli replica-verification --broker-list localhost:9092 \\\n"
             "  --topics-include orders --time -2 --report-interval-ms 1000",
             exit_code=130,

@@ -1,4 +1,4 @@
-"""kafka-server-start: run a node in this process, or leave one running in the background."""
+"""kafka-server-start: runs a node in this process, or starts one in the background."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ SERVER_MODULE = "kcli.server.main"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStartOptions(CommonOptions):
     daemon: bool = flag(
-        "Run in the background, writing to $LOG_DIR/kafkaServer.out (default of LOG_DIR: logs)."
+        "Run the server in the background. Its output goes to $LOG_DIR/kafkaServer.out (default of "
+        "LOG_DIR: logs)."
     )
     override: tuple[str, ...] = option(
-        "A property that takes precedence over the file. Stands after the file.",
+        "A property, as key=value, that takes precedence over the file. Write this option after the file.",
         metavar="property=value",
         repeatable=True,
     )
@@ -38,7 +39,7 @@ class ServerStartOptions(CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A server left in the background."""
+    """A server that was started in the background."""
 
     pid: int
     log_file: str
@@ -71,7 +72,10 @@ def _overrides(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
-    """The configuration, also checked for a background server, so that errors are not only in a log."""
+    """Reads and checks the configuration.
+
+    This is also done for a background server, so that the user sees the errors.
+    """
     _import_server()
     from kcli.config.definition import ConfigError
     from kcli.config.not_built import check_can_serve
@@ -103,7 +107,7 @@ def _import_server() -> None:
 
 
 def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
-    """Starts the server as `nohup … &` does: in its own session, without input, with all output in one file."""
+    """Starts the server as `nohup … &` does: in a new session, without input, with all output in one file."""
     log_dir = os.environ.get("LOG_DIR") or "logs"
     log_file = os.path.join(log_dir, CONSOLE_FILE)
     argv = [sys.executable, "-m", SERVER_MODULE, file]
@@ -117,7 +121,8 @@ def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
             )
     except OSError as error:
         raise CommandError(f"cannot start a server that writes to {log_file}: {error.strerror}") from None
-    # The server outlives this process, and Python would warn about a child without a wait().
+    # The server continues to run after this process ends. Without this line Python would warn about an unfinished
+    # child.
     server.returncode = 0
     return Started(server.pid, log_file)
 
@@ -130,7 +135,7 @@ command = Command(
     bare=lambda: print(USAGE),
     examples=(
         Example(
-            "Format the log directories of a node and start it:",
+            "Format the log directories of a node and start the node:",
             'kcli storage format --standalone -t "$(kcli storage random-uuid)" \\\n'
             "  -c server.properties\n"
             "kcli server-start server.properties",

@@ -1,4 +1,4 @@
-"""kafka-streams-application-reset: make a Kafka Streams application process its input again from the start.
+"""kafka-streams-application-reset: makes a Kafka Streams application process its input again.
 
 The offsets of input topics are reset as the options say, those of intermediate topics to the end. Internal topics of
 Streams (changelogs, repartitions, foreign-key joins) are deleted. The application must be stopped. Its instances clean
@@ -18,7 +18,7 @@ from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, flag, forbid, option
 from kcli.cli.tools.consumer_groups.failures import ExecutionError
-from kcli.cli.tools.consumer_groups.plan import Plan, read_plan
+from kcli.cli.tools.consumer_groups.plan import NewOffsets, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
 from kcli.errors import GroupIdNotFoundException, KafkaError
@@ -31,7 +31,7 @@ SCENARIOS = (
 )  # fmt: skip
 DEFAULT_SERVER = "localhost:9092"
 
-# Names of the internal topics of an application: its id, a dash, and one of these.
+# Matches the names of internal topics. Such a name is the application's id, a dash, and one of these.
 _INTERNAL = re.compile(
     r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic)"
     r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic"
@@ -41,46 +41,51 @@ _INTERNAL = re.compile(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsApplicationResetOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port. Takes precedence over a config file.",
+        "The brokers to connect to first, as host:port,host:port. This option takes precedence over a "
+        "config file.",
         metavar="server to connect to",
         default=DEFAULT_SERVER,
     )
-    application_id: str | None = option(
-        "The application, by its application.id.", metavar="id", required=True
-    )
+    application_id: str | None = option("The application.id of the application.", metavar="id", required=True)
     input_topics: tuple[str, ...] = option(
-        "Input topics, separated by commas, whose offsets are reset: by default to the start.",
+        "The input topics, separated by commas. Their offsets are reset, by default to the beginning.",
         metavar="list",
         repeatable=True,
     )
     intermediate_topics: tuple[str, ...] = option(
-        "Topics, separated by commas, that the application writes and reads: their offsets are set to the end.",
+        "The topics that the application both writes and reads, separated by commas. Their offsets are "
+        "set to the end.",
         metavar="list",
         repeatable=True,
         deprecated=True,
     )
     internal_topics: tuple[str, ...] = option(
-        "Delete only these internal topics, separated by commas. Default: all of the application.",
+        "Delete only these internal topics, separated by commas. Default: all internal topics of the "
+        "application.",
         metavar="list",
         repeatable=True,
     )
     to_offset: int | None = option("Reset to this offset.", Kind.LONG)
     to_datetime: str | None = option("Reset to the first record at or after YYYY-MM-DDTHH:mm:SS.sss.")
-    by_duration: str | None = option("Reset to the first record of a duration that ends now, as PnDTnHnMnS.")
-    to_earliest: bool = flag("Reset to the start.")
+    by_duration: str | None = option(
+        "Reset to the first record that is not older than this duration (ISO 8601: PnDTnHnMnS)."
+    )
+    to_earliest: bool = flag("Reset to the beginning.")
     to_latest: bool = flag("Reset to the end.")
     from_file: str | None = option("Reset to the offsets of a CSV file: topic,partition,offset in each line.")
-    shift_by: int | None = option("Move by this many records: forward, or backward if negative.", Kind.LONG)
+    shift_by: int | None = option(
+        "Move the offsets by this number of records. A negative number moves them back.", Kind.LONG
+    )
     config_file: str | None = option(
         "The old name of --command-config.", metavar="file name", deprecated=True
     )
     force: bool = flag("Remove members that are still in the group.")
-    dry_run: bool = flag("Only show what would be done.")
+    dry_run: bool = flag("Print what the command would do, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True)
 class ResetRow:
-    """One change, made or proposed: a new offset, or without an offset a deleted topic."""
+    """One change, made or proposed: the new offset of a partition, or a deleted topic if the offset is None."""
 
     topic: str
     partition: int | None = None
@@ -135,7 +140,10 @@ class _Reset:
         return self.options.application_id
 
     async def remove_members(self) -> None:
-        """Removes the members of the group with --force. Raises ExecutionError without --force if it has members."""
+        """Removes the members of the group if --force is given.
+
+        Otherwise raises ExecutionError if the group has members.
+        """
         group = (await self.client.describe_groups([self.group_id]))[self.group_id]
         if isinstance(group, GroupIdNotFoundException):
             return
@@ -157,7 +165,7 @@ class _Reset:
                     raise error
 
     async def offsets(self) -> list[str]:
-        """Resets the group's offsets; returns the topics that do not exist."""
+        """Resets the group's offsets. Returns the topics that do not exist."""
         inputs, intermediates = _split(self.options.input_topics), _split(self.options.intermediate_topics)
         if not inputs and not intermediates:
             self.output.say("No input or intermediate topics specified. Skipping seek.")
@@ -188,7 +196,7 @@ class _Reset:
             self.output.say("Done.")
         return missing
 
-    async def _to_end(self, topics: list[str], partitions: dict[str, list[TopicPartition]]) -> Plan:
+    async def _to_end(self, topics: list[str], partitions: dict[str, list[TopicPartition]]) -> NewOffsets:
         if not topics:
             return {}
         self.output.say(
@@ -200,7 +208,7 @@ class _Reset:
         self._rows(ResetRow(topic, number, offset) for (topic, number), offset in plan.items())
         return plan
 
-    async def _inputs(self, partitions: list[TopicPartition]) -> Plan:
+    async def _inputs(self, partitions: list[TopicPartition]) -> NewOffsets:
         if not partitions:
             return {}
         self.output.say(
@@ -212,7 +220,7 @@ class _Reset:
             self.output.row(row, f"Topic: {topic} Partition: {number} Offset: {row.new_offset}")
         return plan
 
-    async def _wanted(self, partitions: list[TopicPartition]) -> Plan:
+    async def _wanted(self, partitions: list[TopicPartition]) -> NewOffsets:
         options = self.options
         if options.to_offset is not None:
             return await self._in_range(dict.fromkeys(partitions, options.to_offset))
@@ -235,11 +243,11 @@ class _Reset:
             return await self._in_range({each: planned[each] for each in partitions if each in planned})
         return await self._listed(partitions, OffsetSpec.EARLIEST)
 
-    async def _committed(self, partitions: list[TopicPartition]) -> Plan:
-        """The committed offsets of the group; the start of a partition without one."""
+    async def _committed(self, partitions: list[TopicPartition]) -> NewOffsets:
+        """Returns the committed offset of each partition, or the start of the log for a partition without one."""
         found = await self.client.list_group_offsets(self.group_id)
         starts = await self._listed(partitions, OffsetSpec.EARLIEST)
-        committed: Plan = {}
+        committed: NewOffsets = {}
         for each in partitions:
             offset = found.get(each)
             if isinstance(offset, KafkaError):
@@ -247,7 +255,7 @@ class _Reset:
             committed[each] = starts[each] if offset is None else offset.offset
         return committed
 
-    async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
+    async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> NewOffsets:
         found = await self._listed(partitions, timestamp_ms)
         late = [each for each in partitions if found[each] < 0]
         for topic, number in late:
@@ -257,7 +265,7 @@ class _Reset:
             )
         return found | await self._listed(late, OffsetSpec.LATEST)
 
-    async def _in_range(self, wanted: Plan) -> Plan:
+    async def _in_range(self, wanted: NewOffsets) -> NewOffsets:
         starts = await self._listed(list(wanted), OffsetSpec.EARLIEST)
         ends = await self._listed(list(wanted), OffsetSpec.LATEST)
         for each, offset in wanted.items():
@@ -270,16 +278,16 @@ class _Reset:
             self.output.say(f"New offset ({offset}) is {which} offset. Value will be set to {end}")
         return {each: min(max(offset, starts[each]), ends[each]) for each, offset in wanted.items()}
 
-    async def _listed(self, partitions: list[TopicPartition], at: int) -> Plan:
+    async def _listed(self, partitions: list[TopicPartition], at: int) -> NewOffsets:
         found = await self.client.list_offsets(dict.fromkeys(partitions, at)) if partitions else {}
-        plan: Plan = {}
+        plan: NewOffsets = {}
         for each, result in found.items():
             if isinstance(result, KafkaError):
                 raise result
             plan[each] = result.offset
         return plan
 
-    async def _commit(self, plan: Plan) -> None:
+    async def _commit(self, plan: NewOffsets) -> None:
         offsets = {each: CommittedOffset(offset=offset) for each, offset in plan.items()}
         for error in (await self.client.alter_group_offsets(self.group_id, offsets)).values():
             if error is not None:
@@ -307,7 +315,7 @@ class _Reset:
         self.output.say("Done.")
 
     def _rows(self, rows: Iterable[ResetRow]) -> None:
-        """Writes rows for json and tsv; the text output has other lines for them."""
+        """Writes rows for json and tsv. The text output has other lines for the same changes."""
         if not self.output.is_text:
             for row in rows:
                 self.output.row(row, "")

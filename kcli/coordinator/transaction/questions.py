@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: the questions of operators (KIP-664, KIP-994, KIP-1152)."""
+"""Serves DescribeTransactions and ListTransactions, the requests of operators (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def list_transactions(
     pattern: Pattern | None,
     now_ms: int,
 ) -> tuple[ListedTransaction, ...]:
-    """Those that pass every filter; a transaction that never began counts as older than any."""
+    """The transactions that match every filter. A transaction that never began counts as older than all others."""
 
     def is_wanted(transactional_id: str, known: Transaction) -> bool:
         if request.producer_id_filters and known.producer_id not in request.producer_id_filters:

@@ -1,8 +1,9 @@
-"""Checks that every length in a message fits into its bytes, before kio's native reader trusts it.
+"""Checks every length in a message against the bytes of the message, before kio's native reader uses the lengths.
 
-The native reader allocates an array by the count it finds: a count of two billion in a frame of twenty bytes ends the
-process. It also accepts a null that the schema forbids. So the frame is walked first, by the same schema, and each
-length is compared with the bytes left. The walk builds nothing and costs a fraction of reading.
+The native reader allocates an array of the size that it finds in the message. So a count of two billion in a frame of
+twenty bytes would end the process. The native reader also accepts a null that the schema forbids. So this module first
+visits the fields of the frame (the *walk*), by the same schema, and compares each length with the bytes left. The walk
+builds no values and costs a fraction of reading.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _field(hint: object, kafka_type: str | None, flexible: bool) -> Walk | int:
     if typing.get_origin(core) is tuple:
         return _array(_one(typing.get_args(core)[0], kafka_type, flexible, False), flexible, nullable)
     one = _one(core, kafka_type, flexible, nullable)
-    # A nullable struct begins with a byte: whether it is present.
+    # A nullable struct begins with a byte that tells whether the struct is present.
     if not isinstance(one, int) and dataclasses.is_dataclass(core) and nullable:
         return _nullable(one)
     return one
@@ -142,7 +143,7 @@ def _check_null(length: int, at: int, nullable: bool) -> None:
 
 def _array(one: Walk | int, flexible: bool, nullable: bool) -> Walk:
     read_length = _read_compact_length if flexible else _read_long_length
-    # Every element has at least a byte.
+    # Every element has at least one byte.
     size_min = one if isinstance(one, int) else 1
 
     def walk(frame: bytes, at: int) -> int:

@@ -1,11 +1,11 @@
-"""Frames to messages and back, for requests and responses alike.
+"""Decodes and encodes the frames of requests and responses.
 
-kio reads and writes one class per version; the rest of kcli uses the union messages of `kcli.protocol.messages`.
-Converters, built once per kio class, copy the values field by field. A field that a version lacks gets our default when
-read, and is dropped when written, as in Kafka's generated classes.
+kio has a class per message and version. The rest of kcli uses the classes of `kcli.protocol.messages`, which have the
+fields of all versions. Converters, built once per kio class, copy the values field by field. If a version lacks a
+field, the field gets its default when it is read, and is dropped when it is written, as in Kafka's generated classes.
 
-Framing (https://kafka.apache.org/protocol): int32 size, header, body. Request header v1 and v2 (KIP-482) differ by a
-tag section; client id stays a plain string in both. ApiVersions responses always have the v0 header (KIP-511).
+A frame (https://kafka.apache.org/protocol) has an int32 size, a header and a body. Request header v2 is v1 with a tag
+section (KIP-482). Its client id is not a compact string. ApiVersions responses always have the v0 header (KIP-511).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _MILLISECOND = datetime.timedelta(milliseconds=1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 MAX_HEADER_TAGS = 64
-"""Tags in a header are for future use (KIP-482). A few are enough, and the limit bounds the work on invalid bytes."""
+"""The most tags in a header. Kafka has none so far (KIP-482). The limit bounds the work on invalid bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHeader:
-    """A request's header. `body_offset` is where the body starts in the frame (which has no size prefix)."""
+    """The header of a request. `body_offset` is the position of the body in the frame (without size prefix)."""
 
     api_key: int
     api_version: int
@@ -54,7 +54,7 @@ class RequestHeader:
 def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeader:
     """Reads the header of a frame without size prefix. Raises ProtocolError if it is incomplete or malformed.
 
-    Key and version are returned even if unknown: the caller has the rule for unknown ones.
+    An unknown API key or version is not an error here, because the caller handles these.
     """
     if len(frame) < _HEADER.size:
         raise ProtocolError(
@@ -79,12 +79,13 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
 
 
 def decode_request(key: ApiKey, version: int, frame: bytes, offset: int) -> Message:
-    """The request in `frame[offset:]`. Raises ProtocolError if the bytes are not that message."""
+    """Decodes the request in `frame[offset:]`. Raises ProtocolError if the bytes are not such a request."""
     return _decode(API[key], version, "request", frame, offset)
 
 
 def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Message]:
-    """Correlation id and response of a frame without size prefix. Raises ProtocolError on malformed bytes."""
+    """Decodes a frame without size prefix to its correlation id and response. Raises ProtocolError for invalid
+    bytes."""
     spec = API[key]
     try:
         (correlation_id,) = _INT32.unpack_from(frame, 0)
@@ -99,7 +100,7 @@ def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Messa
 def encode_request(
     message: Message, key: ApiKey, version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """A whole request frame, size prefix included."""
+    """Encodes a whole request frame, size prefix included."""
     spec = API[key]
     name = b"" if client_id is None else client_id.encode("utf-8")
     head = _HEADER.pack(key, version, correlation_id, -1 if client_id is None else len(name)) + name
@@ -109,7 +110,7 @@ def encode_request(
 
 
 def encode_response(message: Message, key: ApiKey, version: int, correlation_id: int) -> bytes:
-    """A whole response frame, size prefix included."""
+    """Encodes a whole response frame, size prefix included."""
     spec = API[key]
     head = _INT32.pack(correlation_id)
     if _response_has_tags(spec, version):
@@ -161,7 +162,7 @@ def _decode(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int) -
         bounds.check(schema.payload_class(spec, version, kind), frame, offset)
         entity, _ = read(frame, offset)
         return convert(entity)
-    except Exception as error:  # kio raises its own kinds, ValueError and OverflowError on hostile bytes
+    except Exception as error:  # for invalid bytes kio raises errors of its own, ValueError and OverflowError
         raise ProtocolError(f"{spec.name} v{version} {kind} is malformed: {error}") from error
 
 
@@ -188,7 +189,7 @@ def _writer(spec: ApiSpec, version: int, kind: str) -> tuple[Callable[[io.BytesI
 
 @cache
 def _raising(cls: type, spec: ApiSpec, kind: str) -> Converter:
-    """kio's struct of one version -> our union struct."""
+    """The converter from kio's struct of one version to our struct, which has the fields of all versions."""
     ours = _our_class(cls, spec, kind)
     plan = [
         (field.our_name, field.kio_name, _raising_field(field, spec, kind)) for field in schema.fields(cls)
@@ -212,7 +213,7 @@ def _raising_field(field: schema.Field, spec: ApiSpec, kind: str) -> Converter |
 
 @cache
 def _lowering(cls: type) -> Converter:
-    """Our union struct -> kio's struct of one version."""
+    """The converter from our struct, which has the fields of all versions, to kio's struct of one version."""
     plan = [(field.kio_name, field.our_name, _lowering_field(field)) for field in schema.fields(cls)]
 
     def convert(message: object) -> object:
@@ -253,7 +254,7 @@ def _our_class(cls: type, spec: ApiSpec, kind: str) -> type:
 
 def _our_module_class(spec: ApiSpec, name: str, side: str = "") -> type:
     module = importlib.import_module(f"kcli.protocol.messages.{spec.module}")
-    # The generator puts a prefix before a struct that request and response both have with different fields.
+    # If request and response have a struct of the same name with different fields, the generator prefixes the names.
     found: type = getattr(module, f"{side}{name}", None) or getattr(module, name)
     return found
 

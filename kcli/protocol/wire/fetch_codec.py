@@ -1,7 +1,7 @@
-"""Fetch, versions 4 to 18, packed by hand: the response is a list of buffers, and record bytes are not copied.
+"""A fast codec for Fetch, versions 4 to 18. A response is a list of buffers, and record bytes are not copied.
 
-Messages and bytes are those of the general codec; a property test compares them. Records in a response may be any
-bytes-like object; they go to the socket as they are.
+It must give the same messages and bytes as the general codec; a property test compares them. The records in a response
+may be any bytes-like object.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NODE_ENDPOINTS_FROM = 16
 _DIRECTORY_ID_FROM = 17
 _HIGH_WATERMARK_FROM = 18
 
-# max_wait_ms, min_bytes, max_bytes, isolation_level; replica_id goes before them until v14.
+# max_wait_ms, min_bytes, max_bytes, isolation_level. Up to v14 replica_id comes before them.
 _LIMITS = Struct(">iiib")
 _TWO_INT32 = Struct(">ii")
 _EPOCH_AND_OFFSET = Struct(">iq")
@@ -77,7 +77,7 @@ _NO_SNAPSHOT = SnapshotId()
 
 
 def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
-    """The request whose body begins at `at`. Raises ProtocolError if the bytes are not a Fetch request."""
+    """Decodes the request whose body begins at `at`. Raises ProtocolError if the bytes are not a Fetch request."""
     try:
         return _decode(version, frame, at)
     except (error, IndexError, UnicodeDecodeError) as cause:
@@ -130,7 +130,7 @@ def _decode(version: int, frame: Buffer, at: int) -> FetchRequest:
 
 
 class _RequestTags:
-    """Tag 0: cluster id; tag 1: replica state (v15+)."""
+    """The tagged fields of a request: tag 0 is the cluster id, tag 1 the replica state (v15+)."""
 
     __slots__ = ("cluster_id", "replica_state")
 
@@ -195,7 +195,8 @@ def _decode_partition(version: int, frame: Buffer, at: int) -> tuple[FetchPartit
 def _decode_tagged_partition(
     version: int, row: tuple[int, ...], frame: Buffer, at: int
 ) -> tuple[FetchPartition, int]:
-    """A follower's partition: tag 0 is its directory id (v17+), tag 1 its high watermark (v18+)."""
+    """Decodes a partition with tagged fields, as a follower sends it. Tag 0 is the directory id of the replica (v17+),
+    tag 1 its high watermark (v18+)."""
     directory_id, high_watermark = None, FetchPartition().high_watermark
 
     def read(tag: int, payload: Buffer) -> None:
@@ -235,7 +236,8 @@ def _decode_forgotten(version: int, flexible: bool, frame: Buffer, at: int) -> t
 
 
 def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Buffer]:
-    """The whole frame, as buffers to be written one after another; the first begins with the size prefix."""
+    """Encodes the whole frame as buffers that must be written one after another. The first begins with the size
+    prefix."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:
@@ -255,7 +257,7 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
 
 
 def _tail(buffers: list[Buffer]) -> bytearray:
-    """The buffer for packed fields: the last one, which never holds records."""
+    """The buffer to which fields are appended: the last one, which never contains records."""
     tail = buffers[-1]
     assert isinstance(tail, bytearray)
     return tail

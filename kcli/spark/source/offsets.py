@@ -1,6 +1,6 @@
 """Resolves the options of the source to partitions, offsets and tasks.
 
-A stream's offsets are in Spark's checkpoint as `{"topic": {"0": 23}}`, the form of Spark's own Kafka source.
+Spark's checkpoint stores the offsets of a stream as `{"topic": {"0": 23}}`, the form of Spark's own Kafka source.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OffsetJson = dict[str, dict[str, int]]
 """Offsets in Spark's checkpoint: by topic, then by partition."""
 
 
-class Topics(Protocol):
+class OffsetSource(Protocol):
     """A source of partitions and offsets: a cluster, or log directories."""
 
     def topic_names(self) -> list[str]: ...
@@ -37,7 +37,7 @@ class Topics(Protocol):
 
 
 class DataLossError(KcliError):
-    """Records that should be read are gone, and failOnDataLoss is true."""
+    """Raised if records that should be read are lost and failOnDataLoss is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class OffsetRange:
         return f"{self.part} {self.start}..{self.end}"
 
 
-def subscribed(cluster: Topics, subscription: Subscription) -> list[TopicPartition]:
+def subscribed(cluster: OffsetSource, subscription: Subscription) -> list[TopicPartition]:
     """Returns the partitions that match the subscription now."""
     if subscription.partitions:
         known = set(cluster.partitions(part.topic for part in subscription.partitions))
@@ -70,9 +70,14 @@ def subscribed(cluster: Topics, subscription: Subscription) -> list[TopicPartiti
 
 
 def resolve(
-    cluster: Topics, parts: list[TopicPartition], position: Position, *, latest_if_no_offset: bool, name: str
+    cluster: OffsetSource,
+    parts: list[TopicPartition],
+    position: Position,
+    *,
+    latest_if_no_offset: bool,
+    name: str,
 ) -> Offsets:
-    """Returns the offset of `position` in each partition. `name` is the option, for errors."""
+    """Returns the offset of `position` in each partition. `name` is the name of the option, for error messages."""
     if position.by_time:
         return _by_time(cluster, parts, position, latest_if_no_offset, name)
     if position.offsets and set(parts) != position.named():
@@ -96,7 +101,11 @@ def _difference(parts: list[TopicPartition], named: set[TopicPartition]) -> str:
 
 
 def _by_time(
-    cluster: Topics, parts: list[TopicPartition], position: Position, latest_if_no_offset: bool, name: str
+    cluster: OffsetSource,
+    parts: list[TopicPartition],
+    position: Position,
+    latest_if_no_offset: bool,
+    name: str,
 ) -> Offsets:
     if position.timestamp is not None:
         wanted = dict.fromkeys(parts, position.timestamp)
@@ -116,7 +125,7 @@ def _by_time(
     return {part: ends[part].offset if part in ends else found[part].offset for part in parts}
 
 
-def batch_ranges(cluster: Topics, options: SourceOptions) -> list[OffsetRange]:
+def batch_ranges(cluster: OffsetSource, options: SourceOptions) -> list[OffsetRange]:
     """Returns the ranges of a batch, one for each partition that exists now."""
     parts = subscribed(cluster, options.subscription)
     late = options.latest_if_no_offset
@@ -125,8 +134,13 @@ def batch_ranges(cluster: Topics, options: SourceOptions) -> list[OffsetRange]:
     return _within_logs(cluster, [OffsetRange(part, start[part], end[part]) for part in parts], options)
 
 
-def _within_logs(cluster: Topics, ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """Checks offsets of the options against the logs, before a task fails or waits for records that never come."""
+def _within_logs(
+    cluster: OffsetSource, ranges: list[OffsetRange], options: SourceOptions
+) -> list[OffsetRange]:
+    """Checks the offsets that the user gave against the logs.
+
+    With a wrong offset, a task would fail or wait for records that never come.
+    """
     first = _ends(
         cluster, [each.part for each in ranges if options.start.offsets.get(each.part, -1) >= 0], EARLIEST
     )
@@ -145,13 +159,13 @@ def _within_logs(cluster: Topics, ranges: list[OffsetRange], options: SourceOpti
     return checked
 
 
-def _ends(cluster: Topics, parts: list[TopicPartition], end: int) -> Offsets:
+def _ends(cluster: OffsetSource, parts: list[TopicPartition], end: int) -> Offsets:
     found = cluster.list_offsets(dict.fromkeys(parts, end)) if parts else {}
     return {part: each.offset for part, each in found.items()}
 
 
 def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """Cuts ranges into tasks: one each, or more by `minPartitions` or `maxRecordsPerPartition`."""
+    """Cuts ranges into tasks: one for each range, or more if `minPartitions` or `maxRecordsPerPartition` says so."""
     ranges = [each for each in ranges if len(each)]
     pieces = dict.fromkeys(ranges, 1)
     if options.max_records_per_partition:
@@ -172,7 +186,10 @@ def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
 def stream_ranges(
     start: Offsets, end: Offsets, earliest: Offsets, options: SourceOptions
 ) -> list[OffsetRange]:
-    """Returns the ranges of a micro-batch. A new partition begins at its first record (`earliest`)."""
+    """Returns the ranges of a micro-batch.
+
+    A partition that is new to the stream is read from its first offset (`earliest`).
+    """
     ranges = []
     for part in sorted(end):
         first = start.get(part)

@@ -1,4 +1,4 @@
-"""kafka-console-consumer: records of a topic on standard output."""
+"""kafka-console-consumer: prints the records of a topic on standard output."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from kcli.model.topic_names import is_valid
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, kafka_error, new_client
 from kcli.rdkafka.configuration import translate
-from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, JavaPositions, gathered, store_offsets
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
-# Records taken from librdkafka's queue at once: enough to be cheap per record, few enough to hold in memory.
+# The most records in one call to librdkafka: many, so that a call costs little per record, but few enough for memory.
 BATCH_RECORDS = 2000
 # The longest wait between two checks for Ctrl-C, SIGTERM and --timeout-ms.
 POLL_S = 0.2
@@ -55,19 +55,19 @@ class ConsoleConsumerOptions(ConnectingOptions):
         "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
     )
     partition: int | None = option(
-        "Read only this partition, without a group.", Kind.INTEGER, metavar="partition"
+        "Read only this partition. No group is used.", Kind.INTEGER, metavar="partition"
     )
     offset: str | None = option(
-        "Where to start in --partition: earliest, latest or an offset (default latest).",
+        "With --partition: the offset to start at. earliest, latest (default) or a number.",
         metavar="consume offset",
     )
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     group: str | None = option(
-        "The consumer group. Default: a new one each time.", metavar="consumer group id"
+        "The consumer group. Default: a new group for each run.", metavar="consumer group id"
     )
-    from_beginning: bool = flag("Start at the earliest record if the group has no offset yet.")
+    from_beginning: bool = flag("Start at the earliest record if the group has no committed offset.")
     max_messages: int | None = option("End after this many records.", Kind.INTEGER, metavar="num_messages")
     timeout_ms: int | None = option(
         "End if no record arrives for this many milliseconds.", Kind.LONG, metavar="timeout_ms"
@@ -76,53 +76,64 @@ class ConsoleConsumerOptions(ConnectingOptions):
     isolation_level: str = option(
         "read_committed leaves out records of aborted and open transactions.", default="read_uncommitted"
     )
-    formatter: str = option("Class that prints records.", default=DEFAULT_FORMATTER, metavar="class")
+    formatter: str = option("The class that prints records.", default=DEFAULT_FORMATTER, metavar="class")
     property: tuple[str, ...] = option(
-        "Property of the formatter: print.timestamp, print.partition, print.offset, print.delivery, print.epoch, "
-        "print.headers, print.key, print.value, key.separator, line.separator, headers.separator, null.literal, "
-        "key.deserializer, value.deserializer, headers.deserializer.", metavar="prop", repeatable=True,
-    )  # fmt: skip
+        "A property of the formatter, as key=value. Keys: print.timestamp, print.partition, print.offset, "
+        "print.delivery, print.epoch, print.headers, print.key, print.value, key.separator, "
+        "line.separator, headers.separator, null.literal, key.deserializer, value.deserializer, "
+        "headers.deserializer.",
+        metavar="prop",
+        repeatable=True,
+    )
     formatter_property: tuple[str, ...] = option(
-        "The name of --property since Kafka 4.2.", metavar="prop", repeatable=True
+        "The new name of --property (since Kafka 4.2).", metavar="prop", repeatable=True
     )
     formatter_config: str | None = option(
-        "Properties file of the formatter; --property takes precedence.", metavar="config file"
+        "A properties file for the formatter. --property takes precedence over the file.",
+        metavar="config file",
     )
-    key_deserializer: str | None = option("Class that converts keys to text.", metavar="deserializer for key")
+    key_deserializer: str | None = option(
+        "The class that converts keys to text.", metavar="deserializer for key"
+    )
     value_deserializer: str | None = option(
-        "Class that converts values to text.", metavar="deserializer for values"
+        "The class that converts values to text.", metavar="deserializer for values"
     )
     consumer_property: tuple[str, ...] = option(
-        "Property of the consumer, as key=value.", metavar="consumer_prop", repeatable=True
+        "A property of the consumer, as key=value.", metavar="consumer_prop", repeatable=True
     )
     command_property: tuple[str, ...] = option(
-        "The name of --consumer-property since Kafka 4.2.", metavar="consumer_prop", repeatable=True
+        "The new name of --consumer-property (since Kafka 4.2).", metavar="consumer_prop", repeatable=True
     )
     consumer_config: str | None = option(
-        "Properties file of the consumer.", name="consumer.config", metavar="config file"
+        "A properties file for the consumer.", name="consumer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name of --consumer.config since Kafka 4.2.", metavar="config file"
+        "The new name of --consumer.config (since Kafka 4.2).", metavar="config file"
     )
     enable_systest_events: bool = flag("Print shutdown_complete at the end.")
     from_time: str | None = option(
-        f"Start at the first record at or after a time, without a group: {FORMS}.", metavar="moment"
+        f"Start at the first record at or after this time. No group is used. The time is {FORMS}.",
+        metavar="moment",
     )
     last: int | None = option(
-        "Start this many records before the end of each partition, without a group.",
+        "Start this many records before the end of each partition. No group is used.",
         Kind.INTEGER,
         metavar="count",
     )
     filter: tuple[str, ...] = option(
-        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX, or the same with value or "
-        "header.NAME in place of key. --max-messages counts the printed records.",
-        metavar="rule", repeatable=True,
-    )  # fmt: skip
+        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX. value "
+        "and header.NAME can be used in place of key. --max-messages counts the printed records.",
+        metavar="rule",
+        repeatable=True,
+    )
     output: str = option(
-        "The format of records: text from the formatter; one JSON object a line, which console-producer --input json "
-        "reads; or tab-separated with a header, null as \\N.",
-        metavar="format", default="text", choices=("text", "json", "tsv"),
-    )  # fmt: skip
+        "The format of records. text: the output of the formatter. json: one JSON object per line, which "
+        "console-producer --input json can read. tsv: tab-separated values with a header line, and \\N for "
+        "null.",
+        metavar="format",
+        default="text",
+        choices=("text", "json", "tsv"),
+    )
 
 
 _PAIRS = (
@@ -150,7 +161,7 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
 
 
 def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
-    """The librdkafka configuration. Raises UsageError when group ids disagree."""
+    """Returns the configuration for librdkafka. Raises UsageError if several group ids are given."""
     words = key_values((*options.consumer_property, *options.command_property))
     from_file = client_properties(options.consumer_config or options.command_config, ())
     properties = {**options.client_properties, **from_file, **words}
@@ -168,7 +179,7 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     properties.setdefault("isolation.level", options.isolation_level)
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     properties.setdefault("client.id", "console-consumer")
-    # Java offers range and cooperative-sticky, which librdkafka cannot have in one list.
+    # Java's default is range and cooperative-sticky, but librdkafka does not accept both in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
     ends = {"enable.partition.eof": True} if options.last is not None else {}
@@ -195,7 +206,7 @@ def _choose_group(
         properties["group.id"] = named[0]
         return
     if "group.id" in properties and options.partition is None and not _is_positioned(options):
-        return  # the profile's
+        return  # the group of the profile
     properties["group.id"] = f"console-consumer-{secrets.randbelow(GROUP_NUMBERS)}"
     properties.setdefault("enable.auto.commit", "false")
 
@@ -230,7 +241,7 @@ def _check_position(options: ConsoleConsumerOptions) -> None:
 
 
 def _is_positioned(options: ConsoleConsumerOptions) -> bool:
-    """Whether --from-time or --last chooses the start of every partition, so that no group is needed."""
+    """Whether --from-time or --last determines the start of every partition, so that no group is needed."""
     return options.from_time is not None or options.last is not None
 
 
@@ -265,7 +276,7 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
 
 
 class Printer:
-    """Takes records from librdkafka and prints them. `seen` counts all, `count` those that passed the filter."""
+    """Takes records from librdkafka and prints them. `seen` counts all records, `count` those that match --filter."""
 
     def __init__(
         self, options: ConsoleConsumerOptions, show: formatters.Formatter, wanted: Filter | None
@@ -283,7 +294,7 @@ class Printer:
 
         topic = self.options.topic
         if topic is not None and not is_valid(topic):
-            # librdkafka would wait for the topic; in Kafka an invalid name ends the reading.
+            # With an invalid name, librdkafka would wait for the topic for ever, but Kafka's tool ends.
             why = java_text(InvalidTopicException(f"Invalid topics: [{topic}]"))
             logger().error("Error processing message, terminating consumer process: %s", why)
             return 0
@@ -309,7 +320,7 @@ class Printer:
             consumer.assign([TopicPartition(options.topic, options.partition, _start_offset(options))])
         else:
             self._is_in_group = True
-            subscribe = partial(consumer.subscribe, on_assign=Standing(config).assigned)
+            subscribe = partial(consumer.subscribe, on_assign=JavaPositions(config).assigned)
             if options.topic is not None:
                 subscribe([options.topic])
             else:
@@ -317,7 +328,7 @@ class Printer:
                 self._matching = MatchingTopics(consumer, wanted, subscribe, every_s=max_age_s(config))
 
     def _batches(self, consumer: objects.Consumer) -> Iterator[list[objects.Message]]:
-        """Groups of records until --timeout-ms passed without one."""
+        """Yields records in groups, until --timeout-ms has passed without a record."""
         limit_ms = (
             self.options.timeout_ms
             if self.options.timeout_ms is not None and self.options.timeout_ms >= 0
@@ -343,7 +354,7 @@ class Printer:
             if self.seen == 0 and len(consumer.assignment()) > 1:
                 yield gathered(consumer, first)
             else:
-                # Records that are already in the queue need no wait.
+                # The time-out is 0, so that only records that are already in the queue are added.
                 more = (
                     consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
                 )
@@ -399,7 +410,7 @@ class Printer:
             return False
 
     def _is_last(self, error: objects.ClientError) -> bool:
-        """Logs an error. Returns whether it ends the reading; Kafka's tool then exits with 0."""
+        """Logs an error. Returns whether the error ends the tool, which then exits with 0, as Kafka's tool does."""
         if error.code() == error._PARTITION_EOF:
             return False
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
@@ -412,12 +423,12 @@ class Printer:
         return False
 
 
-# Errors that do not go away by waiting.
+# Errors that waiting does not resolve.
 _FATAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
 
 def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> list[objects.PartitionOffset]:
-    """The partitions to read, each with its first offset."""
+    """Returns the partitions to read, each with its start offset."""
     if options.topic is not None and options.partition is not None:
         partitions = [(options.topic, options.partition)]
     else:
@@ -426,17 +437,20 @@ def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> l
 
 
 def reader_is_gone() -> bool:
-    """Whether the reader of stdout has closed it. Found without a write, because a pipe may take all that is left."""
+    """Whether the reader of stdout has closed it.
+
+    The function asks the operating system, because a write to a pipe may succeed although the reader is gone.
+    """
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
     except (AttributeError, OSError, ValueError):
-        return False  # a system without poll, a stream without a file
+        return False  # the system has no poll, or stdout has no file
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def warn_closed() -> None:
-    """Reports that stdout is closed, and redirects it so that Python does not fail on it again at exit."""
+    """Reports that stdout is closed, and redirects it so that Python's last flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     warn("Unable to write to standard out, closing consumer.")
 
@@ -459,7 +473,13 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "--max-messages or --timeout-ms ended it, or a fatal error that the log reports, as in Kafka."),
+        (
+            0,
+            (
+                "--max-messages or --timeout-ms ended the command, or, as in Kafka, a fatal error, which is in "
+                "the log."
+            ),
+        ),
         (1, "The options are wrong, authentication failed, or a record could not be printed."),
         INTERRUPTED,
         TERMINATED,

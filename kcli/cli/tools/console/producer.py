@@ -33,9 +33,9 @@ from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions, is_purg
 
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
-# Lines between two calls that serve delivery reports and log lines.
+# The number of lines between two calls that process delivery reports and log lines.
 POLL_EVERY_LINES = 4096
-# The most failures that are reported one by one; the count at the end includes the rest.
+# The most failures that are reported one by one. The count at the end includes all failures.
 MAX_FAILURES_TOLD = 10
 
 
@@ -43,31 +43,35 @@ MAX_FAILURES_TOLD = 10
 class ConsoleProducerOptions(ConnectingOptions):
     topic: str | None = option("The topic to send to.", metavar="topic")
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
-    sync: bool = flag("Wait for each record's acknowledgement before the next is read.")
+    sync: bool = flag("Wait until a record is acknowledged before reading the next one.")
     compression_codec: str | None = option(
-        "Compress with none, gzip, snappy, lz4 or zstd; gzip if no codec is named.",
-        metavar="compression-codec", optional_argument=True, bare_value="gzip",
-    )  # fmt: skip
+        "The compression codec: none, gzip, snappy, lz4 or zstd. The option without an argument means gzip.",
+        metavar="compression-codec",
+        optional_argument=True,
+        bare_value="gzip",
+    )
     batch_size: int = option(
-        "The most bytes of records in one batch (batch.size).", Kind.INTEGER, default=16384, metavar="size"
+        "The maximum size of a batch in bytes (batch.size).", Kind.INTEGER, default=16384, metavar="size"
     )
     message_send_max_retries: int = option(
-        "How often a failed send is tried again (retries).", Kind.INTEGER, default=3
+        "How many times a failed send is retried (retries).", Kind.INTEGER, default=3
     )
-    retry_backoff_ms: int = option("Milliseconds between two attempts.", Kind.LONG, default=100)
+    retry_backoff_ms: int = option("Milliseconds between two attempts to send.", Kind.LONG, default=100)
     timeout: int = option(
-        "Milliseconds a record may wait for more records (linger.ms).",
+        "How many milliseconds the producer waits for more records before it sends a batch (linger.ms).",
         Kind.LONG,
         default=1000,
         metavar="timeout_ms",
     )
     request_required_acks: str = option(
-        "Acknowledgements to wait for: 0, 1, or all (-1).", default="-1", metavar="request required acks"
+        "The acknowledgements to wait for: 0 (none), 1 (the leader), or all (-1: all in-sync replicas).",
+        default="-1",
+        metavar="request required acks",
     )
     request_timeout_ms: int = option(
-        "Milliseconds a broker may take to acknowledge.",
+        "The time limit for an acknowledgement, in milliseconds.",
         Kind.INTEGER,
         default=1500,
         metavar="request timeout ms",
@@ -82,55 +86,64 @@ class ConsoleProducerOptions(ConnectingOptions):
         "Milliseconds to wait for a topic's metadata.", Kind.LONG, default=60_000, metavar="max block on send"
     )
     max_memory_bytes: int = option(
-        "The most bytes of records that wait to be sent (buffer.memory).",
+        "The memory for records that wait to be sent, in bytes (buffer.memory).",
         Kind.LONG,
         default=33_554_432,
         metavar="total memory in bytes",
     )
     max_partition_memory_bytes: int = option(
-        "Old name of --batch-size.", Kind.INTEGER, default=16384, deprecated=True
+        "The old name of --batch-size.", Kind.INTEGER, default=16384, deprecated=True
     )
     socket_buffer_size: int = option(
-        "Bytes of the TCP send buffer.", Kind.INTEGER, default=102_400, metavar="size"
+        "The size of the TCP send buffer in bytes.", Kind.INTEGER, default=102_400, metavar="size"
     )
     line_reader: str = option(
-        "Class that reads lines. Only the default exists.", default=LINE_READER, metavar="reader_class"
+        "The class that reads lines. Only the default class exists.",
+        default=LINE_READER,
+        metavar="reader_class",
     )
     property: tuple[str, ...] = option(
-        "Property of the line reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
-        "headers.key.separator, null.marker, ignore.error.", metavar="prop", repeatable=True,
-    )  # fmt: skip
+        "A property of the line reader, as key=value. Keys: parse.key, key.separator, parse.headers, "
+        "headers.delimiter, headers.separator, headers.key.separator, null.marker, ignore.error.",
+        metavar="prop",
+        repeatable=True,
+    )
     reader_property: tuple[str, ...] = option(
-        "The name of --property since Kafka 4.2.", metavar="prop", repeatable=True
+        "The new name of --property (since Kafka 4.2).", metavar="prop", repeatable=True
     )
     reader_config: str | None = option(
-        "Properties file of the line reader; --property takes precedence.", metavar="config file"
+        "A properties file for the line reader. --property takes precedence over the file.",
+        metavar="config file",
     )
     producer_property: tuple[str, ...] = option(
-        "Property of the producer, as key=value.", metavar="producer_prop", repeatable=True
+        "A property of the producer, as key=value.", metavar="producer_prop", repeatable=True
     )
     command_property: tuple[str, ...] = option(
-        "The name of --producer-property since Kafka 4.2.", metavar="producer_prop", repeatable=True
+        "The new name of --producer-property (since Kafka 4.2).", metavar="producer_prop", repeatable=True
     )
     producer_config: str | None = option(
-        "Properties file of the producer.", name="producer.config", metavar="config file"
+        "A properties file for the producer.", name="producer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name of --producer.config since Kafka 4.2.", metavar="config file"
+        "The new name of --producer.config (since Kafka 4.2).", metavar="config file"
     )
     input: str = option(
-        "The format of a line of input: text for the line reader, or json, an object that console-consumer --output "
-        "json wrote. Its key, value, headers and timestamp are sent.",
-        metavar="format", default="text", choices=("text", "json"),
-    )  # fmt: skip
-    keep_partition: bool = flag("With --input json: send each record to the partition it names.")
+        "The format of the input. text: lines for the line reader. json: lines as console-consumer "
+        "--output json writes them. The key, value, headers and timestamp of each JSON object are sent.",
+        metavar="format",
+        default="text",
+        choices=("text", "json"),
+    )
+    keep_partition: bool = flag(
+        "With --input json: send each record to the partition that its JSON object names."
+    )
     transactional_id: str | None = option(
-        "Send in transactions with this id. A consumer with read_committed sees all lines of a transaction or none. "
-        "An earlier producer with the same id is fenced.",
+        "Send in transactions with this transactional id. A consumer with read_committed sees all lines "
+        "of a transaction or none. An earlier producer with the same id is fenced.",
         metavar="transactional id",
-    )  # fmt: skip
+    )
     transaction_duration_ms: int | None = option(
-        "Commit a transaction after this many milliseconds (default 3000), also if no line arrives.",
+        "Commit a transaction after this many milliseconds (default 3000), even if no line arrives.",
         Kind.LONG,
         metavar="ms",
     )
@@ -144,7 +157,7 @@ _PAIRS = (
 
 
 def run(options: ConsoleProducerOptions, output: Output) -> int:
-    """Sends standard input. Returns 1 if lines were not delivered because no broker answered."""
+    """Sends standard input. Returns 1 if lines were not delivered because no broker answered in time."""
     require(options, "topic")
     for new, old in _PAIRS:
         if options.has(new) and options.has(old):
@@ -171,7 +184,7 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
 
 
 def _check_duration(duration_ms: int, properties: Mapping[str, object]) -> None:
-    """Raises UsageError for a duration after which the broker would have aborted the transaction."""
+    """Raises UsageError if the duration is not shorter than the time after which the broker aborts a transaction."""
     if duration_ms <= 0:
         raise UsageError("--transaction-duration-ms should be greater than zero")
     timeout_ms = int(str(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
@@ -194,7 +207,10 @@ def _check_input(options: ConsoleProducerOptions) -> None:
 
 
 def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
-    """The librdkafka configuration: explicit option, over property, over file, over the option's default."""
+    """Returns the configuration for librdkafka.
+
+    An explicit option overrides a property, which overrides the file, which overrides the option's default.
+    """
     properties = client_properties(
         options.producer_config or options.command_config,
         (*options.producer_property, *options.command_property),
@@ -214,7 +230,8 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     for key, (name, value) in mapped.items():
         if options.has(name) or key not in properties:
             properties[key] = str(value)
-    # librdkafka's own batch size is kept unless one was asked for: a pipe is sent several times faster with it.
+    # Without an option, librdkafka's own batch size is used, because input from a pipe is then sent several times
+    # faster.
     if options.has("max-partition-memory-bytes"):
         properties["batch.size"] = str(options.max_partition_memory_bytes)
     elif options.has("batch-size"):
@@ -232,7 +249,8 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
 class Sender:
     """Sends lines through librdkafka and counts those that were not delivered.
 
-    `duration_ms`: the length of transactions. After a transaction that cannot be committed, no other begins.
+    `duration_ms` is the duration of a transaction; None means no transactions. If a transaction cannot be committed, no
+    other one begins.
     """
 
     def __init__(
@@ -250,7 +268,7 @@ class Sender:
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
     def send(self, parser: LineParser) -> int:
-        """Sends standard input line by line; returns the exit code."""
+        """Sends standard input line by line. Returns the exit code."""
 
         def send_lines(lines: list[bytes], first: int) -> None:
             if parser.is_plain and not self.is_sync:
@@ -262,7 +280,7 @@ class Sender:
         return self._send_all(send_lines)
 
     def send_envelopes(self, *, keep_partition: bool) -> int:
-        """Sends standard input, one JSON object a line; returns the exit code."""
+        """Sends standard input, which has one JSON object per line. Returns the exit code."""
 
         def send_lines(lines: list[bytes], first: int) -> None:
             for number, line in enumerate(lines, first):
@@ -300,7 +318,10 @@ class Sender:
         return 0
 
     def _send_values(self, lines: Iterable[bytes]) -> None:
-        """As `_send_one`, for lines that are only values. It saves the calls, which cost as much as the work."""
+        """Sends lines that are only values, as `_send_one` does.
+
+        The code is repeated here, because a call for each line would cost as much as the work itself.
+        """
         from confluent_kafka import KafkaException
 
         produce, topic, partition_for = self._producer.produce, self.topic, self._destination.sticky
@@ -344,7 +365,10 @@ class Sender:
         return source.read if self._transactions is None else self._transactions.while_waiting(source)
 
     def _begin(self, transactions: Transactions) -> None:
-        """Begins a transaction if needed, before each line. Raises CommandError after a refused line."""
+        """Begins a transaction if none is open. The caller calls it before each line.
+
+        Raises CommandError if a line was refused before.
+        """
         if self._told:
             raise CommandError()
         transactions.begin()
@@ -361,7 +385,7 @@ class Sender:
                 warn(f"{left} of {self.sent} lines were not committed to topic {self.topic}.")
 
     def _finish(self) -> None:
-        """Waits for every acknowledgement. A second Ctrl-C gives up on the rest."""
+        """Waits for every acknowledgement. A second Ctrl-C gives up on the records that are not acknowledged."""
         try:
             if self._transactions is not None:
                 self._end(self._transactions)
@@ -372,7 +396,10 @@ class Sender:
             raise
 
     def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
-        """Reports a failed record. Records that an abort takes back are counted in one message."""
+        """Reports a failed record.
+
+        Records that an abort has removed are not reported here, because `_end` reports their number.
+        """
         if error is not None and not (self._transactions is not None and is_purged(error)):
             self._lost(kafka_error(error), message.key(), message.value())
 
@@ -384,7 +411,7 @@ class Sender:
                 raise CommandError()
 
     def _lost(self, error: KafkaError, key: bytes | None, value: bytes | None) -> None:
-        """Reports a failed record as Kafka does. The exit code stays 0 if a broker refused the record."""
+        """Reports a failed record as Kafka does. As in Kafka, the exit code stays 0 if a broker refused the record."""
         if isinstance(error, TimeoutException):
             self.undelivered += 1
         self._told += 1
@@ -424,10 +451,16 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "All lines were sent. Records that a broker refused are on standard error, as in Kafka."),
+        (
+            0,
+            "All lines were sent. Errors of records that a broker refused are on standard error, as in Kafka.",
+        ),
         (
             1,
-            "Some records were not acknowledged, or one of a transaction was refused, or the options are wrong.",
+            (
+                "Some records were not acknowledged, a record of a transaction was refused, or the options are "
+                "wrong."
+            ),
         ),
         INTERRUPTED,
         TERMINATED,

@@ -1,4 +1,4 @@
-"""kafka-consumer-groups: list, describe and delete consumer groups, reset and delete their offsets.
+"""kafka-consumer-groups: lists, describes and deletes consumer groups, and resets and deletes their offsets.
 
 A failure after the command line was parsed is reported on stdout as `Error: …`, and the exit code is 0, as with Kafka's
 own tool. Each action has its own module.
@@ -30,7 +30,7 @@ Action = Callable[[ConsumerGroupsOptions, AdminClient, Output], Awaitable[None]]
 
 
 async def run(options: ConsumerGroupsOptions, output: Output) -> None:
-    """Check the options as Kafka does, then do the one action."""
+    """Checks the options as Kafka does, then performs the one action that they name."""
     check(options)
     if options.validate_regex is not None:
         from kcli.cli.tools.consumer_groups.regex import verdict
@@ -60,7 +60,7 @@ async def _act(options: ConsumerGroupsOptions, client: AdminClient, output: Outp
 
 
 def _report_no_client(output: Output, error: CommandError) -> None:
-    """Reports the failure as Kafka's tool does; the reason, which Kafka does not show, goes to stderr."""
+    """Reports that no admin client could be created, as Kafka's tool does. The reason goes to stderr."""
     if isinstance(error.__cause__, FileNotFoundError):
         reason = f"java.nio.file.NoSuchFileException: {error}"
     else:
@@ -86,7 +86,7 @@ def _action(options: ConsumerGroupsOptions) -> Action:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a parse error; one that joptsimple finds late is reported like a failed action."""
+    """Reports a parse error. An error that joptsimple finds late is reported like a failed action."""
     if not error.is_late:
         return let_through(error)
     failed(Output(), f"Executing consumer group command failed due to {error}")
@@ -103,7 +103,7 @@ command = Command(
     parse_failed=_parse_failed,
     examples=(
         Example(
-            "Show how many records, and how many seconds, a group is behind:",
+            "Show the lag of a group in records and in seconds:",
             "kcli consumer-groups --bootstrap-server localhost:9092 --describe \\\n"
             "  --group billing --lag-seconds",
         ),
@@ -114,8 +114,8 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The command did its work, or printed Error: and why it failed, as Kafka's tool does."),
-        (1, "The options are wrong, or the answer to a question of the command was not yes."),
+        (0, "The command succeeded, or it failed and printed Error: and the reason, as Kafka's tool does."),
+        (1, "The options are wrong, or you did not answer yes to a question of the command."),
         (130, "Ctrl-C ended the command. With --watch the exit code after Ctrl-C is 0."),
     ),
 )

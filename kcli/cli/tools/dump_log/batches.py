@@ -1,6 +1,6 @@
-"""dump-log's .log and .checkpoint files: batches, and with deep iteration their records.
+"""Dumps .log and .checkpoint files: batches, and with deep iteration their records.
 
-A file is read in pieces of a bounded size, batch after batch, so a segment of any length takes little memory.
+A file is read in pieces of a bounded size, batch after batch, so even a large segment needs little memory.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from kcli.protocol.batches.legacy import MIN_MESSAGE_SIZE_V0, read_checked_messa
 from kcli.protocol.records import json_text
 
 NO_LIMIT_BYTES = 0x7FFF_FFFF
-# One read: large enough that small batches cost no call each, small against any machine's memory.
+# The size of one read. It is large, so that small batches do not cost one call each, but small compared with memory.
 READ_BYTES = 1 << 20
-# The read size for the one batch that an index entry points at; by default there is an entry every 4 KiB.
+# The size of a read for the batch at an index entry. By default an index has an entry every 4 KiB.
 INDEXED_READ_BYTES = 1 << 14
 
 _LENGTH = struct.Struct(">i")
 _CONTROL_NAMES = {3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6: "KRaftVoters"}
 
 
-class Batch(NamedTuple):
-    """A whole batch: bytes `at` to `at + header.size_bytes` of `buffer`."""
+class DumpedBatch(NamedTuple):
+    """A whole batch, which is bytes `at` to `at + header.size_bytes` of `buffer`.
+
+    `position` is its place in the file.
+    """
 
     position: int
     header: BatchHeader
@@ -88,7 +91,7 @@ class RecordRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDump:
-    """How to dump a log. `decoder` is None unless contents are printed."""
+    """The settings for the dump of a log. `decoder` is None unless contents are printed."""
 
     output: Output
     deep: bool
@@ -99,10 +102,10 @@ class LogDump:
 
 def batches(
     path: str, position: int = 0, limit: int = NO_LIMIT_BYTES, read_bytes: int = READ_BYTES
-) -> Iterator[Batch]:
-    """The whole batches of a file from `position` on, within `limit` bytes; a partial batch at the end is ignored.
+) -> Iterator[DumpedBatch]:
+    """Yields the whole batches of a file from `position` on, within `limit` bytes. Ignores a partial batch at the end.
 
-    Raises CommandError with Kafka's CorruptRecordException for an impossible size.
+    Raises CommandError with Kafka's CorruptRecordException for a batch size that is too small.
     """
     file = os.open(path, os.O_RDONLY)
     try:
@@ -123,7 +126,7 @@ def batches(
                 header = read_header(buffer, position - start)
             except CorruptRecordError as error:
                 raise uncaught("org.apache.kafka.common.errors.CorruptRecordException", str(error)) from None
-            yield Batch(position, header, buffer, position - start)
+            yield DumpedBatch(position, header, buffer, position - start)
             position += size
     finally:
         os.close(file)
@@ -156,7 +159,7 @@ def dump_log(path: str, dump: LogDump) -> list[tuple[int, int]]:
 # Batches -----------------------------------------------------------------------------------------------------------
 
 
-def _show_batch(path: str, batch: Batch, output: Output) -> None:
+def _show_batch(path: str, batch: DumpedBatch, output: Output) -> None:
     header = batch.header
     is_valid = crc_is_valid(batch.buffer, batch.at, header)
     if not output.is_text:
@@ -181,7 +184,7 @@ def _show_batch(path: str, batch: Batch, output: Output) -> None:
     )
 
 
-def _batch_row(path: str, batch: Batch, is_valid: bool) -> BatchRow:
+def _batch_row(path: str, batch: DumpedBatch, is_valid: bool) -> BatchRow:
     header = batch.header
     return BatchRow(
         file=path,
@@ -214,7 +217,7 @@ def timestamp_type(header: BatchHeader) -> str:
 
 
 def optional_long(value: int | None) -> str:
-    """A Java OptionalLong."""
+    """Returns a number or None as Java prints an OptionalLong."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
@@ -232,7 +235,9 @@ def _bool(value: bool) -> str:
 # Records -----------------------------------------------------------------------------------------------------------
 
 
-def _show_records(path: str, batch: Batch, dump: LogDump, previous: int, gaps: list[tuple[int, int]]) -> int:
+def _show_records(
+    path: str, batch: DumpedBatch, dump: LogDump, previous: int, gaps: list[tuple[int, int]]
+) -> int:
     header = batch.header
     label = timestamp_type(header)
     for record, detail in _records(batch):
@@ -250,8 +255,8 @@ def _show_records(path: str, batch: Batch, dump: LogDump, previous: int, gaps: l
     return previous
 
 
-def _records(batch: Batch) -> Iterator[tuple[Record, str]]:
-    """Each record, with the part of its line between sizes and contents."""
+def _records(batch: DumpedBatch) -> Iterator[tuple[Record, str]]:
+    """Yields each record, with the part of its line that is between the sizes and the contents."""
     header = batch.header
     if header.magic == 2:
         for record in read_records(batch.buffer, batch.at):

@@ -34,30 +34,33 @@ _BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpLogOptions(CommonOptions):
     files: str = option(
-        "Files to dump, separated by commas: .log, .checkpoint, .index, .timeindex, .snapshot, .txnindex.",
+        "The files to dump, separated by commas. Types: .log, .checkpoint, .index, .timeindex, .snapshot, "
+        ".txnindex.",
         metavar="file1, file2, ...",
         required=True,
     )
-    print_data_log: bool = flag("Print keys and values too.")
+    print_data_log: bool = flag("Also print the keys and values of records.")
     deep_iteration: bool = flag(
-        "Print the records inside batches. Every option that prints data includes this."
+        "Print the records of each batch. Every option that prints data includes this option."
     )
     verify_index_only: bool = flag("Check indexes against the log without printing their entries.")
-    index_sanity_check: bool = flag("Check indexes as a broker does when it starts, without the log.")
+    index_sanity_check: bool = flag(
+        "Check indexes in the way a broker does at its start. The log is not read."
+    )
     max_message_size: int = option(
-        "Bytes of the log to read for each index entry.",
+        "How many bytes of the log to read for each index entry.",
         Kind.INTEGER,
         default=MAX_MESSAGE_SIZE_BYTES,
         metavar="size",
     )
     max_bytes: int = option(
-        "Bytes to read of each log file, from its start.",
+        "How many bytes of each log file to read, from its beginning.",
         Kind.INTEGER,
         default=NO_LIMIT_BYTES,
         metavar="size",
     )
     value_decoder_class: str = option(
-        "Decoder of values: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder of "
+        "The decoder of values: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder of "
         "org.apache.kafka.tools.api.",
         default=STRING_DECODER,
         metavar="class",
@@ -65,7 +68,7 @@ class DumpLogOptions(CommonOptions):
         bare_value=STRING_DECODER,
     )
     key_decoder_class: str = option(
-        "Decoder of keys: one of the decoders of values.",
+        "The decoder of keys. The decoders are the same as those of values.",
         default=STRING_DECODER,
         metavar="class",
         optional_argument=True,
@@ -76,10 +79,10 @@ class DumpLogOptions(CommonOptions):
     cluster_metadata_decoder: bool = flag("Print data as records of __cluster_metadata.")
     remote_log_metadata_decoder: bool = flag("Print data as records of __remote_log_metadata.")
     share_group_state_decoder: bool = flag("Print data as records of __share_group_state.")
-    skip_record_metadata: bool = flag("Leave out offsets, times and sizes of records.")
+    skip_record_metadata: bool = flag("Do not print offsets, times and sizes of records.")
 
 
-# The first of these that is given wins.
+# If several of these options are given, the first one of this table is used.
 _DECODERS: dict[str, Callable[[], Decoder]] = {
     "offsets-decoder": decoders.offsets,
     "transaction-log-decoder": decoders.transaction_log,
@@ -121,7 +124,7 @@ class Dumper:
             raise uncaught("org.apache.kafka.common.errors.CorruptRecordException", str(error)) from None
         except OSError as error:
             if error.errno in WRITE_FAILED:
-                raise  # standard output is full or closed; the file is not at fault
+                raise  # writing to standard output failed, so the file is not the cause
             raise uncaught("java.io.IOException", f"{path}: {error.strerror}") from None
 
     def _dump(self, path: str) -> None:
@@ -162,7 +165,10 @@ class Dumper:
 
     @cached_property
     def _how(self) -> LogDump:
-        """Created at the first log, because a dump of indexes needs no decoder class."""
+        """The settings for logs.
+
+        They are created at the first log, because a dump of indexes needs no valid decoder class.
+        """
         is_data = any(self.options.has(name) for name in _DATA_OPTIONS)
         return LogDump(
             output=self.output,
@@ -195,7 +201,7 @@ def _example(directory: str) -> str:
 def _suffix(path: str) -> str:
     name = os.path.basename(path)
     dot = name.rfind(".")
-    if dot < 0:  # Kafka 4.1's error for such a name
+    if dot < 0:  # the error of Kafka 4.1 for a name without a dot
         length = len(name)
         raise uncaught(
             "java.lang.StringIndexOutOfBoundsException", f"begin -1, end {length}, length {length}"

@@ -1,4 +1,4 @@
-"""kafka-consumer-perf-test: how fast records can be read."""
+"""kafka-consumer-perf-test: measures how fast records can be read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
-from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, store_offsets
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, JavaPositions, store_offsets
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
-# The most records of one poll of the Java consumer (max.poll.records).
+# The most records that one poll of the Java consumer returns (max.poll.records).
 BATCH_RECORDS = 500
 POLL_S = 0.1
 DEFAULT_TIMEOUT_MS = 10_000
@@ -37,33 +37,36 @@ _DETAILED_HEADER = _HEADER.replace("start.time, end.time", "time, threadId")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerPerfOptions(ConnectingOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     topic: str | None = option("The topic to read.", metavar="topic")
     include: str | None = option(
         "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
     )
     messages: str | None = option("How many records to read.", metavar="count")
-    num_records: str | None = option("The name of --messages since Kafka 4.2.", metavar="count")
-    group: str | None = option("The consumer group. Default: a new one each time.", metavar="gid")
+    num_records: str | None = option("The new name of --messages (since Kafka 4.2).", metavar="count")
+    group: str | None = option("The consumer group. Default: a new group for each run.", metavar="gid")
     fetch_size: int = option(
-        "Bytes of one partition in one fetch.", Kind.INTEGER, default=1_048_576, metavar="size"
+        "The maximum size of the data of one partition in a fetch, in bytes.",
+        Kind.INTEGER,
+        default=1_048_576,
+        metavar="size",
     )
     socket_buffer_size: int = option(
-        "Bytes of the TCP receive buffer.", Kind.INTEGER, default=2_097_152, metavar="size"
+        "The size of the TCP receive buffer in bytes.", Kind.INTEGER, default=2_097_152, metavar="size"
     )
     from_latest: bool = flag("Start at the end of the topic instead of its beginning.")
     consumer_config: str | None = option(
-        "Properties file of the consumer.", name="consumer.config", metavar="config file"
+        "A properties file for the consumer.", name="consumer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name of --consumer.config since Kafka 4.2.", metavar="config file"
+        "The new name of --consumer.config (since Kafka 4.2).", metavar="config file"
     )
     command_property: tuple[str, ...] = option(
-        "Property of the consumer, as key=value.", metavar="prop1=val1", repeatable=True
+        "A property of the consumer, as key=value.", metavar="prop1=val1", repeatable=True
     )
-    print_metrics: bool = flag("Print the client's counters at the end.")
-    show_detailed_stats: bool = flag("Print a line per interval instead of one for all.")
+    print_metrics: bool = flag("Print the client's metrics at the end.")
+    show_detailed_stats: bool = flag("Print a line for each interval instead of one line for the whole test.")
     reporting_interval: int = option(
         "Milliseconds between two lines.", Kind.INTEGER, default=5000, metavar="interval_ms"
     )
@@ -76,9 +79,11 @@ class ConsumerPerfOptions(ConnectingOptions):
         bare_value=DEFAULT_TIMEOUT_MS,
     )
     date_format: str = option(
-        "The format of times, as in SimpleDateFormat.", default=DEFAULT_DATE_FORMAT, metavar="date format"
+        "The format of times: a pattern of Java's SimpleDateFormat.",
+        default=DEFAULT_DATE_FORMAT,
+        metavar="date format",
     )
-    hide_header: bool = flag("Omit the header.")
+    hide_header: bool = flag("Do not print the header line.")
 
 
 def run(options: ConsumerPerfOptions, output: Output) -> int:
@@ -123,7 +128,7 @@ def _check(options: ConsumerPerfOptions) -> str:
 
 
 def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
-    """librdkafka's configuration."""
+    """Returns the configuration for librdkafka."""
     properties = client_properties(
         options.consumer_config or options.command_config, options.command_property, options.client_properties
     )
@@ -133,7 +138,8 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
         raise CommandError(
             "bootstrap.servers is not set: give --bootstrap-server host:port, or the key in --consumer.config"
         )
-    # The group of the file is ignored, as in Kafka, because it would start where an earlier run ended.
+    # As in Kafka, group.id in the file is ignored, because with that group a run would start where an earlier run
+    # ended.
     properties["group.id"] = options.group or f"perf-consumer-{secrets.randbelow(100_000)}"
     properties["max.partition.fetch.bytes"] = str(options.fetch_size)
     properties["receive.buffer.bytes"] = str(options.socket_buffer_size)
@@ -162,7 +168,7 @@ class _Run:
         self.join_start = time.time()
         config = configuration(options)
         self.look_s = max_age_s(config)
-        self.standing = Standing(config, self._assigned)
+        self.positions = JavaPositions(config, self._assigned)
         self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
@@ -207,7 +213,7 @@ class _Run:
                 reported, reported_count, reported_bytes = now, self.count, self.size_bytes
                 reported_joining_ms = self.joining_ms
         finished = time.time()
-        # A run that ends before the first interval has one line.
+        # A run that ends before its first interval still prints one line.
         if not options.show_detailed_stats or reported == started:
             self._line(started, finished, self.count, self.size_bytes, self.joining_ms)
 
@@ -223,7 +229,7 @@ class _Run:
         )
 
     def _subscribe(self, topics: list[str]) -> None:
-        self.consumer.subscribe(topics, on_assign=self.standing.assigned, on_revoke=self._revoked)
+        self.consumer.subscribe(topics, on_assign=self.positions.assigned, on_revoke=self._revoked)
 
     def _take(self, messages: list[objects.Message]) -> None:
         read = []
@@ -288,7 +294,7 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The test ended, also if --timeout ended it before all records were read."),
+        (0, "The test ended, even if --timeout ended it before all records were read."),
         FAILURE,
         INTERRUPTED,
         TERMINATED,

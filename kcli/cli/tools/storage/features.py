@@ -19,7 +19,7 @@ class VersionMappingOptions(CommonOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureDependenciesOptions(CommonOptions):
     feature: tuple[str, ...] = option(
-        "A feature and its level, name=level.", short="f", repeatable=True, required=True
+        "A feature and its level, as name=level.", short="f", repeatable=True, required=True
     )
 
 
@@ -67,7 +67,10 @@ def feature_dependencies(options: FeatureDependenciesOptions, output: Output) ->
 
 
 def parse_levels(texts: Iterable[str]) -> dict[str, int]:
-    """Parses `name=level` texts; the last level of a name counts. Raises CommandError with the JVM's text."""
+    """Parses `name=level` arguments. If a name is repeated, its last level counts.
+
+    Raises CommandError with the JVM's text.
+    """
     levels = {}
     for text in texts:
         name, equals, level = text.strip().rpartition("=")

@@ -1,4 +1,4 @@
-"""`topics --apply FILE`: makes the cluster's topics match a file, after a plan that lists the changes.
+"""`topics --apply FILE`: changes the cluster's topics to match a file. It first makes a plan of the changes.
 
 The controller checks the whole plan before the first change. Only `--prune` deletes topics or settings.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 NOTHING_CHANGED = "Nothing was changed."
 CHANGES_PENDING = 2
-"""Exit code of a dry run that found something to do."""
+"""The exit code of a dry run that finds necessary changes."""
 OWN_PREFIX = "__"
-"""The prefix of Kafka's own topics, also of those that it does not mark as internal. They are never pruned."""
+"""The prefix of Kafka's own topics, which are never pruned. Kafka does not mark all of them as internal."""
 
 
 class Action(Enum):
-    """The change that a topic needs; the value is its past participle."""
+    """The kind of change that a topic needs. The value is the text in the output."""
 
     CREATE = "created"
     ALTER = "altered"
@@ -41,7 +41,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one setting of a topic; None is the default, or a topic that does not exist yet."""
+    """A change of one setting of a topic. None means the default, or that the topic does not exist yet."""
 
     setting: str
     before: str | None
@@ -54,8 +54,8 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One topic of the plan; `wanted` is None if the file does not have the topic."""
+class TopicChange:
+    """One topic of the plan. `wanted` is None if the file does not have the topic."""
 
     topic: str
     action: Action
@@ -64,12 +64,12 @@ class Step:
 
     @property
     def partitions(self) -> Change | None:
-        """The change of its number of partitions."""
+        """The change of the number of partitions, or None."""
         return next((change for change in self.changes if change.setting == PARTITIONS), None)
 
     @property
     def configs(self) -> tuple[Change, ...]:
-        """The changes of its settings."""
+        """The changes of the topic's settings."""
         return tuple(each for each in self.changes if each.setting not in (PARTITIONS, REPLICATION_FACTOR))
 
 
@@ -85,7 +85,10 @@ class StepRow:
 
 
 async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> int:
-    """Plans, checks, then reports or makes the changes. Returns the exit code: 0, 1 (failed) or CHANGES_PENDING."""
+    """Plans and checks the changes, then reports or makes them.
+
+    Returns the exit code: 0, 1 (failed) or CHANGES_PENDING.
+    """
     assert options.apply is not None
     wanted = read_topics(options.apply)
     steps = await _plan(client, wanted, prune=options.prune)
@@ -106,14 +109,17 @@ async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> 
     return 1 if failed else 0
 
 
-async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune: bool) -> list[Step]:
-    """The steps in the order of the file, deletions last. Raises CommandError with all impossible changes."""
+async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune: bool) -> list[TopicChange]:
+    """Returns the steps in the order of the file, with deletions last.
+
+    Raises CommandError that lists all impossible changes.
+    """
     existing = {topic.name: topic for topic in await client.list_topics()}
     known = [name for name in wanted if name in existing]
     described = await client.describe_topics(known)
     resources = {name: ConfigResource(ConfigResourceType.TOPIC, name) for name in known}
     configs = await client.describe_configs(resources.values()) if known else {}
-    steps: list[Step] = []
+    steps: list[TopicChange] = []
     problems: list[str] = []
     for name, topic in wanted.items():
         if name not in existing:
@@ -128,19 +134,19 @@ async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune
         raise CommandError("\n".join([*problems, NOTHING_CHANGED]))
     if prune:
         steps += [
-            Step(name, Action.DELETE)
+            TopicChange(name, Action.DELETE)
             for name, listing in existing.items()
             if name not in wanted and not listing.is_internal and not name.startswith(OWN_PREFIX)
         ]
     return steps
 
 
-def _creation(topic: WantedTopic) -> Step:
+def _creation(topic: WantedTopic) -> TopicChange:
     counts = ((PARTITIONS, topic.partitions), (REPLICATION_FACTOR, topic.replication_factor))
     changes = [Change(name, None, str(count)) for name, count in counts if count is not None]
     settings = (topic.configs or {}).items()
     changes += [Change(name, None, value) for name, value in settings if value is not None]
-    return Step(topic.name, Action.CREATE, topic, tuple(changes))
+    return TopicChange(topic.name, Action.CREATE, topic, tuple(changes))
 
 
 def _alteration(
@@ -149,8 +155,8 @@ def _alteration(
     entries: tuple[ConfigEntry, ...] | KafkaError,
     *,
     prune: bool,
-) -> Step:
-    """The step for an existing topic. Raises CommandError, KafkaError."""
+) -> TopicChange:
+    """Returns the step for an existing topic. Raises CommandError or KafkaError if the change is impossible."""
     if isinstance(current, KafkaError):
         raise current
     if isinstance(entries, KafkaError):
@@ -159,7 +165,7 @@ def _alteration(
         entry.name: entry.value for entry in entries if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
     }
     changes = (*_partition_changes(topic, current), *_config_changes(topic, overrides, prune=prune))
-    return Step(topic.name, Action.ALTER if changes else Action.UNCHANGED, topic, changes)
+    return TopicChange(topic.name, Action.ALTER if changes else Action.UNCHANGED, topic, changes)
 
 
 def _partition_changes(topic: WantedTopic, current: TopicDescription) -> Iterable[Change]:
@@ -199,7 +205,7 @@ def _config_changes(
 
 
 def _is_same(name: str, current: str | None, wanted: str) -> bool:
-    """Whether two texts are one value: `compact, delete` is `compact,delete`."""
+    """Whether two texts are the same value of a setting, like `compact, delete` and `compact,delete`."""
     from kcli.config.definition import ConfigError
     from kcli.config.topic import TOPIC
 
@@ -210,7 +216,7 @@ def _is_same(name: str, current: str | None, wanted: str) -> bool:
 
 
 async def _perform(
-    client: AdminClient, steps: Sequence[Step], *, validate_only: bool
+    client: AdminClient, steps: Sequence[TopicChange], *, validate_only: bool
 ) -> dict[str, KafkaError]:
     """Makes the changes, or only validates them. Returns the topics that failed, with their errors."""
     failed: dict[str, KafkaError] = {}
@@ -267,7 +273,9 @@ def _confirm(topics: list[str], *, yes: bool) -> None:
     confirm(f"This deletes {listed(topics)} with all records.", yes=False)
 
 
-def _show(output: Output, steps: Sequence[Step], failed: Mapping[str, KafkaError], *, dry_run: bool) -> None:
+def _show(
+    output: Output, steps: Sequence[TopicChange], failed: Mapping[str, KafkaError], *, dry_run: bool
+) -> None:
     for step in steps:
         error = failed.get(step.topic)
         row = StepRow(
@@ -295,7 +303,7 @@ def _show(output: Output, steps: Sequence[Step], failed: Mapping[str, KafkaError
         output.say(f"Done: {', '.join(parts)}, {len(failed)} failed.")
 
 
-def _line(step: Step, *, dry_run: bool, error: KafkaError | None) -> str:
+def _line(step: TopicChange, *, dry_run: bool, error: KafkaError | None) -> str:
     verb = step.action.value if step.action is Action.UNCHANGED or not dry_run else step.action.name.lower()
     new = step.action is Action.CREATE
     changes = ", ".join(f"{each.setting} {each.after}" if new else str(each) for each in step.changes)

@@ -13,7 +13,7 @@ from kcli.cli.syntax.options import option
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="host:port", required=True
+        "The brokers to connect to first, as host:port,host:port.", metavar="host:port", required=True
     )
     command_config: str | None = option(
         "A properties file with settings of the admin client.", metavar="FILE"
@@ -21,7 +21,7 @@ class TransactionsOptions(ClusterOptions):
 
 
 def print_table(output: Output, row_type: type, rows: Sequence[object]) -> None:
-    """A header of the row's fields in CamelCase, columns as wide as their widest cell, a tab after each."""
+    """Prints rows as a table. The header has the names of fields in CamelCase. A tab follows each column."""
     names = [field.name for field in dataclasses.fields(row_type)]
     headers = [_title(name) for name in names]
     cells = [[_cell(getattr(row, name)) for name in names] for row in rows]
@@ -32,7 +32,7 @@ def print_table(output: Output, row_type: type, rows: Sequence[object]) -> None:
 
 
 def _title(name: str) -> str:
-    """`producer_id` is `ProducerId`; a unit is in brackets at the end."""
+    """Returns the title of a field: `ProducerId` for `producer_id`. A unit is in brackets at the end."""
     base, minutes, _ = name.partition("_minutes")
     return base.title().replace("_", "") + ("(min)" if minutes else "")
 

@@ -23,7 +23,7 @@ from kcli.cli.tools.verifiable.events import text, write
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
-from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, JavaPositions, gathered, store_offsets
 from kcli.rdkafka.log import logger
 
 NO_LIMIT = -1
@@ -34,29 +34,31 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableConsumerOptions(ConnectingOptions):
-    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
+    bootstrap_server: str | None = option("The brokers to connect to first, as host:port,host:port.")
     topic: str = option("The topic to read.", required=True)
     group_protocol: str = option("The group protocol: classic or consumer.", default=CLASSIC)
-    group_remote_assignor: str | None = option("The broker's assignor, with the consumer protocol.")
+    group_remote_assignor: str | None = option(
+        "With the consumer protocol: the name of the broker's assignor."
+    )
     group_id: str = option("The group to join.", required=True)
-    group_instance_id: str | None = option("The name of a static member (KIP-345).")
+    group_instance_id: str | None = option("The group.instance.id, which makes the member static (KIP-345).")
     max_messages: int = option(
-        "Stop after this many records; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT
+        "Stop after this many records. -1 means no limit.", Kind.INTEGER, default=NO_LIMIT
     )
     session_timeout: int = option("The session timeout in milliseconds.", Kind.INTEGER, default=30_000)
-    verbose: bool = flag("Write each record.")
-    enable_autocommit: bool = flag("Commit in the background.")
-    reset_policy: str = option("Where to start without a committed offset.", default="earliest")
+    verbose: bool = flag("Print each record.")
+    enable_autocommit: bool = flag("Commit offsets at intervals in the background.")
+    reset_policy: str = option("Where to start if the group has no committed offset.", default="earliest")
     assignment_strategy: str = option(
-        "The assignor's class, with the classic protocol.",
+        "With the classic protocol: the class of the assignor.",
         default="org.apache.kafka.clients.consumer.RangeAssignor",
     )
-    consumer_config: str | None = option("Properties file of the consumer.", name="consumer.config")
-    command_config: str | None = option("The name of --consumer.config since Kafka 4.2.")
+    consumer_config: str | None = option("A properties file for the consumer.", name="consumer.config")
+    command_config: str | None = option("The new name of --consumer.config (since Kafka 4.2).")
 
 
 def run(options: VerifiableConsumerOptions, output: Output) -> int:
-    """Reads --max-messages records. The last events are written in every case."""
+    """Reads --max-messages records. The last events are written even after an error."""
     run = _Run(options, output)
     finish_on_sigterm()
     try:
@@ -68,7 +70,7 @@ def run(options: VerifiableConsumerOptions, output: Output) -> int:
 
 
 def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
-    """librdkafka's configuration from file and options."""
+    """Returns the configuration for librdkafka from file and options."""
     if options.consumer_config is not None and options.command_config is not None:
         raise UsageError("Options --consumer.config and --command-config are mutually exclusive.")
     properties = client_properties(
@@ -102,13 +104,13 @@ class _Run:
         self.output = output
         self.consumed = 0
         config = configuration(options)
-        self.standing = Standing(config, self._assigned)
+        self.positions = JavaPositions(config, self._assigned)
         self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
         write(self.output, "startup_complete")
         self.consumer.subscribe(
-            [self.options.topic], on_assign=self.standing.assigned, on_revoke=self._revoked
+            [self.options.topic], on_assign=self.positions.assigned, on_revoke=self._revoked
         )
         while not self._is_finished():
             messages = self._poll()
@@ -120,7 +122,7 @@ class _Run:
                 self._commit(ends)
 
     def _poll(self) -> list[objects.Message]:
-        """The records of one poll of Java's consumer."""
+        """Returns the records that one poll of Java's consumer would return."""
         first = self.consumer.poll(POLL_S)
         if first is None:
             return []
@@ -139,7 +141,7 @@ class _Run:
         return 0 <= self.options.max_messages <= self.consumed
 
     def _take(self, messages: list[objects.Message]) -> dict[tuple[str, int], int]:
-        """Writes the events of records, by partition; returns the next offset of each partition."""
+        """Writes the events of records by partition. Returns the next offset of each partition."""
         by_partition: dict[tuple[str, int], list[objects.Message]] = {}
         for message in messages:
             by_partition.setdefault((message.topic(), message.partition()), []).append(message)

@@ -22,28 +22,34 @@ NO_LIMIT = -1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableProducerOptions(ConnectingOptions):
     topic: str = option("The topic to send to.", required=True)
-    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
-    max_messages: int = option("How many records to send; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
-    throughput: int = option("The most records a second; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
+    bootstrap_server: str | None = option("The brokers to connect to first, as host:port,host:port.")
+    max_messages: int = option("How many records to send. -1 means no limit.", Kind.INTEGER, default=NO_LIMIT)
+    throughput: int = option(
+        "The maximum number of records per second. -1 means no limit.", Kind.INTEGER, default=NO_LIMIT
+    )
     acks: int = option(
-        "How many replicas must have a record: 0, 1 or -1 (all).",
+        "The acknowledgements to wait for: 0 (none), 1 (the leader) or -1 (all in-sync replicas).",
         Kind.INTEGER,
         default=-1,
         choices=("0", "1", "-1"),
     )
-    producer_config: str | None = option("Properties file of the producer.", name="producer.config")
-    command_config: str | None = option("The name of --producer.config since Kafka 4.2.")
+    producer_config: str | None = option("A properties file for the producer.", name="producer.config")
+    command_config: str | None = option("The new name of --producer.config (since Kafka 4.2).")
     message_create_time: int = option(
-        "Timestamp of the first record, in epoch milliseconds; -1 for the time it is sent.",
+        "The timestamp of the first record, in milliseconds since the epoch. -1 means the time of sending.",
         Kind.LONG,
         default=NO_LIMIT,
     )
-    value_prefix: int | None = option("A number in front of each value, as in 7.0.", Kind.INTEGER)
-    repeating_keys: int | None = option("Repeat this many keys (0, 1, …).", Kind.INTEGER)
+    value_prefix: int | None = option(
+        "A number to write before each value, with a dot between them, as in 7.0.", Kind.INTEGER
+    )
+    repeating_keys: int | None = option(
+        "The number of different keys. The keys 0, 1, … are used in turn.", Kind.INTEGER
+    )
 
 
 def run(options: VerifiableProducerOptions, output: Output) -> int:
-    """Sends --max-messages records. The last events are written in every case."""
+    """Sends --max-messages records. The last events are written even after an error."""
     run = _Run(options, output)
     finish_on_sigterm()
     try:
@@ -54,7 +60,10 @@ def run(options: VerifiableProducerOptions, output: Output) -> int:
 
 
 def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
-    """librdkafka's configuration, without retries. The file takes precedence over the options, as in Kafka."""
+    """Returns the configuration for librdkafka, without retries.
+
+    The file takes precedence over the options, as in Kafka.
+    """
     if options.producer_config is not None and options.command_config is not None:
         raise UsageError("Options --producer.config and --command-config are mutually exclusive.")
     properties = {
@@ -88,7 +97,7 @@ class _Run:
         options = self.options
         while options.max_messages < 0 or self.sent < options.max_messages:
             keys = options.repeating_keys
-            # With 0, keys do not repeat, as in Kafka.
+            # As in Kafka, 0 means that keys do not repeat.
             key = None if keys is None else str(self.sent % keys if keys > 0 else self.sent)
             prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
             self._produce(key, f"{prefix}{self.sent}")
@@ -115,7 +124,7 @@ class _Run:
             timestamp_ms = None
             if self.options.message_create_time != NO_LIMIT:
                 timestamp_ms = self.timestamp_ms
-                # The timestamp grows by the age of the run, as in Kafka.
+                # As in Kafka, each record advances the timestamp by the age of the run.
                 self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
             refused = self.destination.send(
                 value.encode(),
@@ -180,7 +189,10 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "All records were sent. A record that failed has an event producer_send_error."),
+        (
+            0,
+            "All records were sent. The output has an event producer_send_error for each record that failed.",
+        ),
         FAILURE,
         INTERRUPTED,
         TERMINATED,

@@ -1,17 +1,17 @@
-"""ConsumerGroupDescribe: a consumer group as operators see it."""
+"""Describes a consumer group for operators (ConsumerGroupDescribe)."""
 
 from __future__ import annotations
 
 from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
-from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.group.topics import TopicsView
 from kcli.protocol.messages import consumer_group_describe as cgd
 
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
-def described(group: ConsumerGroup, topics: Topics, default_assignor: str) -> cgd.DescribedGroup:
+def described(group: ConsumerGroup, topics: TopicsView, default_assignor: str) -> cgd.DescribedGroup:
     return cgd.DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
@@ -24,7 +24,7 @@ def described(group: ConsumerGroup, topics: Topics, default_assignor: str) -> cg
     )
 
 
-def _member(member: ConsumerMember, target: Assignment, topics: Topics) -> cgd.Member:
+def _member(member: ConsumerMember, target: Assignment, topics: TopicsView) -> cgd.Member:
     return cgd.Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -40,8 +40,8 @@ def _member(member: ConsumerMember, target: Assignment, topics: Topics) -> cgd.M
     )
 
 
-def _named(assigned: Assignment, topics: Topics) -> cgd.Assignment:
-    """A topic that has been deleted since is left out."""
+def _named(assigned: Assignment, topics: TopicsView) -> cgd.Assignment:
+    """Converts an assignment to one with topic names. Topics that have been deleted are left out."""
     found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
     return cgd.Assignment(
         topic_partitions=tuple(

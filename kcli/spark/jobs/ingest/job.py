@@ -42,51 +42,53 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
     topic: str = option("The topic to write to.", metavar="NAME", required=True)
     path: str | None = option("A file, a directory, or a pattern of files.", metavar="PATH")
     format: str = option("The format of the files, or jdbc.", choices=(*FILE_FORMATS, JDBC), default="text")
-    key_column: str | None = option("The column of the key (JSON: the field).", metavar="NAME")
+    key_column: str | None = option(
+        "The column (JSON: the field) with the key of the record.", metavar="NAME"
+    )
     value_column: str | None = option(
-        "The column of the value. Default: the line (text, JSON); else a column named value, or the whole row as "
-        "JSON (CSV, Parquet, jdbc).",
+        "The column with the value of the record. Default for text and JSON: the line. Default for CSV, "
+        "Parquet and jdbc: the column named value, or the whole row as JSON if there is no such column.",
         metavar="NAME",
     )
-    partition_column: str | None = option("The column of the partition.", metavar="NAME")
-    max_files_per_trigger: str | None = option("The largest size of a micro-batch, in files.", metavar="N")
+    partition_column: str | None = option("The column with the partition of the record.", metavar="NAME")
+    max_files_per_trigger: str | None = option("The maximum size of a micro-batch, in files.", metavar="N")
     read_option: tuple[str, ...] = option(
         "An option of Spark's reader.", metavar="KEY=VALUE", repeatable=True
     )
     url: str | None = option(
-        "jdbc: the database, as a URL of SQLAlchemy (postgresql://user:password@host/db), or jdbc:… with the "
-        "driver in Spark's --jars (batch only).",
+        "jdbc: the URL of the database: a URL of SQLAlchemy (postgresql://user:password@host/db), or "
+        "jdbc:… with the driver in Spark's --jars (batch only).",
         metavar="URL",
     )
     table: str | None = option("jdbc: the table.", metavar="NAME")
     query: str | None = option("jdbc: a SELECT in place of a table.", metavar="SQL")
     incrementing_column: str | None = option(
-        "jdbc: a column whose values only grow; a stream continues from the last value.", metavar="NAME"
+        "jdbc: a column whose values only increase. A stream continues after the last value.", metavar="NAME"
     )
     timestamp_column: str | None = option(
-        "jdbc: a column with the time of the last change; a stream continues from the last time.",
+        "jdbc: a column with the time of the last change of a row. A stream continues after the last time.",
         metavar="NAME",
     )
     timestamp_delay_ms: int = option(
-        "jdbc: the longest time from a row's timestamp to its commit.",
+        "jdbc: the longest time between the timestamp of a row and the commit of the row.",
         Kind.LONG,
         metavar="MS",
         default=1000,
     )
     max_rows_per_trigger: int | None = option(
-        "jdbc: the largest size of a micro-batch by --incrementing-column, in rows.", Kind.LONG, metavar="N"
+        "jdbc: with --incrementing-column, the maximum size of a micro-batch in rows.", Kind.LONG, metavar="N"
     )
     tasks: int = option("jdbc: the number of parallel connections.", Kind.INTEGER, metavar="N", default=1)
 
     @property
     def database(self) -> str:
-        """The URL, which `_check` requires."""
+        """The URL of the database. `_check` has made sure that it is given."""
         assert self.url is not None, "--format jdbc needs --url"
         return self.url
 
     @property
     def source(self) -> str:
-        """The path, which `_check` requires."""
+        """The path of the files. `_check` has made sure that it is given."""
         assert self.path is not None, "files need --path"
         return self.path
 
@@ -141,7 +143,7 @@ def _check_jdbc(options: IngestOptions) -> None:
 
 
 def files(path: str) -> list[str] | None:
-    """Returns the files of `path` on this machine; None for a URI. JobError if there are none."""
+    """Returns the files of a local `path`, or None for a URI. Raises JobError if there are no files."""
     if "://" in path:
         return None
     found = sorted(glob.glob(path))
@@ -208,10 +210,10 @@ def run(spark: SparkSession, options: IngestOptions) -> Done:
 
 
 def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
-    # JSON lines are read as text, so that their bytes are kept.
+    # JSON lines are read as text, so that each line becomes a value unchanged.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
-    if form == "csv":  # with enforceSchema the header of one file would apply to all
+    if form == "csv":  # with enforceSchema, Spark would apply the header of one file to all files
         reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
     reading |= pairs(options.read_option, "--read-option")
     schema = spark.read.format(form).options(**reading).load(options.source).schema
@@ -264,14 +266,17 @@ def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
 
 
 def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
-    """Checks the columns of the options. JobError names a missing one. A name may be a field of a JSON column."""
+    """Checks the columns that the options name. Raises JobError for a missing column.
+
+    A name may be a field of a JSON column.
+    """
     for name in (options.key_column, options.value_column, options.partition_column):
         if name is not None and name.partition(".")[0] not in found:
             raise JobError(f"there is no column {name}; the rows have {', '.join(found)}")
 
 
 def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame:
-    """Returns the rows of JSON and CSV files that parse. The others are handled as --on-bad-record says."""
+    """Returns the rows of JSON and CSV files that parse. --on-bad-record decides about the other rows."""
     from pyspark.sql.functions import col, length, lit, struct, trim, try_parse_json, when
 
     names = [name for name in frame.columns if name not in (CORRUPT, "file_path")]

@@ -1,7 +1,8 @@
 """The job `sql`: runs SQL over topics, from the command line, a file or a shell.
 
 Rows go to stdout, messages to stderr. In a stream (--mode available-now or continuous) topics are unbounded tables, and
-a SELECT shows the rows of each micro-batch. Each statement has a checkpoint of its own, by its place.
+a SELECT shows the rows of each micro-batch. Each statement has its own checkpoint, named by the number of the
+statement.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         bool | int | float | str | bytes | bytearray | decimal.Decimal | datetime.date | datetime.timedelta
     )
     Cell: TypeAlias = Scalar | Row | list["Cell"] | dict["Cell", "Cell"] | None
-    """A value of a column in PySpark."""
+    """The value of a column in a row of PySpark."""
 
 PROMPT, MORE = "kcli> ", "   -> "
 FORMS = ("table", "json", "tsv")
@@ -59,15 +60,15 @@ class SqlOptions(QueryOptions):
     """The options of the job."""
 
     execute: tuple[str, ...] = option(
-        "Statements that end with ;. INSERT INTO topic SELECT … writes to a topic.",
+        "SQL statements, separated by semicolons. INSERT INTO topic SELECT … writes to a topic.",
         metavar="SQL",
         short="e",
         repeatable=True,
     )
-    file: str | None = option("A file of statements.", metavar="FILE")
-    rows_as: str = option("The format of the rows.", choices=FORMS, default="table")
+    file: str | None = option("A file with SQL statements.", metavar="FILE")
+    rows_as: str = option("The format of the rows that are printed.", choices=FORMS, default="table")
     max_rows: int = option(
-        "The largest number of rows that a query shows.", Kind.LONG, metavar="N", default=SHOWN_ROWS
+        "The maximum number of rows that a query prints.", Kind.LONG, metavar="N", default=SHOWN_ROWS
     )
 
     @property
@@ -106,7 +107,7 @@ def _given(options: SqlOptions) -> list[str]:
 def run(spark: SparkSession, options: SqlOptions) -> Done:
     """Runs the statements, or the shell."""
     tables = topic_tables(spark, options)
-    session = Session(spark, options, tables)
+    session = StatementRunner(spark, options, tables)
     if options.is_shell:
         return session.shell()
     rows, bad, stopped = 0, 0, False
@@ -118,14 +119,14 @@ def run(spark: SparkSession, options: SqlOptions) -> Done:
     return Done(rows, stopped, bad)
 
 
-class Session:
+class StatementRunner:
     """Runs statements in order."""
 
     def __init__(self, spark: SparkSession, options: SqlOptions, tables: TopicTables) -> None:
         self._spark, self._options, self._tables = spark, options, tables
 
     def execute(self, text: str, place: int) -> Done:
-        """Runs a statement. `place` is its number, which names the checkpoint of a stream."""
+        """Runs a statement. `place` is the number of the statement, which names the checkpoint of a stream."""
         try:
             return self._execute(text, place)
         finally:
@@ -164,7 +165,7 @@ class Session:
         return len(rows)
 
     def shell(self) -> Done:
-        """Runs the statements of stdin, with a prompt on a terminal. An error does not end the shell."""
+        """Runs statements from stdin. On a terminal it prints a prompt. An error does not end the shell."""
         from pyspark.errors import PySparkException
 
         rows, failed = 0, 0
@@ -190,7 +191,7 @@ class Session:
 
 
 def read_statements() -> Iterator[str]:
-    """Yields the statements of stdin. A statement ends with `;`; `quit` and `exit` need none."""
+    """Yields the statements of stdin. A statement ends with `;`; `quit` and `exit` need no `;`."""
     interactive = sys.stdin.isatty()
     read: Callable[[str], str] = input if interactive else lambda _: _next_line()
     if interactive:
@@ -253,7 +254,8 @@ def text_of(value: Cell) -> str:
 
 JOB = Job(
     name="sql",
-    description="Runs SQL over topics: a topic is a table by its name. Without -e and --file it starts a shell.",
+    description="Runs SQL over topics. The name of a topic is the name of its table. Without -e and --file, the "
+    "job starts a shell.",
     options=SqlOptions,
     check=_check,
     plan=plan,
