@@ -13,6 +13,8 @@ from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import read_epochs, write_epochs
 
+NEVER = Offset((1 << 63) - 1)
+
 
 class LeaderEpochCache:
     """(epoch, start offset) entries, both strictly rising."""
@@ -21,6 +23,7 @@ class LeaderEpochCache:
         self._disk = disk
         self.path = path
         self.entries = read_epochs(disk, path)
+        self._written = self.entries
         self.latest_epoch = self.entries[-1][0] if self.entries else NO_LEADER_EPOCH
         self.is_dirty = False
         self._guard = threading.Lock()
@@ -73,18 +76,25 @@ class LeaderEpochCache:
         next_start = self.entries[found][1]
         return (epoch if found == 0 else self.entries[found - 1][0]), next_start
 
-    def flush(self) -> None:
-        """Writes the checkpoint if it is out of date. May block, and may be called in any thread."""
+    def flush(self, end_offset: Offset = NEVER) -> None:
+        """Writes the checkpoint if it is out of date. May block, and may be called in any thread.
+
+        Epochs from `end_offset` on do not make it out of date: they have no records, and the next start drops them.
+        """
         with self._guard:
-            if self.is_dirty:
-                self.is_dirty = False
-                try:
-                    write_epochs(self._disk, self.path, self.entries)
-                except OSError:
-                    self.is_dirty = True
-                    raise
+            entries = self.entries
+            if self.is_dirty and _before(end_offset, entries) != _before(end_offset, self._written):
+                write_epochs(self._disk, self.path, entries)
+                self._written = entries
+            self.is_dirty = self.entries != self._written
 
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
         self.entries = entries  # a new list each time: `flush` may be writing the old one
         self.latest_epoch = entries[-1][0] if entries else NO_LEADER_EPOCH
         self.is_dirty = True
+
+
+def _before(
+    end_offset: Offset, entries: list[tuple[LeaderEpoch, Offset]]
+) -> list[tuple[LeaderEpoch, Offset]]:
+    return [entry for entry in entries if entry[1] < end_offset]

@@ -673,7 +673,7 @@ class PartitionLog:
             self.write_out()
             self.settle()
             self.flush()
-            self.leader_epochs.flush()
+            self.leader_epochs.flush(self.log_end_offset)
         for segment in self.segments:
             segment.close()
         # A fetch or a flush in a thread may still hold this log: missing files must not look like a bad disk
