@@ -42,6 +42,7 @@ from kcli.storage.files import (
 from kcli.storage.log.index import (
     MAX_RELATIVE_OFFSET,
     OffsetIndex,
+    OffsetPosition,
     TimeIndex,
     TimestampOffset,
 )
@@ -364,8 +365,7 @@ class Segment:
             indexed = next(following, None)
         except CorruptRecordError:
             indexed = None
-        # An old wrapper has its last offset only.
-        if indexed is not None and (indexed[1].base_offset <= entry.offset or indexed[1].magic < 2):
+        if indexed is not None and self._fits_entry(*indexed, entry):
             return chain((indexed,), following)
         _log.error(
             "%s is damaged: it has offset %d at byte %d of the log, which is not there. Remove it while the "
@@ -375,6 +375,13 @@ class Segment:
             entry.position,
         )
         return self.headers()
+
+    def _fits_entry(self, position: Position, header: BatchHeader, entry: OffsetPosition) -> bool:
+        """Whether `header` is of the indexed batch, and not of bytes inside of another one."""
+        if self.base_offset <= header.base_offset <= entry.offset:
+            return True
+        # An old wrapper has its last offset only. Bytes of other batches often look like one, so the checksum decides.
+        return header.magic < 2 and not self._is_damaged(position, header)
 
     def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
         """(position, size) of the first batch that ends at or past `offset`; None if all end before it.
