@@ -79,22 +79,18 @@ class LeaderEpochCache:
     def flush(self, end_offset: Offset = NEVER) -> None:
         """Writes the checkpoint if it is out of date. May block, and may be called in any thread.
 
-        Epochs from `end_offset` on do not make it out of date: they have no records, and the next start drops them.
+        It may lack the epochs from `end_offset` on: they have no records, and the next start drops them.
         """
         with self._guard:
-            entries = self.entries
-            if self.is_dirty and _before(end_offset, entries) != _before(end_offset, self._written):
-                write_epochs(self._disk, self.path, entries)
-                self._written = entries
-            self.is_dirty = self.entries != self._written
+            if self.is_dirty:
+                entries = self.entries
+                with_records = [entry for entry in entries if entry[1] < end_offset]
+                if self._written not in (entries, with_records):
+                    write_epochs(self._disk, self.path, entries)
+                    self._written = entries
+                self.is_dirty = self.entries != self._written
 
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
         self.entries = entries  # a new list each time: `flush` may be writing the old one
         self.latest_epoch = entries[-1][0] if entries else NO_LEADER_EPOCH
         self.is_dirty = True
-
-
-def _before(
-    end_offset: Offset, entries: list[tuple[LeaderEpoch, Offset]]
-) -> list[tuple[LeaderEpoch, Offset]]:
-    return [entry for entry in entries if entry[1] < end_offset]
