@@ -51,6 +51,7 @@ from kcli.storage.files import HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.record_validation import Validation
 from kcli.storage.parallel import SYNC_THREADS, in_threads
+from kcli.storage.store.description import LogDirDescription, describe_directory
 from kcli.storage.store.future_logs import FutureLogs
 from kcli.storage.store.loader import LoadState, LogSettings, load_log, make_log
 from kcli.storage.store.offset_checkpoints import OffsetCheckpoints
@@ -66,32 +67,11 @@ MAX_PREFERRED = 10_000
 """Preferred directories that are kept at most: clients may name partitions that never come. A request may create as
 many."""
 
+STRAYS_SHOWN = 10
+"""Stray logs that a start names; there may be thousands."""
+
 FIRST_DIRECTORY_ID = 100
 """Directory ids below this one mean that no directory is chosen, or that it is lost (KIP-858)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionSize:
-    """The size of a partition's log. `offset_lag`: the offsets that a copy on its way to this directory (`is_future`)
-    lacks."""
-
-    topic: str
-    partition: int
-    size_bytes: int
-    offset_lag: int = 0
-    is_future: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LogDirDescription:
-    """The answer of DescribeLogDirs for one directory. Sizes are −1 while it is offline."""
-
-    path: str
-    directory_id: uuid.UUID | None
-    total_bytes: int
-    usable_bytes: int
-    partitions: tuple[PartitionSize, ...]
-    error: StorageError | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,25 +260,28 @@ class LogStore:
 
     def _partition_dirs(self, directory: LogDirectory) -> list[str]:
         """The names of the directories to load; those with `-delete` go to the queue of deletions."""
-        names = []
+        names, strays = [], []
         due_ms = self._clock.now_ms() + self.default_config.file_delete_delay_ms
-        for entry in self.disk.list_dir(directory.path):
-            if not entry.is_dir or entry.name == REMOTE_INDEX_CACHE:
+        for name in self.disk.list_dirs(directory.path):
+            if name == REMOTE_INDEX_CACHE:
                 continue
-            parsed = parse_partition_dir_name(entry.name)
+            parsed = parse_partition_dir_name(name)
             if parsed is None:
                 raise StorageError(
-                    f"Found directory {directory.path}/{entry.name}, '{entry.name}' is not in the form of "
+                    f"Found directory {directory.path}/{name}, '{name}' is not in the form of "
                     f"topic-partition or topic-partition.uniqueId-delete (if marked for deletion). Kafka's log "
                     f"directories (and children) should only contain Kafka topic data."
                 )
             match parsed[2]:
                 case suffix if suffix in ("", FUTURE_SUFFIX):
-                    names.append(entry.name)
+                    names.append(name)
                 case suffix if suffix == DELETE_SUFFIX:
-                    directory.deletions.add([f"{directory.path}/{entry.name}"], due_ms)
-                case suffix:
-                    _log.warning("%s/%s is kept and not served (%s)", directory.path, entry.name, suffix)
+                    directory.deletions.add([f"{directory.path}/{name}"], due_ms)
+                case _:
+                    strays.append(name)
+        if strays:
+            shown = ", ".join(strays[:STRAYS_SHOWN])
+            _log.warning("%s: %d stray logs are kept and not served: %s", directory.path, len(strays), shown)
         return names
 
     # --- logs
@@ -509,30 +492,10 @@ class LogStore:
         return results
 
     def describe(self) -> list[LogDirDescription]:
-        return [self._describe(directory) for directory in self.directories]
-
-    def _describe(self, directory: LogDirectory) -> LogDirDescription:
-        total_bytes, usable_bytes = -1, -1
-        partitions: tuple[PartitionSize, ...] = ()
-        if directory.error is None:
-            try:
-                total_bytes, usable_bytes = self.disk.space(directory.path)
-            except OSError as error:
-                directory.failed(error)
-            partitions = tuple(
-                self._size_of(log) for log in self._logs_in(directory) if log.topic != CLUSTER_METADATA_TOPIC
-            )
-        return LogDirDescription(
-            directory.path, directory.id, total_bytes, usable_bytes, partitions, directory.error
-        )
-
-    def _size_of(self, log: PartitionLog) -> PartitionSize:
-        key = TopicPartition(log.topic, log.partition)
-        if self.futures.logs.get(key) is not log:
-            return PartitionSize(*key, log.size_bytes)
-        current = self.logs.get(key)
-        lag = 0 if current is None else max(current.log_end_offset - log.log_end_offset, 0)
-        return PartitionSize(*key, log.size_bytes, lag, is_future=True)
+        return [
+            describe_directory(directory, self._logs_in(directory), self.logs, self.futures.logs)
+            for directory in self.directories
+        ]
 
     def _logs_in(self, directory: LogDirectory) -> Iterable[PartitionLog]:
         for log in [*self.logs.values(), *self.futures.logs.values()]:
@@ -566,6 +529,7 @@ class LogStore:
         locks."""
         self.is_open = False
         if clean:
+            self._take_made_ahead()
             self._settling.run()
         for directory in self.directories:
             logs = [
@@ -584,6 +548,13 @@ class LogStore:
         self.logs.clear()
         self.futures.logs.clear()
         self._ownership.release()
+
+    def _take_made_ahead(self) -> None:
+        """Keeps the logs that a large change has made and not asked for yet: the next start does."""
+        for key, log in list(self._made_ahead.items()):
+            if self.logs.setdefault(key, log) is log:
+                self._settling.made(log)
+        self._made_ahead.clear()
 
     def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
         """Closes the logs. False if one could not be closed: then the next start must not trust the files.

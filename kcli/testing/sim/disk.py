@@ -198,6 +198,9 @@ class SimDisk:
         file = self.open(path, read_only=True)
         return file.read_at(0, len(file._inode.content))
 
+    def list_dirs(self, path: str) -> list[str]:
+        return [entry.name for entry in self.list_dir(path) if entry.is_dir]
+
     def size(self, path: str) -> int:
         self.struck("stat", path)
         inode = self._require(path)
