@@ -113,7 +113,6 @@ def describe_user_scram_credentials(
         info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
         by_user.setdefault(key.user, []).append(info)
     return DescribeUserScramCredentialsResponse(
-        error_message=None,
         results=tuple(
             _described(user, by_user.get(user, ()), asked.count(user))
             for user in hash_order(asked or by_user)
@@ -135,4 +134,4 @@ def _described(user: str, infos: Iterable[CredentialInfo], asked: int) -> Descri
         return DescribeUserScramCredentialsResult(
             user=user, error_code=error.code, error_message=error.message
         )
-    return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=tuple(infos))
+    return DescribeUserScramCredentialsResult(user=user, credential_infos=tuple(infos))

@@ -25,6 +25,7 @@ from kio.serial import entity_reader, entity_writer
 from kcli.errors import ErrorCode, ProtocolError
 from kcli.protocol.wire import bounds, schema
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
+from kcli.protocol.wire.packing import cause_text
 
 Message = Any
 """A message of `kcli.protocol.messages`; the API key and the direction give its class."""
@@ -74,7 +75,7 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
         if spec is not None and spec.is_flexible(api_version):
             offset = _skip_tags(frame, offset)
     except (IndexError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"request header is malformed: {error}") from error
+        raise ProtocolError(f"Error parsing request header: {cause_text(error)}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id, offset)
 
 
@@ -93,7 +94,9 @@ def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Messa
         if _response_has_tags(spec, version):
             offset = _skip_tags(frame, offset)
     except (struct.error, IndexError) as error:
-        raise ProtocolError(f"{spec.name} v{version} response header is malformed: {error}") from error
+        raise ProtocolError(
+            f"{spec.name} v{version} response header is malformed: {cause_text(error)}"
+        ) from error
     return correlation_id, _decode(spec, version, "response", frame, offset)
 
 
@@ -163,7 +166,7 @@ def _decode(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int) -
         entity, _ = read(frame, offset)
         return convert(entity)
     except Exception as error:  # for invalid bytes kio raises errors of its own, ValueError and OverflowError
-        raise ProtocolError(f"{spec.name} v{version} {kind} is malformed: {error}") from error
+        raise ProtocolError(f"{spec.name} v{version} {kind} is malformed: {cause_text(error)}") from error
 
 
 def _encode(message: Message, spec: ApiSpec, version: int, kind: str) -> bytes:

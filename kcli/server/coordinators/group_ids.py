@@ -1,4 +1,4 @@
-"""Checks of requests of the group APIs before a coordinator handles them, and the merging of answers."""
+"""Checks requests of the group APIs before a coordinator handles them, and merges partial answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def client_host(context: RequestContext[object]) -> str:
 
 
 def existing(topics: Topics, asked: tuple[TopicT, ...]) -> tuple[TopicT, ...]:
-    """Returns the requested partitions that exist; `asked` itself if all do."""
+    """Returns the requested partitions that exist. If all exist, returns `asked` itself."""
     known = tuple(topic for topic in (_existing(topics, topic) for topic in asked) if topic.partitions)
     return asked if known == asked else known
 
@@ -42,7 +42,8 @@ def _existing(topics: Topics, asked: TopicT) -> TopicT:
 def merged_codes(
     asked: tuple[TopicT, ...], answered: Sequence[OffsetCommitResponseTopic | OffsetDeleteResponseTopic]
 ) -> Iterator[tuple[str, list[tuple[int, ErrorCode]]]]:
-    """Yields each requested topic with (partition, code): the group's answers, and UNKNOWN for the rest."""
+    """Yields each requested topic with pairs (partition, code). The code is that of the group, or
+    UNKNOWN_TOPIC_OR_PARTITION if the group was not asked about the partition."""
     codes = {
         (topic.name, each.partition_index): each.error_code for topic in answered for each in topic.partitions
     }

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75, version 0): KIP-966. Topics by name, a page at a time, with their ELR."""
+"""DescribeTopicPartitions (key 75, version 0): topics with their ELRs, sorted by name and in pages (KIP-966)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def error_response(
 
 
 def _names(context: BrokerContext, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """The wanted names, or all if there are none, sorted, from the cursor on."""
+    """The requested topic names from the cursor on, sorted. If the request names none, all topics."""
     all_topics = not request.topics
     wanted: Iterable[str] = (
         context.ports.metadata.topics.names if all_topics else {topic.name for topic in request.topics}

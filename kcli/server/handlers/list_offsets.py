@@ -1,8 +1,9 @@
-"""ListOffsets (key 2, versions 1-10): the begin and end of a partition, and the offset that belongs to a time.
+"""ListOffsets (key 2, versions 1-10): the start and end of a partition, and the offset for a timestamp.
 
-A timestamp ≥ 0 asks for the first offset at or after it. Special values: -1 is the end that a consumer may read to, -2
-the start, -3 the record with the largest timestamp (KIP-734), -4 the local start (KIP-405). -5 is the end of tiered
-storage (KIP-1005), which does not exist here. An offset that is not found is -1 without an error.
+A timestamp ≥ 0 asks for the offset of the first record with this or a later timestamp. Other timestamps are special. -1
+is the offset up to which a consumer may read, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the
+local start (KIP-405). -5 is the end of tiered storage (KIP-1005), which does not exist here. If there is no such
+offset, the response has -1 and no error.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An answer; all fields are -1 if there is no offset."""
+    """The result for one partition. All fields are -1 if there is no such offset."""
 
     offset: int = _NOTHING
     timestamp: int = _NOTHING
@@ -59,16 +60,20 @@ def handle(context: BrokerContext, request: ListOffsetsRequest) -> ListOffsetsRe
     asked = Counter(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
+    # As in Kafka, a topic or partition that is asked for twice has one answer.
+    topics: dict[str, dict[int, ListOffsetsPartition]] = {}
+    for topic in request.topics:
+        topics.setdefault(topic.name, {}).update((part.partition_index, part) for part in topic.partitions)
     return ListOffsetsResponse(
         topics=tuple(
             ListOffsetsTopicResponse(
-                name=topic.name,
+                name=name,
                 partitions=tuple(
-                    _answer(context, request, topic.name, part, asked[(topic.name, part.partition_index)] > 1)
-                    for part in topic.partitions
+                    _answer(context, request, name, part, asked[(name, part.partition_index)] > 1)
+                    for part in parts.values()
                 ),
             )
-            for topic in request.topics
+            for name, parts in topics.items()
         )
     )
 
@@ -154,8 +159,8 @@ def _find(
 
 
 def _epoch_start(leader: LeaderPartition) -> int:
-    """The first offset of the present leader epoch. Until the leader has committed it, its high watermark may be too
-    low."""
+    """The first offset of the present leader epoch. Until the leader has committed this offset, its high watermark may
+    be too low."""
     for epoch, start_offset in reversed(leader.log.leader_epochs.entries):
         if epoch == leader.leader_epoch:
             return start_offset

@@ -1,7 +1,8 @@
 """OffsetCommit (key 8, versions 2-9): stores the offsets of a group (KIP-211, KIP-320, KIP-345, KIP-848).
 
-The group id may be empty, for old consumers that only store offsets. Missing partitions get UNKNOWN_TOPIC_OR_PARTITION,
-the others go to the group. An error of the group is the error of every partition.
+The group id may be empty, for old consumers that only store offsets. Partitions that do not exist get
+UNKNOWN_TOPIC_OR_PARTITION. The others are passed to the group. If the group refuses the request, each of them gets this
+error.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def commit_existing(
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     """Commits the offsets of existing partitions and refuses the others."""
     known = existing(context.ports.metadata.topics, request.topics)
-    if known is request.topics:
+    if known and known is request.topics:
         return commit(request)
     return _merged(request, replace(request, topics=known), commit)
 

@@ -1,13 +1,14 @@
 """TxnOffsetCommit (key 28, versions 0-5): stores offsets of a group as part of a transaction (KIP-98).
 
-The group checks the member (KIP-447). The transaction must contain the group's partition, and from version 5 on the
-partition is added here (KIP-890). The producer writes the offsets into `__consumer_offsets`, and they count when its
-commit marker is written.
+The group checks the member (KIP-447). The group's partition of `__consumer_offsets` must belong to the transaction.
+From version 5 on this request adds the partition (KIP-890). The offsets are written to that partition as records of the
+producer's transaction. They take effect when the commit marker of the transaction is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 
 from kcli.coordinator.runtime import Producer
 from kcli.errors import ErrorCode, KafkaError
@@ -36,12 +37,22 @@ _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
 _TV2_FROM = 5
 _FIRST_SEQUENCE = 0
-"""The base sequence of Kafka's batches of transactional offsets: sequences of coordinators are not checked."""
+"""The base sequence of a batch of transactional offsets, as in Kafka. Sequences of coordinators are not checked."""
 
 
 def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    """Refuses missing partitions first: the group and the transaction are asked about the others only."""
+    return then(
+        commit_existing(context, _as_commit(request), lambda known: _verify(context, request, known)),
+        partial(_lowered, context),
+    )
+
+
+def _verify(
+    context: BrokerContext, request: TxnOffsetCommitRequest, known: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     require_group_id(request.group_id)
     runner = context.ports.groups.runner(request.group_id)
     verdicts = context.ports.verifier.verify(
@@ -55,24 +66,23 @@ def handle(
         ),
         [(runner.partition, _FIRST_SEQUENCE)],
     )
-    return then(verdicts, lambda found: then(_commit(context, request, found), _lowered))
+    return then(verdicts, lambda found: _commit(context, request, known, found))
 
 
 def _commit(
-    context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: VerificationResults
+    context: BrokerContext,
+    request: TxnOffsetCommitRequest,
+    known: OffsetCommitRequest,
+    verdicts: VerificationResults,
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):
         raise verdict
     producer = Producer(request.producer_id, request.producer_epoch)
-    return commit_existing(
-        context,
-        _as_commit(request),
-        lambda known: context.ports.groups.call(
-            known.group_id,
-            lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
-            verification=verdict,
-        ),
+    return context.ports.groups.call(
+        known.group_id,
+        lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
+        verification=verdict,
     )
 
 
@@ -80,9 +90,7 @@ def error_response(
     context: BrokerContext, request: TxnOffsetCommitRequest, error: KafkaError
 ) -> TxnOffsetCommitResponse:
     """The response with the error in every partition, because it has no other field for it."""
-    code = error.code
-    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    code = _known(context, error.code)
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(
@@ -121,14 +129,21 @@ def _as_commit(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
     )
 
 
-def _lowered(response: OffsetCommitResponse) -> TxnOffsetCommitResponse:
+def _known(context: BrokerContext, code: ErrorCode) -> ErrorCode:
+    """The code as a client of this version knows it."""
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _lowered(context: BrokerContext, response: OffsetCommitResponse) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=tuple(
                     TxnOffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=each.error_code
+                        partition_index=each.partition_index, error_code=_known(context, each.error_code)
                     )
                     for each in topic.partitions
                 ),

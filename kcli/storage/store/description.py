@@ -15,8 +15,8 @@ from kcli.storage.log.log import PartitionLog
 
 @dataclass(frozen=True, slots=True)
 class PartitionSize:
-    """The size of a partition's log. `offset_lag`: the offsets that a copy on its way to this directory (`is_future`)
-    lacks."""
+    """The size of a partition's log. `is_future`: this is a copy that moves to this directory. `offset_lag`: the
+    offsets that the copy still lacks."""
 
     topic: str
     partition: int
@@ -27,7 +27,7 @@ class PartitionSize:
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """The answer of DescribeLogDirs for one directory. Sizes are −1 while it is offline."""
+    """The result of DescribeLogDirs for one directory. Sizes are −1 if the directory is offline."""
 
     path: str
     directory_id: uuid.UUID | None
