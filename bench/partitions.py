@@ -93,7 +93,11 @@ class Bench:
         from confluent_kafka import Producer
 
         producer = Producer(
-            {"bootstrap.servers": self.broker.bootstrap, "queue.buffering.max.messages": 1_000_000}
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "queue.buffering.max.messages": 1_000_000,
+                "log_level": 0,
+            }
         )
         for topic in self.topics:
             for nth in range(self.per_topic):
