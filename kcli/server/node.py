@@ -136,6 +136,7 @@ class Node:
                 logs=self.logs,
                 loader=self.loader,
                 channel=self.controller,
+                removed_topics=self.controller.log.removed_topics,
                 traffic=self.metrics.traffic,
                 background=self._background,
                 cleaner_executor=cleaner_executor,
@@ -226,6 +227,8 @@ class Node:
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.stop()
         await self.controller.stop()
+        if clean and self.broker is not None:
+            await self.broker.finish_deletions()
         await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
         self._background.shutdown(wait=clean)
         elapsed_ms = (self.clock.monotonic() - began) * 1000
