@@ -8,7 +8,6 @@ offset, the response has -1 and no error.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 
@@ -34,6 +33,8 @@ from kcli.protocol.messages.list_offsets import (
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, next_turn, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
 
@@ -89,7 +90,7 @@ async def _answer_later(
     while True:
         found = None
         if turn is None:
-            await asyncio.sleep(0)
+            await next_turn()
         else:
             found = await context.ports.replicas.openings.run(turn)
         try:
@@ -106,9 +107,14 @@ def _answer_all(
     # As in Kafka, a topic or partition that is asked for twice has one answer.
     asked: dict[str, dict[int, ListOffsetsPartition]] = {}
     twice: set[tuple[str, int]] = set()
+    nth = 0
     for topic in request.topics:
         parts = asked.setdefault(topic.name, {})
-        for nth, part in enumerate(topic.partitions, 1):
+        nth += 1
+        if nth % SLICE_NAMES == 0:
+            yield None
+        for part in topic.partitions:
+            nth += 1
             if nth % SLICE_NAMES == 0:
                 yield None
             if part.partition_index in parts:
@@ -136,19 +142,16 @@ def _answer_all(
 
 def error_response(
     _context: BrokerContext, request: ListOffsetsRequest, error: KafkaError
-) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=error.code)
-                    for part in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    topics = nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: ListOffsetsPartitionResponse(
+            partition_index=part.partition_index, error_code=error.code
+        ),
+        lambda topic, parts: ListOffsetsTopicResponse(name=topic.name, partitions=parts),
     )
+    return then(run_in_turns(topics, REFUSALS_PER_TURN), lambda failed: ListOffsetsResponse(topics=failed))
 
 
 def _answer(

@@ -35,7 +35,8 @@ Answer = Buffer | list[Buffer] | None
 
 
 class Waiting:
-    """An answer that comes later. `finish` converts the completed future to the answer.
+    """An answer that comes later. `finish` converts the completed future to the answer, or to the next wait for
+    it.
 
     `may_overlap`: the request has done its work and only waits, so a further Produce may be served meanwhile.
     """
@@ -45,7 +46,7 @@ class Waiting:
     def __init__(
         self,
         future: asyncio.Future[object],
-        finish: Callable[[asyncio.Future[object]], Answer],
+        finish: Callable[[asyncio.Future[object]], Answer | Waiting],
         *,
         may_overlap: bool = True,
     ) -> None:
@@ -401,7 +402,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         while self._pending and not self._closed:
             entry = self._pending[0]
-            answer: Answer
+            answer: Answer | Waiting
             if isinstance(entry, Waiting):
                 if not entry.future.done():
                     return
@@ -409,6 +410,10 @@ class Connection(asyncio.BufferedProtocol):
                     answer = entry.finish(entry.future)
                 except ProtocolError as error:
                     self._refuse(str(error))
+                    return
+                if isinstance(answer, Waiting):
+                    self._pending[0] = answer
+                    answer.future.add_done_callback(self._send_ready)
                     return
             else:
                 answer = entry
