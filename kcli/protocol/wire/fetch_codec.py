@@ -1,7 +1,7 @@
-"""Fetch, versions 4 to 18, packed by hand: the response is a list of buffers, and record bytes are not copied.
+"""Fetch, versions 4 to 18, packed by hand: the response is a list of parts, and record bytes are not copied.
 
 Messages and bytes are those of the general codec; a property test compares them. Records in a response may be any
-bytes-like object; they go to the socket as they are.
+buffer, or a range of a file. They go to the connection as they are.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct, error
 
 from kcli.errors import ProtocolError
-from kcli.model.buffers import Buffer
+from kcli.model.buffers import Buffer, Part
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -234,8 +234,8 @@ def _decode_forgotten(version: int, flexible: bool, frame: Buffer, at: int) -> t
     return ForgottenTopic(topic_id=topic_id, topic=name, partitions=partitions), at
 
 
-def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Buffer]:
-    """The whole frame, as buffers to be written one after another; the first begins with the size prefix."""
+def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Part]:
+    """The whole frame, as parts to be sent one after another; the first begins with the size prefix."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:
@@ -244,35 +244,35 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
     if version >= SESSION_FROM:
         head += _ERROR_AND_SESSION.pack(response.error_code, response.session_id)
     head += pack_count(len(response.responses), flexible)
-    buffers: list[Buffer] = [head]
+    parts: list[Part] = [head]
     for topic in response.responses:
-        _encode_topic(buffers, topic, version, flexible)
+        _encode_topic(parts, topic, version, flexible)
     if flexible:
         endpoints = response.node_endpoints if version >= _NODE_ENDPOINTS_FROM else ()
-        _tail(buffers).extend(pack_tags([(0, _pack_endpoints(endpoints))] if endpoints else []))
-    _TWO_INT32.pack_into(head, 0, sum(map(len, buffers)) - 4, correlation_id)
-    return buffers
+        _tail(parts).extend(pack_tags([(0, _pack_endpoints(endpoints))] if endpoints else []))
+    _TWO_INT32.pack_into(head, 0, sum(map(len, parts)) - 4, correlation_id)
+    return parts
 
 
-def _tail(buffers: list[Buffer]) -> bytearray:
+def _tail(parts: list[Part]) -> bytearray:
     """The buffer for packed fields: the last one, which never holds records."""
-    tail = buffers[-1]
+    tail = parts[-1]
     assert isinstance(tail, bytearray)
     return tail
 
 
-def _encode_topic(buffers: list[Buffer], topic: FetchableTopicResponse, version: int, flexible: bool) -> None:
-    tail = _tail(buffers)
+def _encode_topic(parts: list[Part], topic: FetchableTopicResponse, version: int, flexible: bool) -> None:
+    tail = _tail(parts)
     tail += pack_uuid(topic.topic_id) if version >= TOPIC_ID_FROM else pack_string(topic.topic, flexible)
     tail += pack_count(len(topic.partitions), flexible)
     for partition in topic.partitions:
-        _encode_partition(buffers, partition, version, flexible)
+        _encode_partition(parts, partition, version, flexible)
     if flexible:
-        _tail(buffers).append(0)
+        _tail(parts).append(0)
 
 
-def _encode_partition(buffers: list[Buffer], partition: PartitionData, version: int, flexible: bool) -> None:
-    tail = _tail(buffers)
+def _encode_partition(parts: list[Part], partition: PartitionData, version: int, flexible: bool) -> None:
+    tail = _tail(parts)
     row = (
         partition.partition_index,
         partition.error_code,
@@ -286,14 +286,14 @@ def _encode_partition(buffers: list[Buffer], partition: PartitionData, version: 
     tail += _pack_aborted(partition.aborted_transactions, flexible)
     if version >= _RACK_FROM:
         tail += INT32.pack(partition.preferred_read_replica)
-    records: Buffer | None = partition.records
+    records: Part | None = partition.records
     if records is None:
         tail += b"\x00" if flexible else b"\xff\xff\xff\xff"
     else:
         tail += pack_uvarint(len(records) + 1) if flexible else INT32.pack(len(records))
         if len(records):
             tail = bytearray()
-            buffers += (records, tail)
+            parts += (records, tail)
     if flexible:
         tail += _pack_partition_tags(partition)
 

@@ -2,8 +2,8 @@
 
 Consumers read up to the high watermark. With read_committed they read up to the last stable offset, and get the list of
 aborted transactions (KIP-98). Followers read to the log end. Fetch sessions are KIP-227, divergence by epoch KIP-595,
-topic ids (v13) KIP-516, leader hints (v16) KIP-951. Records in the page cache are read on the event loop without
-waiting, others in a thread.
+topic ids (v13) KIP-516, leader hints (v16) KIP-951. Most records are not read here: the connection sends them from
+their files (network/answer_sender.py).
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ from kcli.storage.log.log import LogSlice
 ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
 
 _log = logging.getLogger(__name__)
+
+# Records that are copied into an answer. More of them are sent from their files, so that an unread answer costs little.
+COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
 
 _LEADER_HINT_FROM = 16
 _STORAGE_ERROR_FROM = 6
@@ -290,19 +293,7 @@ class _WaitingFetch:
         finally:
             if throttle is not None:
                 throttle.pause()
-        if isinstance(response, asyncio.Future):
-            response.add_done_callback(self._read_from_disk)
-        else:
-            self.answer.set_result(response)
-
-    def _read_from_disk(self, response: asyncio.Future[FetchResponse]) -> None:
-        if self.answer.done():
-            return
-        error = response.exception()
-        if error is not None:
-            self.answer.set_exception(error)
-        else:
-            self.answer.set_result(response.result())
+        self.answer.set_result(response)
 
     def _answered(self, answer: asyncio.Future[FetchResponse]) -> None:
         """Ends the wait if the answer was cancelled, because the client's connection is closed."""
@@ -314,50 +305,36 @@ class _WaitingFetch:
 # Answering.
 
 
-def _respond(
-    context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
-) -> FetchResponse | asyncio.Future[FetchResponse]:
-    """Returns the response, or a future of it if the page cache does not hold all of the records."""
+def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]) -> FetchResponse:
+    """Copies a few small slices of records into the response. The others are read when they are sent."""
+    left = COPIED_PER_ANSWER_MAX_BYTES
     results = []
     for read in reads:
         if read.answer is None:
             assert read.slice is not None
-            try:
-                records = read.slice.read_cached()
-            except StorageError as error:
-                _offline(context, read, error)
-            else:
-                if records is None:
-                    return asyncio.ensure_future(_respond_from_disk(context, scope, reads))
+            records: bytes | bytearray | LogSlice = read.slice
+            if read.slice.size_bytes <= left:
+                try:
+                    # None: the page cache does not hold them, so that they would hold up the event loop.
+                    cached = read.slice.read_cached()
+                except StorageError as error:
+                    read.answer = _offline(context, read, error)
+                else:
+                    if cached is not None:
+                        records = cached
+                        left -= len(cached)
+            if read.answer is None:
                 read.answer = _answer(scope, read, records)
-        assert read.answer is not None
         results.append((read.target, read.answer))
     return _finish(context, scope, results)
 
 
-async def _respond_from_disk(
-    context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
-) -> FetchResponse:
-    loop = asyncio.get_running_loop()
-    results = []
-    for read in reads:
-        if read.answer is None:
-            assert read.slice is not None
-            try:
-                read.answer = _answer(scope, read, await loop.run_in_executor(None, read.slice.read))
-            except StorageError as error:
-                _offline(context, read, error)
-        assert read.answer is not None
-        results.append((read.target, read.answer))
-    return _finish(context, scope, results)
-
-
-def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> None:
+def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> PartitionData:
     topic = read.target.topic if read.leader is None else read.leader.topic
-    read.answer = _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
+    return _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
 
 
-def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray) -> PartitionData:
+def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray | LogSlice) -> PartitionData:
     assert read.leader is not None
     traffic = read.leader.traffic
     traffic.fetches += 1
@@ -371,7 +348,7 @@ def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray) 
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.leader.log.log_start_offset,
         aborted_transactions=read.aborted,
-        records=cast(bytes, records),  # any buffer is written as it is
+        records=cast(bytes, records),  # buffers and ranges of files go to the connection as they are
     )
 
 

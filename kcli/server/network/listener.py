@@ -10,8 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from kcli.runtime.network import Network
-from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
-from kcli.server.network.frame_buffers import FrameBuffers
+from kcli.server.network.connection import Authenticate, Connection, LoopShared, Serve, anonymous
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
 
 _log = logging.getLogger("kcli.server.SocketServer")
@@ -38,6 +37,7 @@ class SocketServer:
         now: Callable[[], float],
         rate_window_seconds: float = CREATION_RATE_WINDOW_SECONDS,
         throttle_seconds: Callable[[str], float] = lambda _host: 0.0,
+        shared: LoopShared | None = None,
     ) -> None:
         """`throttle_seconds` counts a connection of an address. Above 0: close it after so many seconds (KIP-612)."""
         # Dicts in place of sets, because a simulation must iterate in the same order in every run.
@@ -51,7 +51,7 @@ class SocketServer:
         self._now = now
         self.rate_window_seconds = rate_window_seconds
         self.throttle_seconds = throttle_seconds
-        self._buffers = FrameBuffers()
+        self.shared = shared or LoopShared()
         self._by_ip: Counter[str] = Counter()
         self._admitting = True
         self._empty: asyncio.Event | None = None  # made by `close`, set when the last connection is closed
@@ -73,7 +73,7 @@ class SocketServer:
             listener=listener.settings.name,
             serve=serve,
             gate=listener,
-            buffers=self._buffers,
+            shared=self.shared,
             request_size_max_bytes=self._request_size_max_bytes,
             now=self._now,
             authenticate=authenticate,
@@ -145,7 +145,8 @@ class SocketServer:
         oldest = self._now() - self._idle_max_seconds
         idle = [each for each in self.connections if each.last_active < oldest and not each.is_waiting]
         for connection in idle:
-            connection.close()
+            # Unsent bytes stay unsent: the client has not read for so long.
+            connection.abort()
         return len(idle)
 
     def stop_accepting(self) -> None:

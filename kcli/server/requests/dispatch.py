@@ -29,7 +29,7 @@ from kcli.errors import (
     StorageError,
     UnknownServerException,
 )
-from kcli.model.buffers import Buffer
+from kcli.model.buffers import Buffer, Part
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
 from kcli.protocol.wire.packing import read_header_tags, read_request_header
@@ -60,7 +60,7 @@ class Route(Generic[RequestT, ResponseT]):
     spec: ApiSpec
     handle: Callable[[Context, RequestT | None], ResponseT | Awaitable[ResponseT | None] | None]
     decode: Callable[[int, memoryview, int], RequestT]
-    encode: Callable[[ResponseT, int, int], Buffer | list[Buffer]]
+    encode: Callable[[ResponseT, int, int], Buffer | list[Part]]
     error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT]
     error_code: Callable[[ResponseT], ErrorCode] | None
     """Reads the error code at the top of a response. None: the response has none, and its handler counts its errors."""
@@ -235,7 +235,7 @@ def warm_up() -> None:
 def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = ALLOW_ALL) -> AnyRoute:
     module = importlib.import_module(served[key])
     decode: Callable[[int, memoryview, int], Any]
-    encode: Callable[[Any, int, int], Buffer | list[Buffer]]
+    encode: Callable[[Any, int, int], Buffer | list[Part]]
     match key:
         case ApiKey.PRODUCE:
             decode, encode = decode_produce_request, encode_produce_response

@@ -1,5 +1,7 @@
-"""The result of a read of a log: the place of the bytes in a file. They can be read at once if the page cache has
-them."""
+"""The result of a read of a log: the place of the bytes in a file.
+
+They are read at once if the page cache has them, or in pieces when they are sent (model/buffers.py, FileRange).
+"""
 
 from __future__ import annotations
 
@@ -34,5 +36,22 @@ class LogSlice:
             return b""
         try:
             return self.file.read_cached_at(self.base_position, self.size_bytes)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+    # The methods of a FileRange.
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def read_cached_into(self, at: int, buffer: memoryview) -> int | None:
+        try:
+            return self.file.read_cached_into(self.base_position + at, buffer)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+    def read_piece(self, at: int, size: int) -> bytes:
+        try:
+            return self.file.read_at(self.base_position + at, size)
         except OSError as error:
             raise self.directory.failed(error) from error
