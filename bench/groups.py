@@ -4,7 +4,7 @@
 
 Members are clients of the protocol itself on a connection each, in one process, and do nothing but belong to the group:
 so the figures are the coordinator's, not a client library's. Both protocols share two partitions a member, send a
-heartbeat every --heartbeat-ms, and are told of a rebalance by the answer: half of that time, on average, is waiting.
+heartbeat every --heartbeat-ms. The answer reports a rebalance, so half of that time, on average, is waiting.
 The broker runs on the first core, the members on the rest. Ends with one JSON line per figure.
 """
 

@@ -4,8 +4,8 @@
                             [--megabytes 512] [--block-kilobytes 64] [--large-megabytes 2048] [--full]
                             [--segments 1,100,2000] [--partitions 10000]
 
-Append and read are set against the raw disk: dd moves as many bytes in blocks of the same size, in turns with the log
-and in one run, since rates of two runs say little of each other. Once into the page cache, as a broker writes, and once
+Append and read are compared with the raw disk: dd moves as many bytes in blocks of the same size. Both take turns in
+one run, because rates of two runs cannot be compared. Once into the page cache, as a broker writes, and once
 down to the device. `size` sets a partition of 50 kB against a large one (`--full`: 20 GB): fetches and appends must
 cost the same. `partitions` opens a whole node's logs in a process of its own, as a broker does at start.
 """

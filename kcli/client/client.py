@@ -56,14 +56,14 @@ class Node:
         return f"{self.host}:{self.port} (id: {self.id} rack: {rack} isFenced: {fenced})"
 
 
-class Target:
+class Destination:
     """The target of a request without a given node: any server, or the controller."""
 
-    ANY: Target
-    CONTROLLER: Target
+    ANY: Destination
+    CONTROLLER: Destination
 
 
-Target.ANY, Target.CONTROLLER = Target(), Target()
+Destination.ANY, Destination.CONTROLLER = Destination(), Destination()
 
 
 class _NoNode(KafkaError):
@@ -110,7 +110,7 @@ class Client:
         message: Message,
         key: ApiKey,
         *,
-        to: int | Target = Target.ANY,
+        to: int | Destination = Destination.ANY,
         timeout_ms: int | None = None,
         at_least: int = 0,
     ) -> Message:
@@ -241,16 +241,16 @@ class Client:
 
     async def speaks(self, key: ApiKey) -> bool:
         """Whether the servers support an API."""
-        return key in (await self._connection(Target.ANY)).versions
+        return key in (await self._connection(Destination.ANY)).versions
 
     async def connection_to(self, node: Node) -> Connection:
         """A negotiated connection to one node."""
         return await self._to_address(Address(node.host, node.port))
 
-    async def _connection(self, to: int | Target) -> Connection:
-        if to is Target.ANY:
+    async def _connection(self, to: int | Destination) -> Connection:
+        if to is Destination.ANY:
             return await self._to_any()
-        if to is Target.CONTROLLER:
+        if to is Destination.CONTROLLER:
             if self._known.controller_id not in self._known.nodes:
                 await self._refresh()
             to = self._known.controller_id

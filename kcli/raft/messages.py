@@ -75,7 +75,7 @@ Batch = ControlBatch | DataBatch
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class Outgoing:
     """A message for another voter."""
 
     to: ReplicaKey
@@ -94,7 +94,7 @@ class Ready:
     """Append to the log at its end."""
     flush: bool = False
     """Flush the log and report `Flushed`. One flush may serve many appends."""
-    send: tuple[Envelope, ...] = ()
+    send: tuple[Outgoing, ...] = ()
     """Send to other voters: all that these messages report is durable by now."""
     apply: Offset | None = None
     """Apply everything before this offset, the new high watermark: it is committed."""

@@ -54,7 +54,7 @@ def gathered(consumer: Consumer, first: Message) -> list[Message]:
     return sorted(found, key=lambda message: rank.get((message.topic(), message.partition()), (-1, 0)))
 
 
-class Standing:
+class JavaPositions:
     """Places a group in its partitions as Java's consumer does.
 
     Java's consumer commits its position in every partition, read or not: a group that waited at the end of a topic

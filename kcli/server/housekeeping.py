@@ -22,7 +22,7 @@ DELETION_INTERVAL_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PeriodicJob:
     """Work to repeat. If `blocking`, it waits for a disk and runs in a thread, else on the event loop.
 
     `first_ms`: the longest wait between the start and the first turn.
@@ -38,7 +38,7 @@ class Job:
 class Housekeeping:
     """Runs the jobs until it is cancelled. A failed job is logged and repeated at its next turn."""
 
-    def __init__(self, jobs: Sequence[Job], executor: Executor) -> None:
+    def __init__(self, jobs: Sequence[PeriodicJob], executor: Executor) -> None:
         self._jobs = [job for job in jobs if 0 < job.interval_ms < NEVER_MS]
         self._executor = executor
 
@@ -47,7 +47,7 @@ class Housekeeping:
             for job in self._jobs:
                 group.create_task(self._repeat(job), name=job.name)
 
-    async def _repeat(self, job: Job) -> None:
+    async def _repeat(self, job: PeriodicJob) -> None:
         loop = asyncio.get_running_loop()
         wait_ms = min(job.first_ms, job.interval_ms)
         while True:
@@ -64,44 +64,46 @@ class Housekeeping:
                 _log.exception("%s failed", job.name)
 
 
-def log_jobs(logs: LogStore, config: BrokerConfig, clock: Clock) -> list[Job]:
+def log_jobs(logs: LogStore, config: BrokerConfig, clock: Clock) -> list[PeriodicJob]:
     """The jobs of a node's log directories."""
     every, now_ms = config.integer, clock.now_ms
     return [
-        Job(
+        PeriodicJob(
             "log retention",
             every("log.retention.check.interval.ms"),
             lambda: logs.delete_old_segments(now_ms()),
             first_ms=every("log.initial.task.delay.ms"),
         ),
-        Job(
+        PeriodicJob(
             "log flusher",
             every("log.flush.scheduler.interval.ms"),
             lambda: logs.flush_due(now_ms()),
             blocking=True,
         ),
-        Job(
+        PeriodicJob(
             "recovery point checkpoint",
             every("log.flush.offset.checkpoint.interval.ms"),
             logs.checkpoint_recovery_points,
             blocking=True,
         ),
-        Job(
+        PeriodicJob(
             "log start offset checkpoint",
             every("log.flush.start.offset.checkpoint.interval.ms"),
             logs.checkpoint_log_start_offsets,
             blocking=True,
         ),
-        Job(
+        PeriodicJob(
             "high watermark checkpoint",
             every("replica.high.watermark.checkpoint.interval.ms"),
             logs.checkpoint_high_watermarks,
             blocking=True,
         ),
-        Job(
+        PeriodicJob(
             "producer id expiry",
             every("producer.id.expiration.check.interval.ms"),
             lambda: logs.remove_expired_producers(now_ms()),
         ),
-        Job("file deletion", DELETION_INTERVAL_MS, lambda: logs.delete_due_files(now_ms()), blocking=True),
+        PeriodicJob(
+            "file deletion", DELETION_INTERVAL_MS, lambda: logs.delete_due_files(now_ms()), blocking=True
+        ),
     ]

@@ -29,7 +29,7 @@ from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
 from kcli.server.handlers.served import served_on_broker, served_on_controller
-from kcli.server.housekeeping import Housekeeping, Job, log_jobs
+from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
@@ -291,13 +291,13 @@ class Node:
 
     # Work by the clock.
 
-    def _jobs(self) -> list[Job]:
+    def _jobs(self) -> list[PeriodicJob]:
         jobs = [
             *log_jobs(self.logs, self.config, self.clock),
-            Job("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
+            PeriodicJob("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
         ]
         if self.metrics_endpoint is not None:
-            jobs.append(Job("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners)))
+            jobs.append(PeriodicJob("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners)))
         return jobs
 
     def _make_metrics_endpoint(self) -> MetricsEndpoint | None:

@@ -92,7 +92,7 @@ def test_counts_are_those_of_the_traffic(measured: Measured) -> None:
     bytes_in = beans[f"{SERVER}BytesInPerSec,topic=traffic"]["Count"]
     sizes = [beans[f"kafka.log:type=Log,name=Size,topic=traffic,partition={n}"]["Value"] for n in (0, 1)]
     assert bytes_in == sum(sizes), "every byte of the log came in"
-    # Partition 0 was read once, whole; nobody has read the other.
+    # Partition 0 was read once, whole; the other was not read.
     assert beans[f"{SERVER}BytesOutPerSec,topic=traffic"]["Count"] == sizes[0]
     assert beans[f"{SERVER}MessagesInPerSec"]["Count"] > RECORDS, "the commit is a record too"
     assert beans["kafka.log:type=Log,name=LogEndOffset,topic=traffic,partition=1"]["Value"] == RECORDS // 2

@@ -98,7 +98,7 @@ def test_invalid_command_lines_are_named(tool: Tool, left_open: Producer, words:
 
 
 def test_a_hanging_transaction_is_found_and_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Records of a transaction that no coordinator knows of lie in a log: nobody will ever end it."""
+    """A log has records of a transaction that no coordinator knows, so no coordinator will ever end it."""
     with BrokerProcess(tmp_path) as broker:
 
         def tool(words: str) -> tuple[int, str, str]:

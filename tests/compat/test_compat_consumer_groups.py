@@ -145,7 +145,7 @@ def group() -> str:
 
 @pytest.fixture
 def members() -> Iterator[list[Member]]:
-    """Whoever is put in here is closed in the end."""
+    """A list of members; each is closed at the end of the test."""
     made: list[Member] = []
     yield made
     for member in made:
@@ -286,7 +286,7 @@ def test_a_group_changes_its_protocol_and_back_while_it_reads(
     members: list[Member],
     strategy: str,
 ) -> None:
-    """A rolling upgrade and downgrade: nothing is lost, and nobody leaves but who is exchanged."""
+    """A rolling upgrade and downgrade: no record is lost, and only the replaced members leave."""
     producer = Producer({"bootstrap.servers": quick.bootstrap})
     numbers = itertools.count()
     read: set[bytes] = set()

@@ -71,7 +71,7 @@ def group() -> str:
 
 @pytest.fixture
 def members() -> Iterator[list[Member]]:
-    """Whoever is put in here is closed in the end."""
+    """A list of members; each is closed at the end of the test."""
     made: list[Member] = []
     yield made
     for member in made:
@@ -95,7 +95,7 @@ def test_members_come_and_go(
     members.pop(0).consumer.close()
     spin(members, shared)
     if strategy == "cooperative-sticky":
-        # Nobody had to give up more than what others took (KIP-429).
+        # No member gave up more than the other members took (KIP-429).
         assert all(member.revoked < PARTITIONS for member in members)
 
 

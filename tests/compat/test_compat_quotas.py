@@ -1,4 +1,4 @@
-"""Credentials, quotas and log levels through clients that nobody here wrote, and through the command line."""
+"""Credentials, quotas and log levels through clients of other projects, and through the command line."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ while True:
 
 
 class Worker:
-    """A producer's process, begun anew under the same transactional id whenever it died."""
+    """A producer's process. After each death it starts again under the same transactional id."""
 
     def __init__(self, script: Path, bootstrap: str, name: str, *, turns: bool = False) -> None:
         self._command = [sys.executable, str(script), bootstrap, name]

@@ -1,7 +1,8 @@
 """Transactions of the second protocol (TV2, KIP-890) over real sockets, with lost answers, zombies and a killed broker.
 
-No client library at hand speaks it, so the client is here: a Produce adds its partition on the way, an EndTxn tells the
-next epoch, and whatever was not answered is sent again over a new connection. The judge then reads what was committed.
+No client library at hand speaks it, so the client is here. A Produce adds its partition, and the answer of an EndTxn
+has the next epoch. A request without an answer is sent again over a new connection. The judge then reads the committed
+records.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def test_every_record_is_the_manifest_s(copied: Path) -> None:
 
 
 def what_kafka_would_change(path: Path) -> dict[str, bytes]:
-    """The files as they were, but for what any start of Kafka does to them (disk-facts 4 and 6.9)."""
+    """The files as they were, without the changes that any start of Kafka makes."""
     kept = {}
     for name, content in files_of(path).items():
         directory = path / Path(name).parent
@@ -140,7 +140,7 @@ def what_kafka_would_change(path: Path) -> dict[str, bytes]:
                 continue  # a stray snapshot, of an earlier clean stop
         kept[name] = content
     for (topic, partition), bound in bounds().items():
-        # An epoch in which nothing was written is forgotten: whoever leads next has a higher one.
+        # An epoch without records is forgotten, because the next leader has a higher one.
         name = f"{topic}-{partition}/leader-epoch-checkpoint"
         rows = [
             row

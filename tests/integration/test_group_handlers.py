@@ -67,7 +67,7 @@ async def test_coordinators_that_are_nowhere(tmp_path: Path) -> None:
             request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=("g:t:0",))
             found = (await it.call(ApiKey.FIND_COORDINATOR, request)).coordinators[0]
             assert found.error_code is ErrorCode.INVALID_REQUEST
-        # Without its topic nobody coordinates a group.
+        # Without the offsets topic a group has no coordinator.
         assert (await it.join()).error_code is ErrorCode.NOT_COORDINATOR
 
 
@@ -134,7 +134,7 @@ async def test_the_empty_group_id_is_for_offsets_only(tmp_path: Path) -> None:
             assert (await it.call(key, request)).error_code is invalid
         assert await it.commit({("t", 0): 3}, group="") == ["NONE"]
         assert await it.fetch(group="") == ("NONE", {("t", 0): (3, "NONE")})
-        # Whoever finds such a group in a list can look at it and get rid of it.
+        # An administrator who finds such a group in a list can describe and delete it.
         described = await it.call(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=("",)))
         assert (described.groups[0].error_code, described.groups[0].group_state) == (ErrorCode.NONE, "Empty")
         deleted = await it.call(ApiKey.DELETE_GROUPS, DeleteGroupsRequest(groups_names=("",)))

@@ -79,7 +79,7 @@ async def test_a_loading_coordinator_answers_load_in_progress(tmp_path: Path) ->
         beat = HeartbeatRequest(group_id="g", member_id="m", generation_id=1)
 
         async def answers() -> dict[ApiKey | str, list[ErrorCode]]:
-            """One after the other, each while the log is being read again because the broker leads anew."""
+            """One after the other, each while the log is being read again because the broker leads again."""
             found: dict[ApiKey | str, list[ErrorCode]] = {}
             for key, message in ASKED.items():
                 it.node.broker.groups.leadership_changed(leader, True)

@@ -378,7 +378,7 @@ def test_the_last_directory_fails_and_the_broker_halts(tmp_path: Path) -> None:
 
 
 def test_clients_that_come_too_early_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The port is open before the broker is ready; nobody is told about a cluster without brokers."""
+    """The port is open before the broker is ready, and no client gets metadata without brokers."""
 
     async def main() -> None:
         from kcli.server.quorum.broker_lifecycle import BrokerLifecycle

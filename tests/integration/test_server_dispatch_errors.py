@@ -17,7 +17,7 @@ from rigs.data_path import BrokerRig, topic_image
 
 
 class Failing:
-    """A handler that does what it is told to."""
+    """A handler that raises the given error."""
 
     def __init__(self, error: Any, *, later: bool) -> None:
         self.error = error

@@ -478,7 +478,7 @@ async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(sessio
         _, response = await session.client.receive(ApiKey.PRODUCE, 12)
         row = response.responses[0].partition_responses[0]
         assert (row.error_code, row.base_offset) == (NONE, 2 + sequence)
-    assert session.node.broker.verifier._turns == {}
+    assert session.node.broker.verifier._tasks == {}
     assert values(await read(session.client, "t", 2)) == [b"next0", b"next1", b"next2", b"next3"]
 
 
@@ -571,7 +571,7 @@ async def test_who_may_commit_offsets_in_a_transaction(session: Session) -> None
         return [each.error_code for each in response.topics[0].partitions]
 
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert await committed(version=5) == [NONE, unknown]  # nobody in particular
+    assert await committed(version=5) == [NONE, unknown]  # no member
     # The group is there now, and empty: its members are gone.
     member: dict[str, Any] = {"member_id": "me", "generation_id": 3}
     assert await committed(**member) == [ErrorCode.UNKNOWN_MEMBER_ID, unknown]

@@ -111,7 +111,7 @@ def test_uniform_moves_no_more_than_balance_asks_for(spec: GroupSpec) -> None:
 
 @given(spec=specs(homogeneous=False))
 def test_uniform_balances_each_topic_between_its_subscribers(spec: GroupSpec) -> None:
-    """Nobody could give a partition of a topic to another subscriber who has two fewer in all."""
+    """No member has a partition that a subscriber with two partitions fewer could have."""
     assigned = uniform(spec)
     for topic_id in spec.partition_counts:
         loads = {

@@ -90,7 +90,7 @@ class GroupShardMachine(RuleBasedStateMachine):
             self.open.remove(token)
 
     def learn_ids(self) -> None:
-        """Also of members that have not been told theirs yet: whoever guesses right may use it."""
+        """Also ids of members that have no answer yet, because a client that guesses such an id may use it."""
         for group in self.shard._groups.values():
             assert isinstance(group, ClassicGroup)
             for member_id in (*group.members, *group.pending_joins):

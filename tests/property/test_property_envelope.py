@@ -52,7 +52,7 @@ def test_what_is_written_is_read_back(
         )
     )
     assert line.endswith(b"\n") and b"\n" not in line[:-1] and b"\r" not in line, "one record is one line"
-    assert envelope.read(line[:-1], 1) == envelope.Envelope(
+    assert envelope.read(line[:-1], 1) == envelope.JsonRecord(
         key=key,
         value=value,
         headers=headers or [],

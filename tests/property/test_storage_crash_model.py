@@ -2,7 +2,7 @@
 
 The model is what was written, by offset. A restart may lose what was not flushed, and nothing else; what is read is
 always what was written there; a key's latest value outlives compaction. After every restart dump-log has no complaint.
-Where a wrong bit got in between, every record is read as it was written, or whoever misses it is told.
+After a wrong bit, every record is read as it was written, or its reader gets an error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UNREADABLE = (b"unreadable", b"")
 
 @contextlib.contextmanager
 def told() -> Iterator[list[str]]:
-    """What is logged meanwhile that somebody should look at."""
+    """Collects the warnings and errors that are logged meanwhile."""
     words: list[str] = []
 
     class Listener(logging.Handler):
@@ -78,7 +78,7 @@ def position_in(path: str, content: bytes, at: float) -> int:
 
 
 def record_at(log: PartitionLog, offset: int) -> Pair | None:
-    """What a consumer finds there: None for nothing, UNREADABLE where it is told that something is wrong."""
+    """The record that a consumer finds there: None if there is none, UNREADABLE if the read raises an error."""
     try:
         piece = log.read(offset, 300, end_offset=log.log_end_offset).read()
         for position, header in iter_batches(piece):

@@ -1,4 +1,4 @@
-"""Four clients nobody here wrote, each behind the same few calls, so that every story runs on every client."""
+"""Four clients of other projects, each behind the same few calls, so that every story runs on every client."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Confluent:
 def subscribe_kafka_python(consumer: Any, topic: str) -> None:
     """Subscribe, and know the topic before the first poll joins the group.
 
-    A leader of kafka-python 3.0.12 that joins too early gives nobody anything, and joins again when the metadata
+    A leader of kafka-python 3.0.12 that joins too early assigns no partition, and joins again when the metadata
     come. A poll that begins between the answers to that JoinGroup and its SyncGroup forgets the join: the member
     sends no heartbeat any more, reads nothing, never joins again, and its session times out.
     """

@@ -25,7 +25,7 @@ UNSTEADY: dict[str, str] = {
     "storage-format/011": "names the first directory in the hash order of their paths",
 }
 
-# Compared, but for the number of blanks: a slower or faster machine has other numbers, of more or fewer digits.
+# Compared, except the number of blanks: a slower or faster machine has other numbers, of more or fewer digits.
 WIDTHS: dict[str, str] = {
     "cluster-features-quorum/052": "an offset, which grows with time",
     "cluster-features-quorum/053": "an offset, which grows with time",

@@ -1,6 +1,6 @@
 """Runs scenario files: `> command` to a coordinator shard, then, indented, what the shard did about it.
 
-Lines that are neither stay as they are, so that a file can say what it shows. After a change that is meant, run with
+Lines that are neither stay as they are, so that a file can say what it shows. After a deliberate change, run with
 KCLI_REWRITE_SCENARIOS=1 and review the difference. Every world knows these commands:
 
     config key=value …           before anything else

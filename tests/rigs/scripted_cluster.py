@@ -23,7 +23,7 @@ from kcli.protocol.messages import (
     unregister_broker,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 TOPIC_ID = uuid.UUID(int=1)
 SHOWN_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -36,7 +36,7 @@ class ScriptedCluster:
         self.topics = {"t": 2, "u": 1}
         self.server = ScriptedServer(self.script())
 
-    def script(self) -> dict[ApiKey, Answer]:
+    def script(self) -> dict[ApiKey, ScriptedAnswer]:
         return {
             ApiKey.METADATA: self.metadata,
             ApiKey.DESCRIBE_CLUSTER: self.cluster,

@@ -1,10 +1,11 @@
-"""A crowd that says to two groups whatever comes to its mind, in either protocol: sensible, stale and wrong, while
-topics come and go, assignors of its own make a mess, and writes wait, fail or get lost. A failure tells its story so
-far, which is a scenario.
+"""Random clients of two groups send requests of both protocols: sensible, stale and wrong ones.
+
+Meanwhile topics come and go, a broken assignor makes invalid assignments, and writes wait, fail or get lost. A failure
+prints its requests so far as a scenario.
 
 The groups stay sound after every command: of a consumer group no partition has two owners, nor two who should have it,
-nor one that does not exist; a classic group counts right. Nobody is answered twice, and in the end everybody is. What a
-consumer group and the offsets are is what a coordinator finds that reads the log.
+nor one that does not exist; a classic group counts right. No request is answered twice, and in the end each has an
+answer. A coordinator that reads the log finds the same groups and offsets.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Crowd:
     # Who says what
 
     def who(self, group: str) -> tuple[str, int, str]:
-        """A member's id, its epoch or generation and its instance; or what somebody makes up."""
+        """A member's id, its epoch or generation and its instance; or invented ones."""
         known = self.world.shard._groups.get(group)
         ids = [] if known is None else list(known.members)
         if isinstance(known, ClassicGroup):
@@ -172,12 +173,12 @@ class Crowd:
                 self.run(self.speak())
 
     def writes_fail(self) -> None:
-        """They wait to be one batch, so that none is written; who is told may write again meanwhile."""
+        """The writes wait to be one batch, so all of them fail. A client with an answer may write again meanwhile."""
         for _ in range(len(self.world._held)):
             self.run("fail NOT_ENOUGH_REPLICAS")
 
     def fail_over(self, *, lost: bool) -> None:
-        """The coordinator moves: whoever waits is sent there, and of the writes that wait nobody knows."""
+        """The coordinator moves: waiting clients get NOT_COORDINATOR, and waiting writes may be lost."""
         if lost:
             self.asked -= {token for ready in self.world._held for token, _ in answers(ready)}
             self.world._held.clear()

@@ -116,7 +116,7 @@ class TransactionWorld(World):
         self._level = int(words[0])
 
     def _do_late(self, _words: list[str]) -> None:
-        """Whoever waits for the oldest write hears that it timed out; it is committed nevertheless."""
+        """The client of the oldest write gets REQUEST_TIMED_OUT; the write is committed nevertheless."""
         ready = self._held.pop(0)
         assert ready.continuations
         self.take(ready.written(ErrorCode.REQUEST_TIMED_OUT, self.now_ms))

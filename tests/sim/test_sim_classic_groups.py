@@ -115,7 +115,7 @@ class Coordinator:
             self.wake()
 
     def fail_over(self) -> None:
-        """Another broker takes over: of the writes in flight some are in the log, nobody was told."""
+        """Another broker takes over: some of the writes in flight are in the log, and none is answered."""
         for _ in range(self.sim.random.randrange(len(self.in_flight) + 1)):
             self.commit(self.in_flight.popleft())
         self.in_flight.clear()
@@ -309,7 +309,7 @@ class Simulation:
         self.sequence = 0
         self.trouble = True
         self.quiet = False
-        """Nobody commits any more, so that whatever is still unanswered will stay so."""
+        """No write is committed any more, so a request without an answer stays without one."""
         self.owners = {}
         self.high = {}
         self.coordinator = Coordinator(self)

@@ -101,7 +101,7 @@ def _answer_now(runner: ShardRunner[Any, Any]) -> None:
 
 
 def _partitions_given_before_they_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member of a consumer group gets its target while somebody else reads it still."""
+    """A member of a consumer group gets its target while another member still reads it."""
     monkeypatch.setattr(ConsumerGroup, "owner_of", lambda *_: None)
 
 

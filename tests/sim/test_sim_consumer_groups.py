@@ -1,10 +1,10 @@
 """Groups under stress whose members speak either protocol, and change it: they crash, stall, leave and return; writes
-lag or fail, coordinators move, a topic grows or is made anew, expressions are matched late. Clients follow the
+lag or fail, coordinators move, a topic grows or is created again, expressions are matched late. Clients follow the
 protocols as real ones do; everything is drawn from one seed.
 
 Held at every moment: a partition has one owner whose commits would be taken, and a committed offset never goes back. In
-the end, once the trouble stops: the group is stable, everybody alive is in it, every partition has an owner, nobody
-waits for an answer, and a coordinator that reads the log finds the same group.
+the end, after the trouble: the group is stable, all living members are in it, and every partition has an owner. No
+member waits for an answer, and a coordinator that reads the log finds the same group.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "40"))
 
 
 class OneTopic:
-    """The topic as one image has it; it may be made anew, with an id of its own."""
+    """The topic as one image has it. It may be created again, with a new id."""
 
     def __init__(self, version: int, life: int, partitions: int) -> None:
         self.version, self.life, self.partitions = version, life, partitions
@@ -188,7 +188,7 @@ class Coordinator:
             self.wake()
 
     def fail_over(self) -> None:
-        """Another broker takes over: of the writes in flight some are in the log, nobody was told."""
+        """Another broker takes over: some of the writes in flight are in the log, and none is answered."""
         for _ in range(self.sim.random.randrange(len(self.in_flight) + 1)):
             self.write(self.in_flight.popleft())
         self.in_flight.clear()
@@ -510,7 +510,7 @@ class Simulation:
         self.now, self.events, self.sequence = 0, [], 0
         self.trouble = True
         self.quiet = False
-        """Nobody commits any more, so that whatever is still unanswered will stay so."""
+        """No write is committed any more, so a request without an answer stays without one."""
         self.high = {}
         self.topics = OneTopic(0, 0, self.random.randrange(2, 6))
         self.mix = self.random.choice((1.0, 1.0, 0.5))
@@ -562,11 +562,11 @@ class Simulation:
                 self.members[nth].start()
 
     def change_topic(self) -> None:
-        """It grows, or is deleted and made anew. Its offsets stay, so that they can be followed."""
-        before, anew = self.topics, self.random.random() < 0.5
-        partitions = self.random.randrange(1, 6) if anew else before.partitions + 1
-        self.topics = OneTopic(before.version + 1, before.life + anew, partitions)
-        self.coordinator.shard.topics_changed(self.topics, (TOPIC,), has_new=anew)
+        """The topic grows, or is deleted and created again. Its offsets stay, so that they can be followed."""
+        before, created_again = self.topics, self.random.random() < 0.5
+        partitions = self.random.randrange(1, 6) if created_again else before.partitions + 1
+        self.topics = OneTopic(before.version + 1, before.life + created_again, partitions)
+        self.coordinator.shard.topics_changed(self.topics, (TOPIC,), has_new=created_again)
 
     # What must hold
 

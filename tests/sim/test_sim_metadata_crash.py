@@ -1,10 +1,10 @@
 """The metadata log under power failures: what was answered holds, in order, whatever was lost around it.
 
-One node on a simulated loop and disk. Clients create, delete and configure topics at the same time; snapshots are taken
-and old ones dropped; at a random moment the power fails, or a call of the disk does, and the node starts again.
+One node on a simulated loop and disk. Clients create, delete and configure topics at the same time, and
+snapshots are written and deleted. At a random moment the power or a call of the disk fails. The node starts again.
 
-Held after every restart: the epoch has grown; what was answered is there (or its later undoing is); what was never
-asked for is not; and the image is the one that the log and the newest snapshot tell.
+Held after every restart: the epoch has grown. Each answered change is there, or a later change of the same thing. No
+other change is there. The image is that of the log and the newest snapshot.
 """
 
 from __future__ import annotations

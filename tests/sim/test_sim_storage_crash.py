@@ -189,7 +189,7 @@ def life(disk: SimDisk) -> tuple[list[bytes], int]:
             store.checkpoint_high_watermarks()
         finally:
             store.close()
-        # No failure goes unnoticed; only a lock file that cannot be removed is left behind with a word in the log.
+        # Each failure is noticed. Only a lock file that cannot be removed stays, with a line in the log.
         assert disk.has_faults or store.directories[0].error is not None or disk.exists("/data/.lock")
     except KcliError:
         pass
@@ -286,7 +286,7 @@ def reads_of_a_start(killed: SimDisk, part: str) -> int:
 
 
 def test_a_wrong_bit_on_the_device(caplog: pytest.LogCaptureFixture) -> None:
-    """In each file in turn. Records past the recovery point are cut where they are damaged, and that is told."""
+    """In each file in turn. Records past the recovery point are cut where they are damaged, and the log reports it."""
     killed, writer = killed_in_mid_life()
     paths = [f"/data/t-0/{entry.name}" for entry in killed.crash_clone(0).list_dir("/data/t-0")]
     outcomes = {}

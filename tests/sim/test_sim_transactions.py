@@ -149,7 +149,7 @@ class Coordinator:
         self.wake(self.shard)
 
     def crash(self) -> None:
-        """Writes on their way may or may not have reached the log; nobody is answered."""
+        """Writes in flight may or may not have reached the log; no request is answered."""
         for ready in self.late:
             if self.sim.random.random() < 0.5:
                 self.log.extend(encode(record) for record in ready.records)
@@ -202,7 +202,7 @@ class Coordinator:
         self.wake(shard)
 
     def commit_late(self, shard: TransactionShard, ready: Ready, answer: Callable[..., Any] | None) -> None:
-        """Whoever waited was told that it took too long; then it is committed after all."""
+        """The client got REQUEST_TIMED_OUT; then the write is committed after all."""
         self.late.append(ready)
         assert ready.continuations
         self.take(ready.written(ErrorCode.REQUEST_TIMED_OUT, self.sim.now))
@@ -431,7 +431,7 @@ class Producer:
         if self.version == 2:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.sequences = dict.fromkeys(PARTITIONS, 0)
-        # After an abort nobody knows which batches arrived, so the epoch is moved.
+        # After an abort it is unknown which batches arrived, so the epoch grows.
         self.again(self.begin if self.commits or self.version == 2 else self.init, 0)
 
     def fenced(self) -> None:

@@ -57,7 +57,7 @@ class E2eLatencyOptions(CallingOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class LatencyTest:
     """The parameters of the measurement."""
 
     servers: str
@@ -97,7 +97,7 @@ async def run(options: E2eLatencyOptions, output: Output) -> None:
     )
 
 
-def planned(options: E2eLatencyOptions) -> Plan:
+def planned(options: E2eLatencyOptions) -> LatencyTest:
     """The plan from positional arguments or from options. Raises CommandError if they are wrong."""
     if options.arguments:
         return _positional(options.arguments)
@@ -114,7 +114,7 @@ def planned(options: E2eLatencyOptions) -> Plan:
     if options.record_size < 0:
         raise CommandError("Value for --record-size must be a non-negative integer.")
     return _checked(
-        Plan(
+        LatencyTest(
             servers=options.bootstrap_server,
             topic=options.topic,
             records=options.num_records,
@@ -137,7 +137,7 @@ def summary(latencies_ms: list[float]) -> LatencyRow:
     )
 
 
-def _positional(words: tuple[str, ...]) -> Plan:
+def _positional(words: tuple[str, ...]) -> LatencyTest:
     if not POSITIONAL_MIN <= len(words) <= POSITIONAL_MAX:
         raise CommandError(USAGE)
     servers, topic, records, acks, record_size, *rest = words
@@ -147,7 +147,7 @@ def _positional(words: tuple[str, ...]) -> Plan:
         raise CommandError(str(error)) from error
     assert isinstance(count, int) and isinstance(size, int)
     return _checked(
-        Plan(
+        LatencyTest(
             servers=servers,
             topic=topic,
             records=count,
@@ -158,7 +158,7 @@ def _positional(words: tuple[str, ...]) -> Plan:
     )
 
 
-def _checked(plan: Plan) -> Plan:
+def _checked(plan: LatencyTest) -> LatencyTest:
     if plan.acks not in ACKS:
         raise CommandError("Latency testing requires synchronous acknowledgement. Please use 1 or all")
     if plan.records < 1:
@@ -188,7 +188,7 @@ class _Run:
     """A producer and a consumer at the end of every partition."""
 
     def __init__(
-        self, plan: Plan, options: E2eLatencyOptions, properties: dict[str, str], partitions: int
+        self, plan: LatencyTest, options: E2eLatencyOptions, properties: dict[str, str], partitions: int
     ) -> None:
         from confluent_kafka import Consumer, Producer
 

@@ -18,7 +18,7 @@ from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, flag, forbid, option
 from kcli.cli.tools.consumer_groups.failures import ExecutionError
-from kcli.cli.tools.consumer_groups.plan import Plan, read_plan
+from kcli.cli.tools.consumer_groups.plan import NewOffsets, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
 from kcli.errors import GroupIdNotFoundException, KafkaError
@@ -188,7 +188,7 @@ class _Reset:
             self.output.say("Done.")
         return missing
 
-    async def _to_end(self, topics: list[str], partitions: dict[str, list[TopicPartition]]) -> Plan:
+    async def _to_end(self, topics: list[str], partitions: dict[str, list[TopicPartition]]) -> NewOffsets:
         if not topics:
             return {}
         self.output.say(
@@ -200,7 +200,7 @@ class _Reset:
         self._rows(ResetRow(topic, number, offset) for (topic, number), offset in plan.items())
         return plan
 
-    async def _inputs(self, partitions: list[TopicPartition]) -> Plan:
+    async def _inputs(self, partitions: list[TopicPartition]) -> NewOffsets:
         if not partitions:
             return {}
         self.output.say(
@@ -212,7 +212,7 @@ class _Reset:
             self.output.row(row, f"Topic: {topic} Partition: {number} Offset: {row.new_offset}")
         return plan
 
-    async def _wanted(self, partitions: list[TopicPartition]) -> Plan:
+    async def _wanted(self, partitions: list[TopicPartition]) -> NewOffsets:
         options = self.options
         if options.to_offset is not None:
             return await self._in_range(dict.fromkeys(partitions, options.to_offset))
@@ -235,11 +235,11 @@ class _Reset:
             return await self._in_range({each: planned[each] for each in partitions if each in planned})
         return await self._listed(partitions, OffsetSpec.EARLIEST)
 
-    async def _committed(self, partitions: list[TopicPartition]) -> Plan:
+    async def _committed(self, partitions: list[TopicPartition]) -> NewOffsets:
         """The committed offsets of the group; the start of a partition without one."""
         found = await self.client.list_group_offsets(self.group_id)
         starts = await self._listed(partitions, OffsetSpec.EARLIEST)
-        committed: Plan = {}
+        committed: NewOffsets = {}
         for each in partitions:
             offset = found.get(each)
             if isinstance(offset, KafkaError):
@@ -247,7 +247,7 @@ class _Reset:
             committed[each] = starts[each] if offset is None else offset.offset
         return committed
 
-    async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
+    async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> NewOffsets:
         found = await self._listed(partitions, timestamp_ms)
         late = [each for each in partitions if found[each] < 0]
         for topic, number in late:
@@ -257,7 +257,7 @@ class _Reset:
             )
         return found | await self._listed(late, OffsetSpec.LATEST)
 
-    async def _in_range(self, wanted: Plan) -> Plan:
+    async def _in_range(self, wanted: NewOffsets) -> NewOffsets:
         starts = await self._listed(list(wanted), OffsetSpec.EARLIEST)
         ends = await self._listed(list(wanted), OffsetSpec.LATEST)
         for each, offset in wanted.items():
@@ -270,16 +270,16 @@ class _Reset:
             self.output.say(f"New offset ({offset}) is {which} offset. Value will be set to {end}")
         return {each: min(max(offset, starts[each]), ends[each]) for each, offset in wanted.items()}
 
-    async def _listed(self, partitions: list[TopicPartition], at: int) -> Plan:
+    async def _listed(self, partitions: list[TopicPartition], at: int) -> NewOffsets:
         found = await self.client.list_offsets(dict.fromkeys(partitions, at)) if partitions else {}
-        plan: Plan = {}
+        plan: NewOffsets = {}
         for each, result in found.items():
             if isinstance(result, KafkaError):
                 raise result
             plan[each] = result.offset
         return plan
 
-    async def _commit(self, plan: Plan) -> None:
+    async def _commit(self, plan: NewOffsets) -> None:
         offsets = {each: CommittedOffset(offset=offset) for each, offset in plan.items()}
         for error in (await self.client.alter_group_offsets(self.group_id, offsets)).values():
             if error is not None:

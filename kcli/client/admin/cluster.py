@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.client.client import ENDPOINT_BROKERS, ENDPOINT_CONTROLLERS, Node, Target, looking_up, raise_for
+from kcli.client.client import (
+    ENDPOINT_BROKERS,
+    ENDPOINT_CONTROLLERS,
+    Destination,
+    Node,
+    looking_up,
+    raise_for,
+)
 from kcli.errors import KafkaError, ProtocolError
 from kcli.protocol.wire.api import ApiKey
 
@@ -81,7 +88,7 @@ async def unregister_broker(client: Client, broker_id: int) -> None:
 
     async def attempt() -> None:
         request = UnregisterBrokerRequest(broker_id=broker_id)
-        response = await client.send(request, ApiKey.UNREGISTER_BROKER, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.UNREGISTER_BROKER, to=Destination.CONTROLLER)
         raise_for(response.error_code, response.error_message)
 
     await client.call("unregisterBroker", attempt)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from kcli.client.client import Target, error_of, raise_for
+from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 from kcli.protocol.wire.api import ApiKey
@@ -56,7 +56,7 @@ async def describe_configs(
 
     The request for a broker or its loggers goes to that broker, others to any.
     """
-    by_target: dict[int | Target, list[ConfigResource]] = {}
+    by_target: dict[int | Destination, list[ConfigResource]] = {}
     for resource in resources:
         by_target.setdefault(_target(resource), []).append(resource)
     found: dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError] = {}
@@ -69,10 +69,12 @@ async def incremental_alter_configs(
     client: Client, changes: Mapping[ConfigResource, Iterable[AlterConfig]], *, validate_only: bool = False
 ) -> dict[ConfigResource, KafkaError | None]:
     """Changes single settings; per resource its error or None."""
-    by_target: dict[int | Target, dict[ConfigResource, tuple[AlterConfig, ...]]] = {}
+    by_target: dict[int | Destination, dict[ConfigResource, tuple[AlterConfig, ...]]] = {}
     for resource, ops in changes.items():
         target = _target(resource)
-        by_target.setdefault(Target.CONTROLLER if target is Target.ANY else target, {})[resource] = tuple(ops)
+        by_target.setdefault(Destination.CONTROLLER if target is Destination.ANY else target, {})[
+            resource
+        ] = tuple(ops)
     found: dict[ConfigResource, KafkaError | None] = {}
     for target, part in by_target.items():
         found |= await _alter(client, part, target, validate_only)
@@ -97,14 +99,14 @@ async def list_config_resources(client: Client, types: Iterable[ConfigResourceTy
     return await client.call("listConfigResources", attempt)
 
 
-def _target(resource: ConfigResource) -> int | Target:
+def _target(resource: ConfigResource) -> int | Destination:
     if resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name:
         return int(resource.name)
-    return Target.ANY
+    return Destination.ANY
 
 
 async def _describe(
-    client: Client, wanted: list[ConfigResource], target: int | Target, synonyms: bool
+    client: Client, wanted: list[ConfigResource], target: int | Destination, synonyms: bool
 ) -> dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError]:
     from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -148,7 +150,7 @@ async def _describe(
 async def _alter(
     client: Client,
     changes: Mapping[ConfigResource, tuple[AlterConfig, ...]],
-    target: int | Target,
+    target: int | Destination,
     validate_only: bool,
 ) -> dict[ConfigResource, KafkaError | None]:
     from kcli.protocol.messages import incremental_alter_configs as messages

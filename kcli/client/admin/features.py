@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from kcli.client.client import Target, error_of, raise_for
+from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.wire.api import ApiKey
 
@@ -82,7 +82,9 @@ async def update_features(
 
     async def attempt() -> dict[str, KafkaError | None]:
         at_least = 1 if validate_only or upgrade_type is UpgradeType.UNSAFE_DOWNGRADE else 0
-        response = await client.send(request, ApiKey.UPDATE_FEATURES, to=Target.CONTROLLER, at_least=at_least)
+        response = await client.send(
+            request, ApiKey.UPDATE_FEATURES, to=Destination.CONTROLLER, at_least=at_least
+        )
         if response.error_code is ErrorCode.NOT_CONTROLLER:
             raise_for(response.error_code, response.error_message)
         whole = error_of(response.error_code, response.error_message)

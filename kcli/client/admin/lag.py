@@ -39,7 +39,7 @@ Lag = float | KafkaError | None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordSearch:
     """A partition, and the offset from which to look for its next record."""
 
     partition: TopicPartition
@@ -88,10 +88,10 @@ def _age(timestamp: Timestamp, now_ms: int) -> Lag:
 
 def _places(
     metadata: MetadataResponse, committed: Mapping[TopicPartition, int], found: dict[TopicPartition, Lag]
-) -> dict[int, list[Place]]:
+) -> dict[int, list[RecordSearch]]:
     """The places to ask each leader for. Partitions without a leader get their error in `found`."""
     topics = {topic.name: topic for topic in metadata.topics}
-    by_leader: dict[int, list[Place]] = {}
+    by_leader: dict[int, list[RecordSearch]] = {}
     for (name, number), offset in committed.items():
         topic = topics.get(name)
         error = error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code)
@@ -105,12 +105,14 @@ def _places(
         elif entry.leader_id < 0:
             found[TopicPartition(name, number)] = error_for(ErrorCode.LEADER_NOT_AVAILABLE)
         else:
-            place = Place(TopicPartition(name, number), topic.topic_id, max(offset, 0))
+            place = RecordSearch(TopicPartition(name, number), topic.topic_id, max(offset, 0))
             by_leader.setdefault(entry.leader_id, []).append(place)
     return by_leader
 
 
-async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[TopicPartition, Timestamp]:
+async def _of_leader(
+    client: Client, leader: int, places: list[RecordSearch]
+) -> dict[TopicPartition, Timestamp]:
     """The timestamp of the first record at or after each place."""
     found: dict[TopicPartition, Timestamp] = {}
     left = places
@@ -122,8 +124,8 @@ async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[T
         except (KafkaError, ProtocolError) as error:
             return found | dict.fromkeys((place.partition for place in left), _as_kafka_error(error))
         answers = _by_partition(response, left)
-        again: list[Place] = []
-        out_of_range: list[Place] = []
+        again: list[RecordSearch] = []
+        out_of_range: list[RecordSearch] = []
         for place in left:
             answer = answers.get(place.partition)
             if answer is not None and answer.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -133,7 +135,7 @@ async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[T
                     out_of_range.append(place)
                 continue
             step = _step(place, answer, is_first=place is left[0])
-            if isinstance(step, Place):
+            if isinstance(step, RecordSearch):
                 again.append(step)
             else:
                 found[place.partition] = step
@@ -142,7 +144,7 @@ async def _of_leader(client: Client, leader: int, places: list[Place]) -> dict[T
     return found
 
 
-def _step(place: Place, answer: PartitionData | None, *, is_first: bool) -> Place | Timestamp:
+def _step(place: RecordSearch, answer: PartitionData | None, *, is_first: bool) -> RecordSearch | Timestamp:
     """The meaning of one answer: the record's timestamp, the end of the log, or the next place to ask for."""
     if answer is None:
         return error_for(
@@ -176,13 +178,13 @@ def _first_from(records: bytes, position: int, offset: int) -> Record | None:
 
 
 async def _into_range(
-    client: Client, places: list[Place], found: dict[TopicPartition, Timestamp]
-) -> list[Place]:
+    client: Client, places: list[RecordSearch], found: dict[TopicPartition, Timestamp]
+) -> list[RecordSearch]:
     """Moves places before the log start to it; places beyond the log end have nothing left to consume."""
     if not places:
         return []
     starts = await list_offsets(client, {place.partition: OffsetSpec.EARLIEST for place in places})
-    inside: list[Place] = []
+    inside: list[RecordSearch] = []
     for place in places:
         start = starts[place.partition]
         if not isinstance(start, OffsetAt):
@@ -194,7 +196,7 @@ async def _into_range(
     return inside
 
 
-def _request(places: list[Place]) -> FetchRequest:
+def _request(places: list[RecordSearch]) -> FetchRequest:
     from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     # One entry for each place, even of the same topic, because the order decides which partition gets a
@@ -220,7 +222,7 @@ def _request(places: list[Place]) -> FetchRequest:
     )
 
 
-def _by_partition(response: FetchResponse, places: list[Place]) -> dict[TopicPartition, PartitionData]:
+def _by_partition(response: FetchResponse, places: list[RecordSearch]) -> dict[TopicPartition, PartitionData]:
     names = {place.topic_id: place.partition[0] for place in places}
     return {
         TopicPartition(topic.topic or names.get(topic.topic_id, ""), part.partition_index): part

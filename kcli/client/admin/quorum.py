@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.client.client import Target, raise_for
+from kcli.client.client import Destination, raise_for
 from kcli.model.addresses import Address
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.wire.api import ApiKey
@@ -100,7 +100,7 @@ async def add_voter(
     )
 
     async def attempt() -> None:
-        response = await client.send(request, ApiKey.ADD_RAFT_VOTER, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.ADD_RAFT_VOTER, to=Destination.CONTROLLER)
         raise_for(response.error_code, response.error_message)
 
     await client.call("addRaftVoter", attempt)
@@ -113,7 +113,7 @@ async def remove_voter(client: Client, voter_id: int, directory_id: uuid.UUID) -
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)
 
     async def attempt() -> None:
-        response = await client.send(request, ApiKey.REMOVE_RAFT_VOTER, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.REMOVE_RAFT_VOTER, to=Destination.CONTROLLER)
         raise_for(response.error_code, response.error_message)
 
     await client.call("removeRaftVoter", attempt)

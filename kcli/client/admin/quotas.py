@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcli.client.client import Target, error_of, raise_for
+from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, UnacceptableCredentialException
 from kcli.protocol.wire.api import ApiKey
 
@@ -121,7 +121,7 @@ async def alter_client_quotas(
     )
 
     async def attempt() -> dict[EntityKey, KafkaError | None]:
-        response = await client.send(request, ApiKey.ALTER_CLIENT_QUOTAS, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.ALTER_CLIENT_QUOTAS, to=Destination.CONTROLLER)
         found: dict[EntityKey, KafkaError | None] = {}
         for entry in response.entries:
             if entry.error_code is ErrorCode.NOT_CONTROLLER:
@@ -179,7 +179,7 @@ async def alter_user_scram_credentials(
     )
 
     async def attempt() -> dict[str, KafkaError | None]:
-        response = await client.send(request, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, to=Destination.CONTROLLER)
         found: dict[str, KafkaError | None] = {}
         for result in response.results:
             if result.error_code is ErrorCode.NOT_CONTROLLER:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.client.admin.topics import group_partitions
-from kcli.client.client import Target, error_of, raise_for
+from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
@@ -63,7 +63,7 @@ async def alter_reassignments(
         response = await client.send(
             request,
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-            to=Target.CONTROLLER,
+            to=Destination.CONTROLLER,
             at_least=0 if allow_replication_factor_change else KEEP_REPLICATION_FACTOR_SINCE,
         )
         raise_for(response.error_code, response.error_message)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcli.client.client import Target, error_of, raise_for
+from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
@@ -166,7 +166,7 @@ async def create_topics(
         request = messages.CreateTopicsRequest(
             topics=wanted, timeout_ms=client.config.request_timeout_ms, validate_only=validate_only
         )
-        response = await client.send(request, ApiKey.CREATE_TOPICS, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.CREATE_TOPICS, to=Destination.CONTROLLER)
         return _by_name((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
 
     return await client.call("createTopics", attempt)
@@ -184,7 +184,7 @@ async def delete_topics(client: Client, names: Iterable[str]) -> dict[str, Kafka
             topic_names=wanted,
             timeout_ms=client.config.request_timeout_ms,
         )
-        response = await client.send(request, ApiKey.DELETE_TOPICS, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.DELETE_TOPICS, to=Destination.CONTROLLER)
         return _by_name(
             (topic.name or "", topic.error_code, topic.error_message) for topic in response.responses
         )
@@ -215,7 +215,7 @@ async def create_partitions(
         request = messages.CreatePartitionsRequest(
             topics=wanted, timeout_ms=client.config.request_timeout_ms, validate_only=validate_only
         )
-        response = await client.send(request, ApiKey.CREATE_PARTITIONS, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.CREATE_PARTITIONS, to=Destination.CONTROLLER)
         return _by_name((topic.name, topic.error_code, topic.error_message) for topic in response.results)
 
     return await client.call("createPartitions", attempt)
@@ -238,7 +238,7 @@ async def elect_leaders(
         request = ElectLeadersRequest(
             election_type=int(unclean), topic_partitions=wanted, timeout_ms=client.config.request_timeout_ms
         )
-        response = await client.send(request, ApiKey.ELECT_LEADERS, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.ELECT_LEADERS, to=Destination.CONTROLLER)
         raise_for(response.error_code)
         return {
             TopicPartition(topic.topic, each.partition_id): error_of(each.error_code, each.error_message)
@@ -270,7 +270,7 @@ async def list_reassignments(
         request = ListPartitionReassignmentsRequest(
             topics=wanted, timeout_ms=client.config.request_timeout_ms
         )
-        response = await client.send(request, ApiKey.LIST_PARTITION_REASSIGNMENTS, to=Target.CONTROLLER)
+        response = await client.send(request, ApiKey.LIST_PARTITION_REASSIGNMENTS, to=Destination.CONTROLLER)
         raise_for(response.error_code, response.error_message)
         return {
             TopicPartition(topic.name, each.partition_index): Reassignment(

@@ -32,7 +32,7 @@ from kcli.coordinator.group.records import (
     OtherRecord,
 )
 from kcli.coordinator.group.step import GroupReady, GroupStep, GroupTimers, TimerKind
-from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.group.topics import TopicsView
 from kcli.coordinator.runtime import AnswerT, Producer, Step, Token
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.ids import NO_PRODUCER_ID
@@ -110,7 +110,7 @@ class GroupShard:
             self._consumer.consumer_heartbeat(request, caller, token, step)
         return step.ready()
 
-    def topics_changed(self, topics: Topics, names: Iterable[str], *, has_new: bool) -> None:
+    def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:
         """`names`: of the topics that are not what they were; `has_new`: some did not exist before."""
         self._consumer.topics_changed(topics, names, has_new=has_new)
 

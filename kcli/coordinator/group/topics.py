@@ -60,7 +60,7 @@ class Topic:
         return b"".join(parts)
 
 
-class Topics(Protocol):
+class TopicsView(Protocol):
     """The topics of one metadata image."""
 
     @property
@@ -88,7 +88,7 @@ class NoTopics:
         return ()
 
 
-def metadata_hash(topics: Topics, names: Iterable[str]) -> int:
+def metadata_hash(topics: TopicsView, names: Iterable[str]) -> int:
     """The hash of all these topics, as the signed number in a record; those that do not exist do not count."""
     found = [topic for topic in map(topics.topic, sorted(names)) if topic is not None]
     if not found:

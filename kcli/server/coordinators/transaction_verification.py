@@ -22,12 +22,12 @@ from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
 
-Verdict = Verification | KafkaError | None
+VerificationResult = Verification | KafkaError | None
 """None if verification is switched off: the batch is appended without it."""
-Verdicts = Mapping[TopicPartition, Verdict]
+VerificationResults = Mapping[TopicPartition, VerificationResult]
 Codes = dict[TopicPartition, ErrorCode]
-Answer = Codes | Awaitable[Codes]
-Turn = asyncio.Task[Verdicts]
+CodesOrAwaitable = Codes | Awaitable[Codes]
+VerificationTask = asyncio.Task[VerificationResults]
 
 _NOT_NOW = (
     ErrorCode.NETWORK_EXCEPTION,
@@ -38,7 +38,7 @@ _NOT_NOW = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class TransactionalClient:
     """The producer of a transaction. `adds`: it speaks TV2. `knows_abortable`: it understands TRANSACTION_ABORTABLE.
 
     `knows_coordinators`: it understands that a coordinator is not ready, as a client that commits offsets does. A
@@ -64,59 +64,59 @@ class TransactionVerifier:
         self._config = config
         self._clock = clock
         self._transactions = transactions
-        self._turns: dict[tuple[int, int], Turn] = {}
+        self._tasks: dict[tuple[int, int], VerificationTask] = {}
 
     def verify(
-        self, asker: Asker, batches: list[tuple[LeaderPartition, int]]
-    ) -> Verdicts | Awaitable[Verdicts]:
+        self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
+    ) -> VerificationResults | Awaitable[VerificationResults]:
         """Returns the verdict of each partition. `batches` are partitions with the first sequence of their batch."""
-        if not asker.adds and not self._config.current.boolean("transaction.partition.verification.enable"):
+        if not client.adds and not self._config.current.boolean("transaction.partition.verification.enable"):
             return {TopicPartition(leader.topic, leader.partition): None for leader, _ in batches}
-        answer: Answer | None
-        turns = self._turns
-        before = turns.get(asker.producer)
-        verdicts, asked = self._guarded(asker, batches)
+        answer: CodesOrAwaitable | None
+        tasks = self._tasks
+        before = tasks.get(client.producer)
+        verdicts, asked = self._guarded(client, batches)
         if before is None:
             if not asked:
                 return verdicts
-            answer = self._ask(asker, asked)
-            if isinstance(answer, dict) and not (asker.adds and _is_concurrent(answer)):
-                return verdicts | _judged(asker, asked, answer)
+            answer = self._ask(client, asked)
+            if isinstance(answer, dict) and not (client.adds and _is_concurrent(answer)):
+                return verdicts | _judged(client, asked, answer)
         else:
             answer = None  # the coordinator is asked in turn
-        work = self._in_turn(asker, batches, before, verdicts, asked, answer)
-        mine = turns[asker.producer] = asyncio.get_running_loop().create_task(work)
-        mine.add_done_callback(lambda done: _leave(turns, asker.producer, done))
+        work = self._in_turn(client, batches, before, verdicts, asked, answer)
+        mine = tasks[client.producer] = asyncio.get_running_loop().create_task(work)
+        mine.add_done_callback(lambda done: _leave(tasks, client.producer, done))
         return mine
 
     async def _in_turn(
         self,
-        asker: Asker,
+        client: TransactionalClient,
         batches: list[tuple[LeaderPartition, int]],
-        before: Turn | None,
-        verdicts: dict[TopicPartition, Verdict],
+        before: VerificationTask | None,
+        verdicts: dict[TopicPartition, VerificationResult],
         asked: dict[TopicPartition, Verification],
-        answer: Answer | None,
-    ) -> Verdicts:
+        answer: CodesOrAwaitable | None,
+    ) -> VerificationResults:
         """Keeps the batches of one producer in order. The next one wakes up after the caller of this one has appended,
         because that caller awaited it first."""
         if before is not None:
             await asyncio.wait((before,))
-        return await self._wait(asker, batches, verdicts, asked, answer)
+        return await self._wait(client, batches, verdicts, asked, answer)
 
     def _guarded(
-        self, asker: Asker, batches: list[tuple[LeaderPartition, int]]
-    ) -> tuple[dict[TopicPartition, Verdict], dict[TopicPartition, Verification]]:
+        self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
+    ) -> tuple[dict[TopicPartition, VerificationResult], dict[TopicPartition, Verification]]:
         """Returns the verification of each batch, and those that the coordinator must confirm."""
         now_ms = self._clock.now_ms()
-        verdicts: dict[TopicPartition, Verdict] = {}
+        verdicts: dict[TopicPartition, VerificationResult] = {}
         asked: dict[TopicPartition, Verification] = {}
         for leader, base_sequence in batches:
             verification = leader.log.producers.verification(
-                ProducerId(asker.producer_id),
-                asker.producer_epoch,
+                ProducerId(client.producer_id),
+                client.producer_epoch,
                 base_sequence,
-                from_zero=asker.adds,
+                from_zero=client.adds,
                 now_ms=now_ms,
             )
             key = TopicPartition(leader.topic, leader.partition)
@@ -125,19 +125,21 @@ class TransactionVerifier:
                 asked[key] = verification
         return verdicts, asked
 
-    def _ask(self, asker: Asker, asked: Mapping[TopicPartition, Verification]) -> Answer:
+    def _ask(
+        self, client: TransactionalClient, asked: Mapping[TopicPartition, Verification]
+    ) -> CodesOrAwaitable:
         return self._transactions.verify_or_add(
-            asker.transactional_id, asker.producer_id, asker.producer_epoch, asked, add=asker.adds
+            client.transactional_id, client.producer_id, client.producer_epoch, asked, add=client.adds
         )
 
     async def _wait(
         self,
-        asker: Asker,
+        client: TransactionalClient,
         batches: list[tuple[LeaderPartition, int]],
-        verdicts: dict[TopicPartition, Verdict],
+        verdicts: dict[TopicPartition, VerificationResult],
         asked: dict[TopicPartition, Verification],
-        answer: Answer | None,
-    ) -> Verdicts:
+        answer: CodesOrAwaitable | None,
+    ) -> VerificationResults:
         """Waits for the markers of the last transaction, because a client of TV2 does not wait for them.
 
         Each attempt creates its verifications again, because a new marker makes the log drop earlier ones.
@@ -147,19 +149,21 @@ class TransactionVerifier:
         while True:
             if answer is not None:
                 codes = await answer if isawaitable(answer) else answer
-                if not (asker.adds and _is_concurrent(codes)) or left_ms <= 0:
-                    return verdicts | _judged(asker, asked, codes)
+                if not (client.adds and _is_concurrent(codes)) or left_ms <= 0:
+                    return verdicts | _judged(client, asked, codes)
                 await asyncio.sleep(step_ms / 1000)
                 left_ms -= step_ms
-            verdicts, asked = self._guarded(asker, batches)
+            verdicts, asked = self._guarded(client, batches)
             if not asked:
                 return verdicts
-            answer = self._ask(asker, asked)
+            answer = self._ask(client, asked)
 
 
-def _leave(turns: dict[tuple[int, int], Turn], producer: tuple[int, int], done: Turn) -> None:
-    if turns.get(producer) is done:
-        del turns[producer]
+def _leave(
+    tasks: dict[tuple[int, int], VerificationTask], producer: tuple[int, int], done: VerificationTask
+) -> None:
+    if tasks.get(producer) is done:
+        del tasks[producer]
 
 
 def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
@@ -167,22 +171,24 @@ def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
 
 
 def _judged(
-    asker: Asker, asked: Mapping[TopicPartition, Verification], codes: Mapping[TopicPartition, ErrorCode]
-) -> dict[TopicPartition, Verdict]:
+    client: TransactionalClient,
+    asked: Mapping[TopicPartition, Verification],
+    codes: Mapping[TopicPartition, ErrorCode],
+) -> dict[TopicPartition, VerificationResult]:
     return {
-        key: verification if codes[key] is ErrorCode.NONE else error_for(_said(asker, codes[key]))
+        key: verification if codes[key] is ErrorCode.NONE else error_for(_code_for(client, codes[key]))
         for key, verification in asked.items()
     }
 
 
-def _said(asker: Asker, code: ErrorCode) -> ErrorCode:
+def _code_for(client: TransactionalClient, code: ErrorCode) -> ErrorCode:
     """Returns the client's error for an error of the coordinator."""
-    if code is ErrorCode.TRANSACTION_ABORTABLE and not asker.knows_abortable:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not client.knows_abortable:
         return ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if asker.knows_coordinators:
+    if client.knows_coordinators:
         return write_error(code)
-    if code in _NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not asker.adds):
+    if code in _NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not client.adds):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return code

@@ -55,7 +55,7 @@ from kcli.protocol.messages.produce import (
 )
 from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
 from kcli.replica.waiting import ProduceWait
-from kcli.server.coordinators.transaction_verification import Asker, Verdicts
+from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
 from kcli.server.partitions.parked import ParkedProduce
@@ -74,7 +74,7 @@ _ABORTABLE_FROM = 11
 _TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
 
-NO_VERDICTS: Verdicts = {}
+NO_VERDICTS: VerificationResults = {}
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
@@ -124,7 +124,7 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
 
 
 def _produce(
-    context: BrokerContext, request: ProduceRequest, verdicts: Verdicts
+    context: BrokerContext, request: ProduceRequest, verdicts: VerificationResults
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Appends to every partition. Returns None if acks=0, and an awaitable if records wait for their commit."""
     pending: Pending = []
@@ -163,7 +163,7 @@ def _append_topic(
     topic: TopicProduceData,
     now_ms: int,
     pending: Pending,
-    verdicts: Verdicts,
+    verdicts: VerificationResults,
 ) -> TopicProduceResponse:
     name = topic.name
     if context.api_version >= TOPIC_ID_FROM:
@@ -186,7 +186,7 @@ def _append(
     part: PartitionProduceData,
     now_ms: int,
     pending: Pending,
-    verdicts: Verdicts,
+    verdicts: VerificationResults,
 ) -> PartitionProduceResponse:
     try:
         records = part.records
@@ -255,14 +255,14 @@ def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> L
 
 def _verify(
     context: BrokerContext, request: ProduceRequest, batches: list[TransactionalBatch]
-) -> Verdicts | Awaitable[Verdicts]:
+) -> VerificationResults | Awaitable[VerificationResults]:
     """Asks whether each partition belongs to the transaction. Raises KafkaError if the request mixes producers."""
     assert request.transactional_id is not None
     first = batches[0].producer
     if any(batch.producer.producer_id != first.producer_id for batch in batches):
         raise InvalidPidMappingException("A transactional request holds batches of more than one producer id")
     version = context.api_version
-    asker = Asker(
+    client = TransactionalClient(
         transactional_id=request.transactional_id,
         producer_id=first.producer_id,
         producer_epoch=first.producer_epoch,
@@ -270,7 +270,7 @@ def _verify(
         knows_abortable=version >= _ABORTABLE_FROM,
     )
     led = [(batch.leader, batch.producer.base_sequence) for batch in batches if batch.leader is not None]
-    return context.ports.verifier.verify(asker, led)
+    return context.ports.verifier.verify(client, led)
 
 
 def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:

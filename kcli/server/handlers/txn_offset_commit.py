@@ -24,7 +24,7 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kcli.server.coordinators.group_ids import require_group_id
-from kcli.server.coordinators.transaction_verification import Asker, Verdicts
+from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
 from kcli.server.handlers.offset_commit import commit_existing
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
@@ -45,7 +45,7 @@ def handle(
     require_group_id(request.group_id)
     runner = context.ports.groups.runner(request.group_id)
     verdicts = context.ports.verifier.verify(
-        Asker(
+        TransactionalClient(
             transactional_id=request.transactional_id,
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
@@ -59,7 +59,7 @@ def handle(
 
 
 def _commit(
-    context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: Verdicts
+    context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: VerificationResults
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):

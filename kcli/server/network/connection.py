@@ -33,7 +33,7 @@ from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.answer_sender import IN_MEMORY, WRITE_HIGH_WATER_BYTES, AnswerSender, SharedSending
 from kcli.server.network.frame_buffers import FrameBuffers
-from kcli.server.network.phase import Phase, Step
+from kcli.server.network.phase import LoginStep, Phase
 from kcli.server.network.turns import BYTES_PER_REQUEST_MIN, Turns
 
 Answer = Buffer | list[Part] | None
@@ -437,7 +437,7 @@ class Connection(asyncio.BufferedProtocol):
             step = self._phase.receive(bytes(frame))
         except Exception as error:
             raise self._login_failed(error) from error
-        if isinstance(step, Step):
+        if isinstance(step, LoginStep):
             return self._follow(step)
         return Waiting(asyncio.ensure_future(_step_of(step)), self._followed)
 
@@ -448,10 +448,10 @@ class Connection(asyncio.BufferedProtocol):
         if error is not None:
             raise self._login_failed(error) from error
         step = future.result()
-        assert isinstance(step, Step)
+        assert isinstance(step, LoginStep)
         return self._follow(step)
 
-    def _follow(self, step: Step) -> Answer:
+    def _follow(self, step: LoginStep) -> Answer:
         if step.closes:
             # It is written at once, because a phase has no earlier answers outstanding.
             if step.answer is not None:
@@ -594,7 +594,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.resume_reading()
 
 
-async def _step_of(step: Awaitable[Step]) -> object:
+async def _step_of(step: Awaitable[LoginStep]) -> object:
     return await step
 
 

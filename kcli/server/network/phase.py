@@ -18,7 +18,7 @@ from kcli.security.principal import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoginStep:
     """The result of one frame in a phase.
 
     `answer` is a whole response frame, None if the client gets none. `session` ends the phase. `closes` closes the
@@ -37,7 +37,7 @@ class Phase(Protocol):
     def frame_size_max_bytes(self) -> int:
         """The largest frame that a client may send before it is known. A larger one closes the connection."""
 
-    def receive(self, frame: bytes) -> Step | Awaitable[Step]:
+    def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
         """Handles one frame, without its size prefix. Frames come one at a time, also while a step is awaited.
 
         Raises ProtocolError to close the connection without an answer. Any other exception closes it too.

@@ -36,7 +36,7 @@ _SIZE = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
-class Pending(Generic[AnswerT]):
+class InFlightRequest(Generic[AnswerT]):
     """A request whose answer is still to be read."""
 
     key: ApiKey
@@ -118,16 +118,16 @@ class Connection:
         """Sends a request and waits for its answer."""
         return self.receive(self.send(call, message))
 
-    def send(self, call: Call[RequestT, AnswerT], message: RequestT) -> Pending[AnswerT]:
+    def send(self, call: Call[RequestT, AnswerT], message: RequestT) -> InFlightRequest[AnswerT]:
         """Sends a request. `receive` reads the answers, in the order of the requests."""
-        pending = Pending(call.key, call.answer, self._version(call), self._next_id)
+        pending = InFlightRequest(call.key, call.answer, self._version(call), self._next_id)
         self._next_id += 1
         self._socket.sendall(
             encode_request(message, call.key, pending.version, pending.correlation_id, self._client_id)
         )
         return pending
 
-    def receive(self, pending: Pending[AnswerT]) -> AnswerT:
+    def receive(self, pending: InFlightRequest[AnswerT]) -> AnswerT:
         """Reads the next answer. ProtocolError if it is not the answer to `pending`."""
         (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
         if speaks_tls(prefix):

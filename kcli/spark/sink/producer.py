@@ -16,7 +16,7 @@ from kcli.protocol.messages.produce import (
 )
 from kcli.spark.client.calls import PRODUCE
 from kcli.spark.client.cluster import Cluster, Retry
-from kcli.spark.client.connection import Pending
+from kcli.spark.client.connection import InFlightRequest
 from kcli.spark.options import SinkOptions
 from kcli.spark.sink.encoder import RecordsArea, seal
 from kcli.spark.sink.transaction import NOT_OURS, Transaction, add_partitions
@@ -94,7 +94,7 @@ class Producer:
         Every answer is read, even after an error, because the next request would get an unread one.
         """
         errors: list[OSError | KafkaError] = []
-        sent: list[tuple[int, Pending[ProduceResponse]]] = []
+        sent: list[tuple[int, InFlightRequest[ProduceResponse]]] = []
         try:
             leaders = self._cluster.by_leader(batches)
         except (OSError, KafkaError) as error:

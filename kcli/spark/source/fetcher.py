@@ -24,7 +24,7 @@ from kcli.protocol.messages.fetch import (
 )
 from kcli.spark.client.calls import FETCH
 from kcli.spark.client.cluster import Cluster, Retry
-from kcli.spark.client.connection import Pending
+from kcli.spark.client.connection import InFlightRequest
 from kcli.spark.options import SourceOptions
 from kcli.spark.source.offsets import OffsetRange, data_loss
 
@@ -112,7 +112,7 @@ class _RangeReader:
     def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
         self._cluster, self._wanted, self._options = cluster, wanted, options
         self.position = wanted.start
-        self._pending: tuple[int, Pending[FetchResponse]] | None = None
+        self._pending: tuple[int, InFlightRequest[FetchResponse]] | None = None
         self._retry = Retry(options.poll_timeout_ms, f"reading {wanted}")
 
     def next_answer(self) -> PartitionData | None:
@@ -146,7 +146,7 @@ class _RangeReader:
         """Counts an answer without records. Below the high watermark the next one should have some."""
         self._retry.after(error_for(ErrorCode.REQUEST_TIMED_OUT, "the broker answers without records"))
 
-    def _send(self) -> tuple[int, Pending[FetchResponse]]:
+    def _send(self) -> tuple[int, InFlightRequest[FetchResponse]]:
         part = self._wanted.part
         max_bytes = self._options.client.max_partition_fetch_bytes
         partition = FetchPartition(

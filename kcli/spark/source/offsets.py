@@ -26,7 +26,7 @@ OffsetJson = dict[str, dict[str, int]]
 """Offsets in Spark's checkpoint: by topic, then by partition."""
 
 
-class Topics(Protocol):
+class OffsetSource(Protocol):
     """A source of partitions and offsets: a cluster, or log directories."""
 
     def topic_names(self) -> list[str]: ...
@@ -55,7 +55,7 @@ class OffsetRange:
         return f"{self.part} {self.start}..{self.end}"
 
 
-def subscribed(cluster: Topics, subscription: Subscription) -> list[TopicPartition]:
+def subscribed(cluster: OffsetSource, subscription: Subscription) -> list[TopicPartition]:
     """Returns the partitions that match the subscription now."""
     if subscription.partitions:
         known = set(cluster.partitions(part.topic for part in subscription.partitions))
@@ -70,7 +70,12 @@ def subscribed(cluster: Topics, subscription: Subscription) -> list[TopicPartiti
 
 
 def resolve(
-    cluster: Topics, parts: list[TopicPartition], position: Position, *, latest_if_no_offset: bool, name: str
+    cluster: OffsetSource,
+    parts: list[TopicPartition],
+    position: Position,
+    *,
+    latest_if_no_offset: bool,
+    name: str,
 ) -> Offsets:
     """Returns the offset of `position` in each partition. `name` is the option, for errors."""
     if position.by_time:
@@ -96,7 +101,11 @@ def _difference(parts: list[TopicPartition], named: set[TopicPartition]) -> str:
 
 
 def _by_time(
-    cluster: Topics, parts: list[TopicPartition], position: Position, latest_if_no_offset: bool, name: str
+    cluster: OffsetSource,
+    parts: list[TopicPartition],
+    position: Position,
+    latest_if_no_offset: bool,
+    name: str,
 ) -> Offsets:
     if position.timestamp is not None:
         wanted = dict.fromkeys(parts, position.timestamp)
@@ -116,7 +125,7 @@ def _by_time(
     return {part: ends[part].offset if part in ends else found[part].offset for part in parts}
 
 
-def batch_ranges(cluster: Topics, options: SourceOptions) -> list[OffsetRange]:
+def batch_ranges(cluster: OffsetSource, options: SourceOptions) -> list[OffsetRange]:
     """Returns the ranges of a batch, one for each partition that exists now."""
     parts = subscribed(cluster, options.subscription)
     late = options.latest_if_no_offset
@@ -125,7 +134,9 @@ def batch_ranges(cluster: Topics, options: SourceOptions) -> list[OffsetRange]:
     return _within_logs(cluster, [OffsetRange(part, start[part], end[part]) for part in parts], options)
 
 
-def _within_logs(cluster: Topics, ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
+def _within_logs(
+    cluster: OffsetSource, ranges: list[OffsetRange], options: SourceOptions
+) -> list[OffsetRange]:
     """Checks offsets of the options against the logs, before a task fails or waits for records that never come."""
     first = _ends(
         cluster, [each.part for each in ranges if options.start.offsets.get(each.part, -1) >= 0], EARLIEST
@@ -145,7 +156,7 @@ def _within_logs(cluster: Topics, ranges: list[OffsetRange], options: SourceOpti
     return checked
 
 
-def _ends(cluster: Topics, parts: list[TopicPartition], end: int) -> Offsets:
+def _ends(cluster: OffsetSource, parts: list[TopicPartition], end: int) -> Offsets:
     found = cluster.list_offsets(dict.fromkeys(parts, end)) if parts else {}
     return {part: each.offset for part, each in found.items()}
 

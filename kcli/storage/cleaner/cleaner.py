@@ -60,7 +60,7 @@ class Candidate:
 
     log: PartitionLog
     segments: tuple[Segment, ...]
-    cuts: int  # how often the log had been truncated
+    truncations: int  # how often the log had been truncated
     first_dirty_offset: Offset
     end_offset: Offset
     dirty_ratio: float
@@ -94,7 +94,7 @@ class LogCleaner:
         self._in_progress: set[TopicPartition] = set()
         # Kept until restart, as in Kafka. The set is weak, so that a new log of the same name is not in it.
         self._uncleanable: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
-        self._cuts: weakref.WeakKeyDictionary[PartitionLog, int] = weakref.WeakKeyDictionary()
+        self._truncations: weakref.WeakKeyDictionary[PartitionLog, int] = weakref.WeakKeyDictionary()
 
     def uncleanable(self) -> tuple[PartitionLog, ...]:
         """The logs that are left alone until restart."""
@@ -162,9 +162,9 @@ class LogCleaner:
     def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, Offset]) -> Offset:
         """The offset up to which the log is clean. A truncated log is dirty from its start: cleaned records may be
         replaced."""
-        cuts = log.cuts
-        if self._cuts.setdefault(log, cuts) != cuts:
-            self._cuts[log] = cuts
+        truncations = log.truncations
+        if self._truncations.setdefault(log, truncations) != truncations:
+            self._truncations[log] = truncations
             self._note_cleaned(log, log.log_start_offset)
             return log.log_start_offset
         noted = checkpoint.get(TopicPartition(log.topic, log.partition), log.log_start_offset)
@@ -259,7 +259,7 @@ class LogCleaner:
             sizes=made.sizes,
             name_suffix=CLEANED_SUFFIX,
         )
-        with log.exchange:
+        with log.segments_lock:
             if not is_unchanged(candidate, old):
                 raise CleaningStopped(CHANGED)
             cleaned.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
@@ -300,7 +300,7 @@ class LogCleaner:
 def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> Candidate | None:
     """The log with the segments that may be cleaned, if it is worth a pass: whole ones, below the last stable offset
     and older than `min.compaction.lag.ms`."""
-    cuts, config = log.cuts, log.config
+    truncations, config = log.truncations, log.config
     bounded = [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
     limit = log.last_stable_offset
     if config.min_compaction_lag_ms > 0:
@@ -322,7 +322,7 @@ def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> 
     if not overdue and ratio <= config.min_cleanable_dirty_ratio:
         return None
     segments = tuple(segment for segment, _end in bounded)
-    return Candidate(log, segments, cuts, first_dirty_offset, bounded[-1][1], ratio, overdue)
+    return Candidate(log, segments, truncations, first_dirty_offset, bounded[-1][1], ratio, overdue)
 
 
 def is_overdue(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> bool:
@@ -376,6 +376,6 @@ def is_unchanged(candidate: Candidate, segments: Iterable[Segment]) -> bool:
     return (
         log.directory.error is None
         and log.config.compact
-        and log.cuts == candidate.cuts
+        and log.truncations == candidate.truncations
         and not any(segment.deleted for segment in segments)
     )

@@ -55,7 +55,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class BatchVerdicts:
     """The verdict per batch: all records may go; nothing depends on the marker any more; the header must stay."""
 
     discard: Bools
@@ -140,7 +140,7 @@ class BatchFilter:
                 rewritten.update(zip(walk.rows[lanes].tolist(), batches, strict=True))
         self._collect(table, counts, rewritten, judged.retain, kept)
 
-    def _judge(self, table: BatchHeaders, kept: Kept) -> Judged:
+    def _judge(self, table: BatchHeaders, kept: Kept) -> BatchVerdicts:
         headers = table.headers
         discard, idle_marker = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
         lasts = headers["base_offset"] + headers["last_offset_delta"]
@@ -157,7 +157,7 @@ class BatchFilter:
             else:
                 discard[row] = self._transactions.is_aborted(producer_id, last_offset)
         retain = self._producers.depend_on(table) | (lasts + 1 == self._upper_bound_offset)
-        return Judged(discard, idle_marker, retain, bool((headers["attributes"] & CONTROL).any()))
+        return BatchVerdicts(discard, idle_marker, retain, bool((headers["attributes"] & CONTROL).any()))
 
     def _records_that_stay(self, columns: Columns, in_time: Bools) -> Bools:
         """`in_time`: a tombstone may stay for now."""

@@ -58,7 +58,7 @@ MAGIC_POSITION = 16
 CURRENT_MAGIC = 2
 
 
-class Throttle:
+class IoThrottle:
     """Holds reads and writes to a rate; `check` is called between them and may end the pass."""
 
     def __init__(
@@ -93,13 +93,13 @@ class CleaningPass:
     """`run` yields each cleaned segment when it is on the device, then CleaningDone."""
 
     def __init__(
-        self, plan: CleaningPlan, limits: CleanerLimits, disk: Disk, throttle: Throttle | None = None
+        self, plan: CleaningPlan, limits: CleanerLimits, disk: Disk, throttle: IoThrottle | None = None
     ) -> None:
         self._plan = plan
         self._limits = limits
         self._disk = disk
         self._pool = HandlePool(disk, FILES_OF_A_SEGMENT)
-        self._throttle = throttle or Throttle(limits.bytes_per_second, lambda: None)
+        self._throttle = throttle or IoThrottle(limits.bytes_per_second, lambda: None)
         self._chunk_bytes = max(limits.io_buffer_bytes, MIN_CHUNK_BYTES)
         self._key_hash = KeyHash()
         self._records_read = self._bytes_read = 0

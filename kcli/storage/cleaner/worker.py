@@ -48,13 +48,13 @@ def main(parent: int) -> None:
             # Another broker may own the directory by now: create no more files in it.
             raise SystemExit(1)
 
-    from kcli.storage.cleaner.one_pass import CleaningPass, Throttle  # loads numpy
+    from kcli.storage.cleaner.one_pass import CleaningPass, IoThrottle  # loads numpy
 
     while (message := receive(sys.stdin.buffer)) is not None:
         assert isinstance(message, tuple), "a plan and its limits"
         plan, limits = message
         assert isinstance(plan, CleaningPlan) and isinstance(limits, CleanerLimits)
-        throttle = Throttle(limits.bytes_per_second, check_parent)
+        throttle = IoThrottle(limits.bytes_per_second, check_parent)
         event: CleaningEvent
         try:
             for event in CleaningPass(plan, limits, SystemDisk(), throttle).run():

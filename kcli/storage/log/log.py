@@ -123,8 +123,8 @@ class PartitionLog:
         self.high_watermark = log_start_offset
         self.last_flush_ms = now_ms()
         # Held while the list of segments changes: by the owner of the log, and by the cleaner in its thread.
-        self.exchange = threading.RLock()
-        self.cuts = 0  # how often it was truncated
+        self.segments_lock = threading.RLock()
+        self.truncations = 0  # how often it was truncated
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
@@ -370,7 +370,7 @@ class PartitionLog:
         return self.segments[-1]
 
     def _roll(self, base_offset: Offset, now_ms: int) -> None:
-        with self.exchange:
+        with self.segments_lock:
             self._roll_alone(base_offset, now_ms)
         if self.recovery_point < base_offset:
             self.directory.background(lambda: self._flush_in_background(base_offset))
@@ -494,7 +494,7 @@ class PartitionLog:
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        with self.exchange:
+        with self.segments_lock:
             self.drop_segments([segment for segment in self.segments if segment.base_offset > offset])
             self.segments[-1].truncate_to(offset)
             self.log_end_offset = offset
@@ -504,14 +504,14 @@ class PartitionLog:
     @on_disk
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Empties the log; the next record will have this offset."""
-        with self.exchange:
+        with self.segments_lock:
             self.drop_segments(list(self.segments))
             self._add_segment(offset, self._now_ms())
             self.log_start_offset = self.log_end_offset = offset
             self._after_cut()
 
     def _after_cut(self) -> None:
-        self.cuts += 1
+        self.truncations += 1
         end = self.log_end_offset
         self.leader_epochs.truncate_end(end)
         self._noted_epoch = NO_LEADER_EPOCH
@@ -524,7 +524,7 @@ class PartitionLog:
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
         """Applies retention, by log start, then by size, then by time; returns the number of segments removed."""
-        with self.exchange:
+        with self.segments_lock:
             return self._delete_old_segments(now_ms)
 
     def _delete_old_segments(self, now_ms: int) -> int:
@@ -548,7 +548,7 @@ class PartitionLog:
 
     def drop_segments(self, segments: Sequence[Segment]) -> None:
         """Takes segments and their snapshots out of the log; the files are removed after file.delete.delay.ms."""
-        with self.exchange:
+        with self.segments_lock:
             gone = set(segments)
             self.segments = [segment for segment in self.segments if segment not in gone]
             for segment in segments:
@@ -556,7 +556,7 @@ class PartitionLog:
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
         """Puts a compacted segment in the place of the neighbouring segments that it was made from."""
-        with self.exchange:
+        with self.segments_lock:
             at = self.segments.index(old[0])
             assert self.segments[at : at + len(old)] == list(old), "they stand in a row"
             self.segments = [*self.segments[:at], cleaned, *self.segments[at + len(old) :]]
@@ -607,7 +607,7 @@ class PartitionLog:
     @on_disk
     def _flush(self, end: Offset) -> None:
         self.settle()
-        cuts, recovery_point = self.cuts, self.recovery_point
+        truncations, recovery_point = self.truncations, self.recovery_point
         segments = [
             segment for segment in segments_from(self.segments, recovery_point) if segment.base_offset < end
         ]
@@ -621,7 +621,7 @@ class PartitionLog:
         if not segments or segments[-1].base_offset >= recovery_point:
             self.directory.disk.sync_dir(self.path)  # a new segment's names
         self.leader_epochs.flush()
-        if self.cuts == cuts:  # after a cut, other records may stand where flushed ones stood
+        if self.truncations == truncations:  # after a cut, other records may stand where flushed ones stood
             self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
         self.last_flush_ms = self._now_ms()
 

@@ -109,7 +109,7 @@ ALREADY_OPEN = Verification(-1, 0, False, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class TransactionEnd:
     """The end of a transaction, as its control record says."""
 
     commit: bool
@@ -117,7 +117,7 @@ class Marker:
     timestamp_ms: int
 
 
-def read_marker(batch: Buffer) -> Marker | None:
+def read_marker(batch: Buffer) -> TransactionEnd | None:
     """The marker in a control batch; None when it holds another kind of control record."""
     record = next(iter(read_records(batch)), None)
     if record is None or control_type_of(record.key) not in (ControlType.ABORT, ControlType.COMMIT):
@@ -128,7 +128,7 @@ def read_marker(batch: Buffer) -> Marker | None:
         return None
     if not isinstance(control, EndTransactionMarker):
         return None
-    return Marker(control.committed, control.coordinator_epoch, record.timestamp_ms)
+    return TransactionEnd(control.committed, control.coordinator_epoch, record.timestamp_ms)
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ class ProducerState:
             f"{header.producer_epoch}), epoch {entry.epoch} is known; {why}"
         )
 
-    def check_marker(self, header: BatchHeader, marker: Marker, transaction_version: int) -> None:
+    def check_marker(self, header: BatchHeader, marker: TransactionEnd, transaction_version: int) -> None:
         """Raises if the marker comes from an old coordinator or an old producer epoch (KIP-890)."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -284,7 +284,9 @@ class ProducerState:
             self._verifications.pop(header.producer_id, None)
             self._ongoing[base_offset] = OpenTransaction(header.producer_id, base_offset)
 
-    def update_marker(self, header: BatchHeader, offset: Offset, marker: Marker) -> AbortedTransaction | None:
+    def update_marker(
+        self, header: BatchHeader, offset: Offset, marker: TransactionEnd
+    ) -> AbortedTransaction | None:
         """Notes a marker written at `offset`; returns the entry that an abort adds to the transaction index."""
         self._verifications.pop(header.producer_id, None)
         entry = self.producers.get(header.producer_id)

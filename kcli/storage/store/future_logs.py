@@ -41,7 +41,7 @@ class FutureLogs:
 
     def __init__(self, store: Logs, settings: LogSettings) -> None:
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self._cuts: dict[str, int] = {}
+        self._truncations: dict[str, int] = {}
         """Path of a copy -> number of truncations of its log at the last look."""
         self._store = store
         self._settings = settings
@@ -79,7 +79,7 @@ class FutureLogs:
             raise directory.failed(error) from error
         if current.log_start_offset:
             copy.truncate_fully_and_start_at(current.log_start_offset)
-        self._cuts[copy.path] = current.cuts
+        self._truncations[copy.path] = current.truncations
         self.logs[TopicPartition(topic, partition)] = copy
         return copy
 
@@ -87,7 +87,7 @@ class FutureLogs:
         """Gives a copy up and deletes its files. In an offline directory they stay until the next start."""
         copy = self.logs.pop(TopicPartition(topic, partition), None)
         if copy is not None:
-            self._cuts.pop(copy.path, None)
+            self._truncations.pop(copy.path, None)
         if copy is not None and copy.directory.error is None:
             try:
                 self._store.remove(copy)
@@ -102,10 +102,10 @@ class FutureLogs:
     def follow(self, copy: PartitionLog, current: PartitionLog, now_ms: int) -> None:
         """Removes from the copy the records that the log has lost since, at its start or end; may block."""
         start = current.log_start_offset
-        cuts = self._cuts.get(copy.path, 0)
-        if current.cuts != cuts:
+        truncations = self._truncations.get(copy.path, 0)
+        if current.truncations != truncations:
             # A follower was truncated: later records may differ from the copied ones.
-            self._cuts[copy.path] = current.cuts
+            self._truncations[copy.path] = current.truncations
             copy.truncate_fully_and_start_at(start)
         elif start > copy.log_end_offset:
             copy.truncate_fully_and_start_at(start)
@@ -116,8 +116,9 @@ class FutureLogs:
 
     def is_behind(self, copy: PartitionLog, current: PartitionLog) -> bool:
         """Whether `follow` has something to do."""
-        return current.log_start_offset > copy.log_start_offset or current.cuts != self._cuts.get(
-            copy.path, 0
+        return (
+            current.log_start_offset > copy.log_start_offset
+            or current.truncations != self._truncations.get(copy.path, 0)
         )
 
     def is_complete(self, copy: PartitionLog, current: PartitionLog) -> bool:
@@ -153,7 +154,7 @@ class FutureLogs:
         except OSError as error:
             raise directory.failed(error) from error
         del self.logs[TopicPartition(topic, partition)]
-        self._cuts.pop(copy.path, None)
+        self._truncations.pop(copy.path, None)
         self._store.logs[TopicPartition(topic, partition)] = log
         _log.info("%s has moved to %s", name, directory.path)
         return log

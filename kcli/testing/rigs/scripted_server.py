@@ -20,7 +20,7 @@ from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import decode_request, decode_request_header, encode_response
 
-Answer = Callable[[Any, int], Any]
+ScriptedAnswer = Callable[[Any, int], Any]
 
 _SIZE = struct.Struct(">i")
 
@@ -29,7 +29,7 @@ _SIZE = struct.Struct(">i")
 class ScriptedServer:
     """Answers by script; `requests` has every (key, version, message) in order of arrival."""
 
-    script: Mapping[ApiKey, Answer]
+    script: Mapping[ApiKey, ScriptedAnswer]
     versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=dict)
     """Narrower version ranges than kcli's, to play an older broker."""
     requests: list[tuple[ApiKey, int, Any]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Asking a metrics endpoint: what is understood, and what is told of something else at that address."""
+"""Asking a metrics endpoint: the formats that are read, and the error if another server answers."""
 
 from __future__ import annotations
 

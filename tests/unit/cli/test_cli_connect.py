@@ -1,4 +1,4 @@
-"""What a tool is told about its cluster: settings that cannot be used, servers that cannot be found."""
+"""Errors of a tool about its cluster: settings that cannot be used, servers that cannot be found."""
 
 from __future__ import annotations
 

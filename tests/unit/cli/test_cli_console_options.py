@@ -138,7 +138,7 @@ def test_lines_that_are_no_records(line: bytes, complaint: str) -> None:
 def test_envelopes_written_by_hand() -> None:
     assert envelope.read(b"  ", 1) is None
     record = envelope.read(b'{"value": "v", "headers": {"a": "1", "b": null}}', 1)
-    assert record == envelope.Envelope(key=None, value=b"v", headers=[("a", b"1"), ("b", None)])
+    assert record == envelope.JsonRecord(key=None, value=b"v", headers=[("a", b"1"), ("b", None)])
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ DEAD = 2
 
 
 class Cluster:
-    """Broker 1 is here, broker 2 is gone. Partitions of t: led by 1, by nobody, by 2, and one whose offset is unknown.
-    Group g has read 3 records of each; the coordinator of group lost refuses."""
+    """Broker 1 is here, broker 2 is gone. Partitions of t: led by 1, without a leader, led by 2, and one whose offset
+    is unknown. Group g has read 3 records of each; the coordinator of group lost refuses."""
 
     def __init__(self) -> None:
         self.closed = free_port()

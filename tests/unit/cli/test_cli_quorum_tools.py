@@ -25,7 +25,7 @@ from kcli.protocol.messages import (
     update_features,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 ID = uuid.UUID(int=1)
 SHOWN_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -37,7 +37,7 @@ class Cluster:
     def __init__(self) -> None:
         self.server = ScriptedServer(self.script())
 
-    def script(self) -> dict[ApiKey, Answer]:
+    def script(self) -> dict[ApiKey, ScriptedAnswer]:
         return {
             ApiKey.METADATA: self.metadata,
             ApiKey.DESCRIBE_CLUSTER: self.cluster,

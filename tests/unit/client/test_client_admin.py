@@ -48,13 +48,13 @@ from kcli.protocol.messages import (
     offset_fetch,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 T = TypeVar("T")
 TOPIC_ID = uuid.UUID(int=7)
 
 
-def cluster_of(server_box: list[ScriptedServer], *topics: metadata.MetadataResponseTopic) -> Answer:
+def cluster_of(server_box: list[ScriptedServer], *topics: metadata.MetadataResponseTopic) -> ScriptedAnswer:
     def answer(request: metadata.MetadataRequest, version: int) -> metadata.MetadataResponse:
         wanted = None if request.topics is None else {each.name for each in request.topics}
         known = {topic.name: topic for topic in topics}
@@ -83,7 +83,7 @@ def topic(name: str, partitions: int = 1) -> metadata.MetadataResponseTopic:
 
 
 def asked(
-    script: dict[ApiKey, Answer],
+    script: dict[ApiKey, ScriptedAnswer],
     call: Callable[[AdminClient], Awaitable[T]],
     *,
     topics: tuple[metadata.MetadataResponseTopic, ...] = (),
@@ -332,7 +332,7 @@ PORT = [0]
 
 
 def group_asked(
-    script: dict[ApiKey, Answer],
+    script: dict[ApiKey, ScriptedAnswer],
     call: Callable[[AdminClient], Awaitable[T]],
     versions: dict[ApiKey, tuple[int, int]] | None = None,
 ) -> tuple[T, ScriptedServer]:
@@ -427,7 +427,7 @@ def test_a_group_that_is_not_a_consumer_group_is_described_as_classic() -> None:
         group = consumer_group_describe.DescribedGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         return consumer_group_describe.ConsumerGroupDescribeResponse(groups=(group,))
 
-    script: dict[ApiKey, Answer] = {
+    script: dict[ApiKey, ScriptedAnswer] = {
         ApiKey.CONSUMER_GROUP_DESCRIBE: consumer,
         ApiKey.DESCRIBE_GROUPS: classic,
     }
@@ -467,7 +467,7 @@ def test_a_group_of_another_type_is_an_error_in_the_words_of_the_first_answer() 
         )
         return consumer_group_describe.ConsumerGroupDescribeResponse(groups=(group,))
 
-    script: dict[ApiKey, Answer] = {
+    script: dict[ApiKey, ScriptedAnswer] = {
         ApiKey.CONSUMER_GROUP_DESCRIBE: not_consumer,
         ApiKey.DESCRIBE_GROUPS: not_classic,
     }

@@ -19,15 +19,17 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import describe_log_dirs, list_groups, list_offsets, metadata
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port
-from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 T = TypeVar("T")
 DEAD = 2
 
 
-def asked(script: dict[ApiKey, Answer], call: Callable[[AdminClient], Awaitable[T]], timeout_ms: int) -> T:
-    """A cluster of broker 1, which is scripted, and broker 2, which is gone. Partitions of t: led by 1, by nobody, by
-    2, and again by 1."""
+def asked(
+    script: dict[ApiKey, ScriptedAnswer], call: Callable[[AdminClient], Awaitable[T]], timeout_ms: int
+) -> T:
+    """A cluster of broker 1, which is scripted, and broker 2, which is gone. Partitions of t: led by 1, without a
+    leader, led by 2, and again by 1."""
     closed = free_port()
 
     def told(request: metadata.MetadataRequest, version: int) -> metadata.MetadataResponse:

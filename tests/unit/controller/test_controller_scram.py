@@ -1,4 +1,4 @@
-"""SCRAM credentials: what may be stored, what is told of them, and that no secret is in a message."""
+"""SCRAM credentials: which may be stored, how they are described, and that no secret is in a message."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_invalid_credentials_are_refused(
 ) -> None:
     results, records = alter(rig, *changes, upsertion("bob"))
     assert results[changes[0].name] == (error, message)
-    # Nobody else suffers for it.
+    # The other users are not affected.
     assert results["bob"] == ("NONE", None)
     assert [record.name for record in records] == ["bob"]
 

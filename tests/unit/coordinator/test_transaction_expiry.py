@@ -1,4 +1,4 @@
-"""Transactional ids that idle too long are forgotten, those that work too long aborted: many at once hold nobody up."""
+"""Idle transactional ids expire and long transactions are aborted; many of them delay no other client."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 def test_where_nothing_is_committed_the_start_is_noted() -> None:
     group = Group(4, UNKNOWN)
     told: list[Any] = []
-    rdkafka_consumer.Standing({"auto.offset.reset": "latest"}, lambda *call: told.append(call)).assigned(
+    rdkafka_consumer.JavaPositions({"auto.offset.reset": "latest"}, lambda *call: told.append(call)).assigned(
         group, PARTITIONS
     )
     assert group.calls == [("assign", [(0, 4), (1, 9)]), ("store", [(1, 9, None)])]
@@ -136,13 +136,13 @@ def test_where_nothing_is_committed_the_start_is_noted() -> None:
 )
 def test_each_protocol_is_assigned_in_its_way(config: dict[str, object], call: object) -> None:
     group = Group(UNKNOWN, UNKNOWN)
-    rdkafka_consumer.Standing(config).assigned(group, PARTITIONS)
+    rdkafka_consumer.JavaPositions(config).assigned(group, PARTITIONS)
     assert group.calls == [call]
 
 
 def test_what_cannot_be_placed_is_left_to_librdkafka() -> None:
     for group, config in ((Group(4, UNKNOWN), {"auto.offset.reset": "error"}), (Group(is_down=True), {})):
-        rdkafka_consumer.Standing(config).assigned(group, PARTITIONS)
+        rdkafka_consumer.JavaPositions(config).assigned(group, PARTITIONS)
         assert group.calls == []
 
 

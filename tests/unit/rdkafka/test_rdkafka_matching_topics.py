@@ -1,4 +1,4 @@
-"""Topics by expression: which ones, when they are looked for, and what the consumer is told."""
+"""Topics by expression: which match, when they are looked up, and what the consumer reports."""
 
 from __future__ import annotations
 

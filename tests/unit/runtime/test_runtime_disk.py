@@ -110,7 +110,7 @@ class TestBothDisks:
         disk.make_read_only(f"{path}/f")
         assert read_file(disk, f"{path}/f") == b"frozen"
         disk.rename(f"{path}/f", f"{path}/g")
-        with contextlib.suppress(PermissionError):  # root may write what nobody may
+        with contextlib.suppress(PermissionError):  # root may write to a read-only file
             disk.open(f"{path}/g")
             assert isinstance(disk, SystemDisk)
             assert os.geteuid() == 0

@@ -77,7 +77,7 @@ def test_a_log_that_is_corrupt(process: CleanerProcess, plan: CleaningPlan) -> N
 
 
 def test_a_pass_that_is_given_up(process: CleanerProcess, plan: CleaningPlan) -> None:
-    """What it would still send is for nobody: the next pass has a process of its own."""
+    """Its remaining events are dropped: the next pass has a process of its own."""
     events = process.run_pass(plan, DEFAULT_LIMITS)
     assert isinstance(next(events), CleanedSegment)
     events.close()
@@ -132,7 +132,7 @@ threading.Event().wait()
 
 @pytest.mark.parametrize("is_at_work", [True, False])
 def test_it_ends_with_its_parent(plan: CleaningPlan, is_at_work: bool) -> None:
-    """A broker that was killed starts again in the same directory: nobody else may write there by then."""
+    """A killed broker starts again in the same directory: no other process may write there by then."""
     command = [sys.executable, "-c", ORPHAN]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdin is not None and parent.stdout is not None
@@ -153,7 +153,7 @@ def is_running(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-    return state != "Z"  # ended; whoever adopted it has not looked yet
+    return state != "Z"  # ended; its new parent has not waited for it yet
 
 
 def test_nothing_runs_before_the_first_pass(process: CleanerProcess) -> None:

@@ -205,7 +205,7 @@ def test_a_start_gives_no_new_identity_to_a_directory_that_lost_its_own(
 
 
 def test_a_start_does_not_take_an_empty_directory_beside_others(tmp_path: Path) -> None:
-    """A disk that is not mounted looks like that: as in Kafka somebody has to say that it is new."""
+    """An unmounted disk looks like an empty one: as in Kafka an option must say that it is new."""
     format_directories(node(tmp_path), standalone(node(tmp_path)), MACHINE, lambda _: None)
     both = node(tmp_path, "d1", "d2")
     for make in (lambda: None, (tmp_path / "d2").mkdir):

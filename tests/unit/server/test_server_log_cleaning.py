@@ -96,7 +96,7 @@ def test_each_round_reads_the_settings_again() -> None:
         for number in range(2):
             fill(log, b"1", b"%d" % number)
             async with asyncio.timeout(60):
-                while log.segments[0].size_bytes != 70:  # noqa: ASYNC110  # a log tells nobody when it is compacted
+                while log.segments[0].size_bytes != 70:  # noqa: ASYNC110  # a log does not report its compaction
                     await asyncio.sleep(0.01)
             configs.append(config_of(log_cleaner_backoff_ms="1"))
         await cleaning.stop()

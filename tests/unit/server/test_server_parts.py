@@ -22,7 +22,7 @@ from kcli.protocol.messages import fetch
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
 from kcli.server import main
-from kcli.server.housekeeping import NEVER_MS, Housekeeping, Job
+from kcli.server.housekeeping import NEVER_MS, Housekeeping, PeriodicJob
 from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
 from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
 from rigs.loops import until
@@ -82,10 +82,10 @@ def test_jobs_repeat_and_survive_their_failures(caplog: pytest.LogCaptureFixture
 
     async def scenario() -> None:
         jobs = [
-            Job("on the loop", 1, lambda: fail("loop")),
-            Job("in a thread", 1, lambda: fail("thread"), blocking=True),
-            Job("never", NEVER_MS, lambda: fail("never")),
-            Job("off", -1, lambda: fail("off")),
+            PeriodicJob("on the loop", 1, lambda: fail("loop")),
+            PeriodicJob("in a thread", 1, lambda: fail("thread"), blocking=True),
+            PeriodicJob("never", NEVER_MS, lambda: fail("never")),
+            PeriodicJob("off", -1, lambda: fail("off")),
         ]
         with ThreadPoolExecutor(1) as executor:
             running = asyncio.ensure_future(Housekeeping(jobs, executor).run())

@@ -15,7 +15,7 @@ from kcli.security.principal import ANONYMOUS_SESSION, Principal, Session
 from kcli.server.network.connection import Connection, anonymous
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
-from kcli.server.network.phase import Step
+from kcli.server.network.phase import LoginStep
 from rigs.loops import PATIENCE_S, until
 
 ALICE = Session(Principal("User", "alice"), "PLAIN")
@@ -38,27 +38,27 @@ class Login:
         self.seen: list[bytes] = []
         self.gate = asyncio.Event()
 
-    def receive(self, received: bytes) -> Step | Awaitable[Step]:
+    def receive(self, received: bytes) -> LoginStep | Awaitable[LoginStep]:
         self.seen.append(received)
         word = received.removeprefix(PRODUCE)
         if word.startswith(b"slow "):
             return self.later(word.removeprefix(b"slow "))
         return self.step(word)
 
-    async def later(self, word: bytes) -> Step:
+    async def later(self, word: bytes) -> LoginStep:
         await self.gate.wait()
         return self.step(word)
 
-    def step(self, word: bytes) -> Step:
+    def step(self, word: bytes) -> LoginStep:
         match word:
             case b"token":
-                return Step(frame(b"more"))
+                return LoginStep(frame(b"more"))
             case b"last":
-                return Step(frame(b"welcome"), self.session)
+                return LoginStep(frame(b"welcome"), self.session)
             case b"wrong":
-                return Step(frame(b"no"), closes=True)
+                return LoginStep(frame(b"no"), closes=True)
             case b"silent":
-                return Step(closes=True)
+                return LoginStep(closes=True)
             case b"bug":
                 raise ZeroDivisionError
         raise ProtocolError("not a frame of a login")

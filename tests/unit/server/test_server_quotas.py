@@ -400,7 +400,7 @@ def test_a_muted_connection_takes_up_nothing_until_its_time_is_over() -> None:
 
 
 def test_a_muted_client_that_is_silent_for_too_long_is_gone() -> None:
-    """It may have gone while nobody looked, and its quota may be a byte a second."""
+    """The client may be gone while it is muted, and its quota may be a byte a second."""
 
     async def main() -> None:
         now = 0.0

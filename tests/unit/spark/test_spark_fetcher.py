@@ -40,7 +40,7 @@ from kcli.spark.client.cluster import ClientSettings, Cluster, UnreachableError,
 from kcli.spark.options import source_options
 from kcli.spark.source.fetcher import bytes_per_offset, check_order, fetch_range
 from kcli.spark.source.offsets import DataLossError, OffsetRange
-from kcli.testing.rigs.scripted_server import Answer, ScriptedServer
+from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 PART = TopicPartition("t", 0)
 
@@ -70,7 +70,7 @@ class OnePartition:
         """By so much the base offset of each batch is wrong."""
         self.cut = 0
         """Of each batch so many bytes are missing."""
-        script: dict[ApiKey, Answer] = {
+        script: dict[ApiKey, ScriptedAnswer] = {
             ApiKey.METADATA: self.metadata,
             ApiKey.LIST_OFFSETS: self.list_offsets,
             ApiKey.FETCH: self.fetch,

@@ -12,7 +12,7 @@ from kcli.errors import CorruptRecordError
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.compression import Codec, compress
 from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS
-from kcli.storage.cleaner.one_pass import MIN_CHUNK_BYTES, CleaningPass, Throttle
+from kcli.storage.cleaner.one_pass import MIN_CHUNK_BYTES, CleaningPass, IoThrottle
 from kcli.storage.cleaner.plan import CleanedSegment, CleaningDone, CleaningPlan, SourceSegment
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, offset_name
 from kcli.testing.sim.disk import SimDisk
@@ -61,7 +61,7 @@ class Rig:
     def path(self, base_offset: int) -> str:
         return f"/log/{offset_name(base_offset, LOG_SUFFIX)}"
 
-    def run(self, throttle: Throttle | None = None) -> tuple[bytes, CleaningDone]:
+    def run(self, throttle: IoThrottle | None = None) -> tuple[bytes, CleaningDone]:
         content = b""
         for event in CleaningPass(self.plan, DEFAULT_LIMITS, self.disk, throttle).run():
             if isinstance(event, CleaningDone):
@@ -193,7 +193,7 @@ class TestThrottle:
             times[0] += seconds
 
         checks: list[float] = []
-        throttle = Throttle(1000, lambda: checks.append(times[0]), now=lambda: times[0], sleep=sleep)
+        throttle = IoThrottle(1000, lambda: checks.append(times[0]), now=lambda: times[0], sleep=sleep)
         for _ in range(10):
             throttle.pass_on(500)
         assert times[0] == pytest.approx(105)
@@ -205,15 +205,15 @@ class TestThrottle:
         def sleep(seconds: float) -> None:
             times[0] += seconds
 
-        throttle = Throttle(1000, lambda: None, now=lambda: times[0], sleep=sleep)
+        throttle = IoThrottle(1000, lambda: None, now=lambda: times[0], sleep=sleep)
         times[0] = 200.0
         throttle.pass_on(2000)
-        assert times[0] == pytest.approx(201.7)  # but for the burst of 0.3 seconds
+        assert times[0] == pytest.approx(201.7)  # minus the burst of 0.3 seconds
 
     def test_reads_and_writes_count(self) -> None:
         counted = []
 
-        class Counting(Throttle):
+        class Counting(IoThrottle):
             def pass_on(self, size_bytes: int) -> None:
                 counted.append(size_bytes)
 
@@ -229,4 +229,4 @@ class TestThrottle:
             raise Unwanted
 
         with pytest.raises(Unwanted):
-            Rig((0, batch(0, (b"a", b"1"))), end_offset=1).run(Throttle(float("inf"), check))
+            Rig((0, batch(0, (b"a", b"1"))), end_offset=1).run(IoThrottle(float("inf"), check))

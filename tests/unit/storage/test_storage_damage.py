@@ -1,4 +1,4 @@
-"""Wrong bits in a log's files: what is spoilt is told of, and nothing else is missed."""
+"""Wrong bits in a log's files: each damage is reported, and no other record is lost."""
 
 from __future__ import annotations
 

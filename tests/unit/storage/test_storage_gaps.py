@@ -1,4 +1,4 @@
-"""Offsets that nobody has any more, where compaction or a crash took the end of a segment."""
+"""Offsets without a record, because compaction or a crash took the end of a segment."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class TestClean:
         assert content_of(made, LAST + ".index") == whole
 
     def test_what_is_whole_of_a_sealed_segment_s_index_serves(self) -> None:
-        """After a clean stop nobody looks at it before it is wanted, as in Kafka; a crash has it rebuilt."""
+        """After a clean stop the index is not read before its first use, as in Kafka; after a crash it is rebuilt."""
         made = rig()
         filled(made).close(clean=True)
         whole = content_of(made, "00000000000000000010.index")

@@ -15,9 +15,9 @@ from kcli.errors import (
 from kcli.protocol.batches.batch import MAX_SEQUENCE, read_header
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import (
-    Marker,
     ProducerEntry,
     ProducerState,
+    TransactionEnd,
     WrittenBatch,
     decode_snapshot,
     read_marker,
@@ -231,7 +231,7 @@ class TestTransactions:
         assert read_marker(batch) is None
         assert read_marker(batch_of([b"v"], key=b"k")) is None
         marker = marker_of(commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=8)
-        assert read_marker(marker) == Marker(True, 8, START_MS)
+        assert read_marker(marker) == TransactionEnd(True, 8, START_MS)
 
     def test_truncation_takes_the_state_back(self, log: PartitionLog) -> None:
         produce(log, 0, count=2, transactional=True)

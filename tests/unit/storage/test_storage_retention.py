@@ -60,7 +60,7 @@ class TestByTime:
     def test_a_young_segment_keeps_the_older_ones_after_it(self) -> None:
         assert left(filled(rig(retention_ms=1000), 0, 9000, 9000)) == [0, 1, 2]
 
-    def test_a_timestamp_of_the_future_keeps_its_segment_with_a_word(
+    def test_a_timestamp_of_the_future_keeps_its_segment_and_is_logged(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         log = filled(rig(retention_ms=1000), -HOUR_MS, 9000)

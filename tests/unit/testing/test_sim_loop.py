@@ -148,7 +148,7 @@ async def _says_every_second(seen: list[str]) -> None:
 
 
 def test_a_kill_falls_between_a_job_and_the_news_of_it() -> None:
-    """Whoever waits for a thread may die before it ran, or after, without ever hearing."""
+    """A task that waits for a thread may die before the thread ran, or after, without its result."""
     outcomes = set()
 
     async def main(loop: SimLoop) -> tuple[bool, bool]:

@@ -34,7 +34,7 @@ from kcli.model.topic_names import is_valid
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, kafka_error, new_client
 from kcli.rdkafka.configuration import translate
-from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, JavaPositions, gathered, store_offsets
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
@@ -309,7 +309,7 @@ class Printer:
             consumer.assign([TopicPartition(options.topic, options.partition, _start_offset(options))])
         else:
             self._is_in_group = True
-            subscribe = partial(consumer.subscribe, on_assign=Standing(config).assigned)
+            subscribe = partial(consumer.subscribe, on_assign=JavaPositions(config).assigned)
             if options.topic is not None:
                 subscribe([options.topic])
             else:

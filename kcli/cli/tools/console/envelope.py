@@ -27,7 +27,7 @@ _TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's rd_kafka_timestam
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Envelope:
+class JsonRecord:
     """The parts of an envelope that can be sent. `partition` and `timestamp_ms` are None if it has none."""
 
     key: bytes | None
@@ -53,7 +53,7 @@ def write(message: Message) -> bytes:
     return json.dumps(record, ensure_ascii=False).encode() + b"\n"
 
 
-def read(line: bytes, number: int) -> Envelope | None:
+def read(line: bytes, number: int) -> JsonRecord | None:
     """The record of a line, None for a blank one; `number` counts from 1. Raises CommandError."""
     if not line.strip():
         return None
@@ -79,7 +79,7 @@ def _text(data: bytes | None) -> str | dict[str, str] | None:
         return {BASE64: base64.b64encode(data).decode()}
 
 
-def _envelope(record: object) -> Envelope:
+def _envelope(record: object) -> JsonRecord:
     if not isinstance(record, dict):
         raise ValueError('expected an object, as in {"key": "k", "value": "v"}')
     for name in record:
@@ -88,7 +88,7 @@ def _envelope(record: object) -> Envelope:
             raise ValueError(f'unknown field "{name}", known are {", ".join(FIELDS)}. {hint}'.strip())
     if "value" not in record:
         raise ValueError('the field "value" is missing; null there makes a tombstone')
-    return Envelope(
+    return JsonRecord(
         key=_bytes(record.get("key"), "key"),
         value=_bytes(record["value"], "value"),
         headers=_headers(record.get("headers")),

@@ -19,7 +19,7 @@ QUOTE_FROM_LENGTH = 25
 FIRST_SAFE_CHARACTER = "-"
 """Kafka's CSV writer also quotes texts with a lower character: comma, quote, space, control characters and others."""
 
-Plan = dict[TopicPartition, int]
+NewOffsets = dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def read_plan(path: str, only_group: str | None) -> dict[str, Plan]:
+def read_plan(path: str, only_group: str | None) -> dict[str, NewOffsets]:
     """Group -> its new offsets. Raises ExecutionError in Kafka's words."""
     lines = _rows(path)
-    plans: dict[str, Plan] = {}
+    plans: dict[str, NewOffsets] = {}
     if only_group is not None and lines and _is_without_group(lines[0]):
         lines = [[only_group, *line] for line in lines]
     for line in lines:

@@ -13,7 +13,7 @@ from kcli.cli.syntax.options import Kind, UsageError, java_split
 from kcli.cli.tools.consumer_groups.failures import ExecutionError, failed
 from kcli.cli.tools.consumer_groups.groups import INACTIVE, chosen_groups
 from kcli.cli.tools.consumer_groups.options import SCENARIOS, ConsumerGroupsOptions
-from kcli.cli.tools.consumer_groups.plan import NewOffset, Plan, csv_line, read_plan
+from kcli.cli.tools.consumer_groups.plan import NewOffset, NewOffsets, csv_line, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
 from kcli.errors import ErrorCode, GroupIdNotFoundException, KafkaError
@@ -29,7 +29,7 @@ async def reset(options: ConsumerGroupsOptions, client: AdminClient, output: Out
     """Computes the new offsets of every group, commits them with --execute, and prints them."""
     described = await client.describe_groups(await chosen_groups(options, client))
     offsets = _Offsets(client, tuple(described))
-    plans: dict[str, Plan] = {}
+    plans: dict[str, NewOffsets] = {}
     for group_id in map_order(described, string_hash):
         group = described[group_id]
         if isinstance(group, KafkaError):
@@ -50,7 +50,7 @@ async def reset(options: ConsumerGroupsOptions, client: AdminClient, output: Out
     _show(options, output, plans)
 
 
-async def _write(client: AdminClient, group_id: str, plan: Plan) -> None:
+async def _write(client: AdminClient, group_id: str, plan: NewOffsets) -> None:
     offsets = {partition: CommittedOffset(offset=offset) for partition, offset in plan.items()}
     results = await client.alter_group_offsets(group_id, offsets) if offsets else {}
     for error in results.values():
@@ -58,7 +58,7 @@ async def _write(client: AdminClient, group_id: str, plan: Plan) -> None:
             raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(error)}")
 
 
-def _show(options: ConsumerGroupsOptions, output: Output, plans: dict[str, Plan]) -> None:
+def _show(options: ConsumerGroupsOptions, output: Output, plans: dict[str, NewOffsets]) -> None:
     rows = [
         NewOffset(group_id, topic, number, plans[group_id][TopicPartition(topic, number)])
         for group_id in map_order(plans, string_hash)
@@ -83,16 +83,16 @@ class _Offsets:
     _committed: Mapping[str, Mapping[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError] = (
         field(default_factory=dict)
     )
-    _log: dict[int, Plan] = field(default_factory=dict)
+    _log: dict[int, NewOffsets] = field(default_factory=dict)
 
-    async def committed(self, group_id: str) -> Plan:
+    async def committed(self, group_id: str) -> NewOffsets:
         """The offsets that a group has."""
         if not self._committed:
             self._committed = await self.client.list_all_offsets(self.groups)
         found = self._committed[group_id]
         if isinstance(found, KafkaError):
             raise found
-        committed: Plan = {}
+        committed: NewOffsets = {}
         for partition, each in found.items():
             if isinstance(each, KafkaError):
                 raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(each)}")
@@ -100,7 +100,7 @@ class _Offsets:
                 committed[partition] = each.offset
         return committed
 
-    async def of_log(self, partitions: Iterable[TopicPartition], at: int) -> Plan:
+    async def of_log(self, partitions: Iterable[TopicPartition], at: int) -> NewOffsets:
         """The offset of each partition's log at a moment, or at one of its ends."""
         wanted = list(partitions)
         known = self._log.setdefault(at, {})
@@ -121,7 +121,7 @@ class _Reset:
     offsets: _Offsets
     group_id: str
 
-    async def plan(self) -> Plan:
+    async def plan(self) -> NewOffsets:
         """The new offset of each partition of the scope, by the one scenario that is given."""
         options = self.options
         partitions = await self._scope()
@@ -161,9 +161,9 @@ class _Reset:
             raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
         return []
 
-    async def _shifted(self, partitions: list[TopicPartition], by: int) -> Plan:
+    async def _shifted(self, partitions: list[TopicPartition], by: int) -> NewOffsets:
         committed = await self.offsets.committed(self.group_id)
-        wanted: Plan = {}
+        wanted: NewOffsets = {}
         for topic, number in partitions:
             if (topic, number) not in committed:
                 raise UsageError(
@@ -172,7 +172,7 @@ class _Reset:
             wanted[TopicPartition(topic, number)] = committed[TopicPartition(topic, number)] + by
         return await self._in_range(wanted)
 
-    async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
+    async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> NewOffsets:
         """The offset of the first record since then, or the end of a partition without one, with a warning."""
         found = await self.offsets.of_log(partitions, timestamp_ms)
         late = map_order((each for each, offset in found.items() if offset < 0), partition_hash)
@@ -182,13 +182,13 @@ class _Reset:
             )
         return {**found, **await self.offsets.of_log(late, OffsetSpec.LATEST)}
 
-    async def _current(self, partitions: list[TopicPartition]) -> Plan:
+    async def _current(self, partitions: list[TopicPartition]) -> NewOffsets:
         committed = await self.offsets.committed(self.group_id)
         missing = [partition for partition in partitions if partition not in committed]
         known = {partition: committed[partition] for partition in partitions if partition in committed}
         return {**known, **await self.offsets.of_log(missing, OffsetSpec.LATEST)}
 
-    async def _from_file(self, path: str) -> Plan:
+    async def _from_file(self, path: str) -> NewOffsets:
         plans = read_plan(path, self.options.only_group)
         if self.group_id not in plans:
             failed(self.output, f"No reset plan for group {self.group_id} found.")
@@ -197,7 +197,7 @@ class _Reset:
         await self._refuse_unknown(plan)
         return await self._in_range(plan)
 
-    async def _refuse_unknown(self, plan: Plan) -> None:
+    async def _refuse_unknown(self, plan: NewOffsets) -> None:
         """Raises an error for topics that do not exist, because listing their offsets would wait for their creation."""
         described = (
             await self.client.describe_topics(dict.fromkeys(topic for topic, _ in plan)) if plan else {}
@@ -207,11 +207,11 @@ class _Reset:
             if isinstance(topic, KafkaError):
                 raise _not_listed(partition, topic)
 
-    async def _in_range(self, wanted: Plan) -> Plan:
+    async def _in_range(self, wanted: NewOffsets) -> NewOffsets:
         """`wanted`, with offsets limited to the range of their partitions."""
         starts = await self.offsets.of_log(wanted, OffsetSpec.EARLIEST)
         ends = await self.offsets.of_log(wanted, OffsetSpec.LATEST)
-        checked: Plan = {}
+        checked: NewOffsets = {}
         for partition, offset in wanted.items():
             name = f"{partition[0]}-{partition[1]}"
             start, end = starts[partition], ends[partition]

@@ -38,7 +38,7 @@ _LENGTH = struct.Struct(">i")
 _CONTROL_NAMES = {3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6: "KRaftVoters"}
 
 
-class Batch(NamedTuple):
+class DumpedBatch(NamedTuple):
     """A whole batch: bytes `at` to `at + header.size_bytes` of `buffer`."""
 
     position: int
@@ -99,7 +99,7 @@ class LogDump:
 
 def batches(
     path: str, position: int = 0, limit: int = NO_LIMIT_BYTES, read_bytes: int = READ_BYTES
-) -> Iterator[Batch]:
+) -> Iterator[DumpedBatch]:
     """The whole batches of a file from `position` on, within `limit` bytes; a partial batch at the end is ignored.
 
     Raises CommandError with Kafka's CorruptRecordException for an impossible size.
@@ -123,7 +123,7 @@ def batches(
                 header = read_header(buffer, position - start)
             except CorruptRecordError as error:
                 raise uncaught("org.apache.kafka.common.errors.CorruptRecordException", str(error)) from None
-            yield Batch(position, header, buffer, position - start)
+            yield DumpedBatch(position, header, buffer, position - start)
             position += size
     finally:
         os.close(file)
@@ -156,7 +156,7 @@ def dump_log(path: str, dump: LogDump) -> list[tuple[int, int]]:
 # Batches -----------------------------------------------------------------------------------------------------------
 
 
-def _show_batch(path: str, batch: Batch, output: Output) -> None:
+def _show_batch(path: str, batch: DumpedBatch, output: Output) -> None:
     header = batch.header
     is_valid = crc_is_valid(batch.buffer, batch.at, header)
     if not output.is_text:
@@ -181,7 +181,7 @@ def _show_batch(path: str, batch: Batch, output: Output) -> None:
     )
 
 
-def _batch_row(path: str, batch: Batch, is_valid: bool) -> BatchRow:
+def _batch_row(path: str, batch: DumpedBatch, is_valid: bool) -> BatchRow:
     header = batch.header
     return BatchRow(
         file=path,
@@ -232,7 +232,9 @@ def _bool(value: bool) -> str:
 # Records -----------------------------------------------------------------------------------------------------------
 
 
-def _show_records(path: str, batch: Batch, dump: LogDump, previous: int, gaps: list[tuple[int, int]]) -> int:
+def _show_records(
+    path: str, batch: DumpedBatch, dump: LogDump, previous: int, gaps: list[tuple[int, int]]
+) -> int:
     header = batch.header
     label = timestamp_type(header)
     for record, detail in _records(batch):
@@ -250,7 +252,7 @@ def _show_records(path: str, batch: Batch, dump: LogDump, previous: int, gaps: l
     return previous
 
 
-def _records(batch: Batch) -> Iterator[tuple[Record, str]]:
+def _records(batch: DumpedBatch) -> Iterator[tuple[Record, str]]:
     """Each record, with the part of its line between sizes and contents."""
     header = batch.header
     if header.magic == 2:

@@ -193,7 +193,7 @@ class ShellOptions(CommonOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ShellOutput:
     """The output of one command of the shell."""
 
     text: str
@@ -213,7 +213,7 @@ def run(options: ShellOptions, output: Output) -> int:
         raise CommandError(f"Unexpected error: {error}") from error
     shell = Shell(
         metadata_tree(image, version=KAFKA_VERSION),
-        lambda text: output.row(Said(text), text),
+        lambda text: output.row(ShellOutput(text), text),
         is_terminal=interactive and sys.stdout.isatty(),
     )
     if not interactive:

@@ -17,7 +17,7 @@ from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
-from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, store_offsets
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, JavaPositions, store_offsets
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
@@ -162,7 +162,7 @@ class _Run:
         self.join_start = time.time()
         config = configuration(options)
         self.look_s = max_age_s(config)
-        self.standing = Standing(config, self._assigned)
+        self.positions = JavaPositions(config, self._assigned)
         self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
@@ -223,7 +223,7 @@ class _Run:
         )
 
     def _subscribe(self, topics: list[str]) -> None:
-        self.consumer.subscribe(topics, on_assign=self.standing.assigned, on_revoke=self._revoked)
+        self.consumer.subscribe(topics, on_assign=self.positions.assigned, on_revoke=self._revoked)
 
     def _take(self, messages: list[objects.Message]) -> None:
         read = []

@@ -54,7 +54,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TopicChange:
     """One topic of the plan; `wanted` is None if the file does not have the topic."""
 
     topic: str
@@ -106,14 +106,14 @@ async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> 
     return 1 if failed else 0
 
 
-async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune: bool) -> list[Step]:
+async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune: bool) -> list[TopicChange]:
     """The steps in the order of the file, deletions last. Raises CommandError with all impossible changes."""
     existing = {topic.name: topic for topic in await client.list_topics()}
     known = [name for name in wanted if name in existing]
     described = await client.describe_topics(known)
     resources = {name: ConfigResource(ConfigResourceType.TOPIC, name) for name in known}
     configs = await client.describe_configs(resources.values()) if known else {}
-    steps: list[Step] = []
+    steps: list[TopicChange] = []
     problems: list[str] = []
     for name, topic in wanted.items():
         if name not in existing:
@@ -128,19 +128,19 @@ async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune
         raise CommandError("\n".join([*problems, NOTHING_CHANGED]))
     if prune:
         steps += [
-            Step(name, Action.DELETE)
+            TopicChange(name, Action.DELETE)
             for name, listing in existing.items()
             if name not in wanted and not listing.is_internal and not name.startswith(OWN_PREFIX)
         ]
     return steps
 
 
-def _creation(topic: WantedTopic) -> Step:
+def _creation(topic: WantedTopic) -> TopicChange:
     counts = ((PARTITIONS, topic.partitions), (REPLICATION_FACTOR, topic.replication_factor))
     changes = [Change(name, None, str(count)) for name, count in counts if count is not None]
     settings = (topic.configs or {}).items()
     changes += [Change(name, None, value) for name, value in settings if value is not None]
-    return Step(topic.name, Action.CREATE, topic, tuple(changes))
+    return TopicChange(topic.name, Action.CREATE, topic, tuple(changes))
 
 
 def _alteration(
@@ -149,7 +149,7 @@ def _alteration(
     entries: tuple[ConfigEntry, ...] | KafkaError,
     *,
     prune: bool,
-) -> Step:
+) -> TopicChange:
     """The step for an existing topic. Raises CommandError, KafkaError."""
     if isinstance(current, KafkaError):
         raise current
@@ -159,7 +159,7 @@ def _alteration(
         entry.name: entry.value for entry in entries if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
     }
     changes = (*_partition_changes(topic, current), *_config_changes(topic, overrides, prune=prune))
-    return Step(topic.name, Action.ALTER if changes else Action.UNCHANGED, topic, changes)
+    return TopicChange(topic.name, Action.ALTER if changes else Action.UNCHANGED, topic, changes)
 
 
 def _partition_changes(topic: WantedTopic, current: TopicDescription) -> Iterable[Change]:
@@ -210,7 +210,7 @@ def _is_same(name: str, current: str | None, wanted: str) -> bool:
 
 
 async def _perform(
-    client: AdminClient, steps: Sequence[Step], *, validate_only: bool
+    client: AdminClient, steps: Sequence[TopicChange], *, validate_only: bool
 ) -> dict[str, KafkaError]:
     """Makes the changes, or only validates them. Returns the topics that failed, with their errors."""
     failed: dict[str, KafkaError] = {}
@@ -267,7 +267,9 @@ def _confirm(topics: list[str], *, yes: bool) -> None:
     confirm(f"This deletes {listed(topics)} with all records.", yes=False)
 
 
-def _show(output: Output, steps: Sequence[Step], failed: Mapping[str, KafkaError], *, dry_run: bool) -> None:
+def _show(
+    output: Output, steps: Sequence[TopicChange], failed: Mapping[str, KafkaError], *, dry_run: bool
+) -> None:
     for step in steps:
         error = failed.get(step.topic)
         row = StepRow(
@@ -295,7 +297,7 @@ def _show(output: Output, steps: Sequence[Step], failed: Mapping[str, KafkaError
         output.say(f"Done: {', '.join(parts)}, {len(failed)} failed.")
 
 
-def _line(step: Step, *, dry_run: bool, error: KafkaError | None) -> str:
+def _line(step: TopicChange, *, dry_run: bool, error: KafkaError | None) -> str:
     verb = step.action.value if step.action is Action.UNCHANGED or not dry_run else step.action.name.lower()
     new = step.action is Action.CREATE
     changes = ", ".join(f"{each.setting} {each.after}" if new else str(each) for each in step.changes)

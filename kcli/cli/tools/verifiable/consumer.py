@@ -23,7 +23,7 @@ from kcli.cli.tools.verifiable.events import text, write
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
-from kcli.rdkafka.consumer import JAVA_DEFAULTS, Standing, gathered, store_offsets
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, JavaPositions, gathered, store_offsets
 from kcli.rdkafka.log import logger
 
 NO_LIMIT = -1
@@ -102,13 +102,13 @@ class _Run:
         self.output = output
         self.consumed = 0
         config = configuration(options)
-        self.standing = Standing(config, self._assigned)
+        self.positions = JavaPositions(config, self._assigned)
         self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
         write(self.output, "startup_complete")
         self.consumer.subscribe(
-            [self.options.topic], on_assign=self.standing.assigned, on_revoke=self._revoked
+            [self.options.topic], on_assign=self.positions.assigned, on_revoke=self._revoked
         )
         while not self._is_finished():
             messages = self._poll()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
-from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.group.topics import TopicsView
 from kcli.protocol.messages import consumer_group_describe as cgd
 
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
-def described(group: ConsumerGroup, topics: Topics, default_assignor: str) -> cgd.DescribedGroup:
+def described(group: ConsumerGroup, topics: TopicsView, default_assignor: str) -> cgd.DescribedGroup:
     return cgd.DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
@@ -24,7 +24,7 @@ def described(group: ConsumerGroup, topics: Topics, default_assignor: str) -> cg
     )
 
 
-def _member(member: ConsumerMember, target: Assignment, topics: Topics) -> cgd.Member:
+def _member(member: ConsumerMember, target: Assignment, topics: TopicsView) -> cgd.Member:
     return cgd.Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -40,7 +40,7 @@ def _member(member: ConsumerMember, target: Assignment, topics: Topics) -> cgd.M
     )
 
 
-def _named(assigned: Assignment, topics: Topics) -> cgd.Assignment:
+def _named(assigned: Assignment, topics: TopicsView) -> cgd.Assignment:
     """A topic that has been deleted since is left out."""
     found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
     return cgd.Assignment(

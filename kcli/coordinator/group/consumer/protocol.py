@@ -29,7 +29,7 @@ from kcli.coordinator.group.consumer.targets.targets import Targets
 from kcli.coordinator.group.protocol import Group, Groups, Retention
 from kcli.coordinator.group.records import ConsumerRecord
 from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind
-from kcli.coordinator.group.topics import NoTopics, Topics
+from kcli.coordinator.group.topics import NoTopics, TopicsView
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode, UnknownMemberIdException
 from kcli.protocol.messages.consumer_group_describe import DescribedGroup
@@ -60,7 +60,7 @@ class ConsumerProtocol:
         self._groups = groups
         self._config = config
         self._classic = classic
-        self._topics: Topics = NoTopics()
+        self._topics: TopicsView = NoTopics()
         self._log = ConsumerLog(groups, self._restored)
         self._sessions = ConsumerSessions(timers, times_of)
         self._regexes = Regexes(config)
@@ -89,7 +89,7 @@ class ConsumerProtocol:
             new_uuid,
         )
 
-    def _present_topics(self) -> Topics:
+    def _present_topics(self) -> TopicsView:
         return self._topics
 
     def _own(self, group_id: str) -> ConsumerGroup:
@@ -193,7 +193,7 @@ class ConsumerProtocol:
 
     # Topics
 
-    def topics_changed(self, topics: Topics, names: Iterable[str], *, has_new: bool) -> None:
+    def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:
         """A new image: groups that subscribe any of these look at them at their next heartbeat."""
         self._topics = topics
         if has_new:

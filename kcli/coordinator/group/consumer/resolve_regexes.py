@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.group.topics import TopicsView
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,4 +13,4 @@ class ResolveRegexes:
 
     group_id: str
     regexes: tuple[str, ...]
-    topics: Topics
+    topics: TopicsView

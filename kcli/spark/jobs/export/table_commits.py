@@ -34,7 +34,7 @@ HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MicroBatch:
     """A micro-batch: its application, which is stable over restarts, and its number."""
 
     application: str
@@ -51,7 +51,9 @@ class TargetTable(Protocol):
     def last_batch(self, application: str) -> int | None:
         """Returns the last micro-batch in the table."""
 
-    def commit(self, files: Sequence[WrittenFile], batch: Batch | None, *, overwrite: bool = False) -> None:
+    def commit(
+        self, files: Sequence[WrittenFile], batch: MicroBatch | None, *, overwrite: bool = False
+    ) -> None:
         """Adds the files in one commit. With `overwrite` they replace all others."""
 
     def compact(self, max_bytes: int) -> int:
@@ -92,7 +94,9 @@ class DeltaTarget:
         self._table.update_incremental()
         return self._table.transaction_version(application)
 
-    def commit(self, files: Sequence[WrittenFile], batch: Batch | None, *, overwrite: bool = False) -> None:
+    def commit(
+        self, files: Sequence[WrittenFile], batch: MicroBatch | None, *, overwrite: bool = False
+    ) -> None:
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import AddAction
 
@@ -170,7 +174,9 @@ class IcebergTarget:
         found = self._table.properties.get(BATCH_PROPERTY + application)
         return None if found is None else int(found)
 
-    def commit(self, files: Sequence[WrittenFile], batch: Batch | None, *, overwrite: bool = False) -> None:
+    def commit(
+        self, files: Sequence[WrittenFile], batch: MicroBatch | None, *, overwrite: bool = False
+    ) -> None:
         from pyiceberg.expressions import AlwaysTrue
 
         self._table.refresh()

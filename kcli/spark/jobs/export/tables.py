@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kcli.spark.jobs.export.options import DATE, ExportOptions, columns, is_decoded, reading, values_as
 from kcli.spark.jobs.export.rows import selected
-from kcli.spark.jobs.export.table_commits import Batch, DeltaTarget, IcebergTarget, TargetTable
+from kcli.spark.jobs.export.table_commits import DeltaTarget, IcebergTarget, MicroBatch, TargetTable
 from kcli.spark.jobs.export.table_files import (
     FILES,
     FORMAT,
@@ -48,7 +48,7 @@ def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
     target = opened(options, _schema(options, rows))
     if target is None:
         return Done(0)
-    batch = None if options.run_id is None else Batch(options.run_id, 0)
+    batch = None if options.run_id is None else MicroBatch(options.run_id, 0)
     if batch is not None and target.last_batch(batch.application) is not None:
         print(f"export: run {options.run_id} is already in the table: skipped", file=sys.stderr)
         return Done(0, details={"files": 0, "skipped_batches": 1})
@@ -182,7 +182,7 @@ class Commit:
             self.skipped += 1
             return
         written = [WrittenFile.of(row) for row in files.collect()]
-        self._target.commit(written, Batch(application, number))
+        self._target.commit(written, MicroBatch(application, number))
         self.files += len(written)
         self._upkeep.after_batch()
 

@@ -106,7 +106,7 @@ def _given(options: SqlOptions) -> list[str]:
 def run(spark: SparkSession, options: SqlOptions) -> Done:
     """Runs the statements, or the shell."""
     tables = topic_tables(spark, options)
-    session = Session(spark, options, tables)
+    session = StatementRunner(spark, options, tables)
     if options.is_shell:
         return session.shell()
     rows, bad, stopped = 0, 0, False
@@ -118,7 +118,7 @@ def run(spark: SparkSession, options: SqlOptions) -> Done:
     return Done(rows, stopped, bad)
 
 
-class Session:
+class StatementRunner:
     """Runs statements in order."""
 
     def __init__(self, spark: SparkSession, options: SqlOptions, tables: TopicTables) -> None:

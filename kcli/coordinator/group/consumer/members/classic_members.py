@@ -31,7 +31,7 @@ from kcli.coordinator.group.consumer.targets.reconciliation import check_state
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
 from kcli.coordinator.group.consumer.targets.targets import Targets
 from kcli.coordinator.group.step import GroupStep
-from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.group.topics import TopicsView
 from kcli.coordinator.runtime import Token
 from kcli.errors import (
     CorruptRecordError,
@@ -65,7 +65,7 @@ class ClassicMembers:
         departures: Departures,
         downgrades: Downgrades,
         heartbeats: ConsumerHeartbeats,
-        topics: Callable[[], Topics],
+        topics: Callable[[], TopicsView],
         new_uuid: Callable[[], uuid.UUID],
     ) -> None:
         self._log = log

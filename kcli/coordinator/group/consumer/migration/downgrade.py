@@ -25,7 +25,7 @@ from kcli.coordinator.group.consumer.state.records import group_tombstones
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
 from kcli.coordinator.group.protocol import Groups
 from kcli.coordinator.group.records import GroupRecord
-from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.group.topics import TopicsView
 
 _log = logging.getLogger("kcli.coordinator.group")
 
@@ -37,7 +37,7 @@ class Downgrades:
         groups: Groups,
         rebalance: Rebalance,
         sessions: ConsumerSessions,
-        topics: Callable[[], Topics],
+        topics: Callable[[], TopicsView],
     ) -> None:
         self._config = config
         self._groups = groups

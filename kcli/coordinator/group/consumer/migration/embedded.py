@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment
-from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.group.topics import TopicsView
 from kcli.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     TopicPartitions,
@@ -20,7 +20,7 @@ NEWEST_VERSION = 3
 """Of the embedded protocol."""
 
 
-def by_id(listed: Iterable[TopicPartitions], topics: Topics) -> Assignment:
+def by_id(listed: Iterable[TopicPartitions], topics: TopicsView) -> Assignment:
     found = ((topics.topic(each.topic), each.partitions) for each in listed)
     return assignment(
         (topic.topic_id, (number for number in partitions if 0 <= number < topic.partition_count))
@@ -29,7 +29,7 @@ def by_id(listed: Iterable[TopicPartitions], topics: Topics) -> Assignment:
     )
 
 
-def assignment_bytes(assigned: Assignment, topics: Topics, subscription: bytes) -> bytes:
+def assignment_bytes(assigned: Assignment, topics: TopicsView, subscription: bytes) -> bytes:
     """The assignment of a classic member, in the version that it subscribed in."""
     found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
     listed = tuple(

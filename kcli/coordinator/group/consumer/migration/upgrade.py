@@ -30,7 +30,7 @@ from kcli.coordinator.group.consumer.state.records import (
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
 from kcli.coordinator.group.protocol import Groups
 from kcli.coordinator.group.records import GroupRecord
-from kcli.coordinator.group.topics import Topics, metadata_hash
+from kcli.coordinator.group.topics import TopicsView, metadata_hash
 from kcli.errors import CorruptRecordError, ErrorCode, GroupIdNotFoundException
 from kcli.protocol.records.consumer_offsets import ClassicMemberMetadata, ClassicProtocol
 from kcli.protocol.records.consumer_protocol import decode_assignment, decode_subscription
@@ -53,7 +53,7 @@ class Upgrades:
         groups: Groups,
         rebalance: Rebalance,
         sessions: ConsumerSessions,
-        topics: Callable[[], Topics],
+        topics: Callable[[], TopicsView],
     ) -> None:
         self._config = config
         self._groups = groups

@@ -19,7 +19,7 @@ from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.log import Writer
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
 from kcli.coordinator.group.consumer.state.records import regex_tombstone
-from kcli.coordinator.group.topics import Topics
+from kcli.coordinator.group.topics import TopicsView
 from kcli.errors import InvalidRegularExpression
 
 MIN_REFRESH_MS = 10_000
@@ -96,7 +96,7 @@ class Regexes:
             return RegexChange.RESOLVED if new in group.regexes else RegexChange.UPDATED
         return RegexChange.RESOLVED if old else RegexChange.UPDATED
 
-    def resolution_due(self, group: ConsumerGroup, topics: Topics, now_ms: int) -> ResolveRegexes | None:
+    def resolution_due(self, group: ConsumerGroup, topics: TopicsView, now_ms: int) -> ResolveRegexes | None:
         """The expressions that should be resolved now; the group then waits for the answer."""
         wanted = group.subscribed_regexes
         if not wanted or group.is_resolving:

@@ -25,7 +25,7 @@ from kcli.coordinator.group.consumer.state.records import (
 from kcli.coordinator.group.consumer.targets.reconciliation import reconcile
 from kcli.coordinator.group.consumer.targets.regexes import RegexChange, Regexes
 from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
-from kcli.coordinator.group.topics import Topics, metadata_hash
+from kcli.coordinator.group.topics import TopicsView, metadata_hash
 
 _log = logging.getLogger("kcli.coordinator.group")
 
@@ -38,7 +38,7 @@ class Targets:
         config: GroupConfig,
         sessions: ConsumerSessions,
         regexes: Regexes,
-        topics: Callable[[], Topics],
+        topics: Callable[[], TopicsView],
     ) -> None:
         self._config = config
         self._sessions = sessions
