@@ -22,6 +22,10 @@ _REQUEST_HEADER = Struct(">hhi")
 UVARINT_MAX_BYTES = 5
 """Five bytes hold 35 bits, enough for any int32 length. Kafka's own reader stops there too."""
 
+TAGS_MAX = 1000
+"""Tagged fields that one struct may have. Kafka's messages define fewer than ten; a limit bounds the work on unknown
+ones, each of which takes two bytes of a request."""
+
 NO_TAGS = b"\x00"
 _ZERO_UUID = bytes(16)
 
@@ -97,6 +101,8 @@ def read_tags(buffer: Buffer, at: int, known: Callable[[int, Buffer], None] | No
     if buffer[at] == 0:
         return at + 1
     count, at = read_uvarint(buffer, at)
+    if count > TAGS_MAX:
+        raise ProtocolError(f"{count} tagged fields at byte {at}; at most {TAGS_MAX} are accepted")
     for _ in range(count):
         tag, at = read_uvarint(buffer, at)
         size, at = read_uvarint(buffer, at)

@@ -15,7 +15,7 @@ a round trip each. Their appends and their answers keep the order.
 Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So it
 keeps one scratch buffer or one frame at most. Frames have a limit over all connections (frame_buffers.py), and so have
 unsent answers (answer_sender.py). Requests that came together are served in turns with those of other connections
-(turns.py).
+(request_line.py).
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.answer_sender import IN_MEMORY, WRITE_HIGH_WATER_BYTES, AnswerSender, SharedSending
 from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.phase import LoginStep, Phase
-from kcli.server.network.turns import BYTES_PER_REQUEST_MIN, Turns
+from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN, RequestLine
 
 Answer = Buffer | list[Part] | None
 """A whole response frame, as one buffer or several parts; None if the client expects no answer (acks=0)."""
 
 
 class Waiting:
-    """An answer that comes later: `finish` turns the completed future into the answer."""
+    """An answer that comes later: `finish` turns the completed future into the answer, or into the next wait for it."""
 
     __slots__ = ("finish", "future")
 
     def __init__(
-        self, future: asyncio.Future[object], finish: Callable[[asyncio.Future[object]], Answer]
+        self, future: asyncio.Future[object], finish: Callable[[asyncio.Future[object]], Answer | Waiting]
     ) -> None:
         self.future = future
         self.finish = finish
@@ -85,14 +85,14 @@ _log = logging.getLogger("kcli.server.Connection")
 
 
 class LoopShared:
-    """The buffers, limits and turns that all connections of an event loop share."""
+    """The buffers, the limits and the line that all connections of an event loop share."""
 
-    __slots__ = ("frames", "sending", "turns")
+    __slots__ = ("frames", "line", "sending")
 
     def __init__(self, frames: FrameBuffers | None = None, sending: SharedSending | None = None) -> None:
         self.frames = frames or FrameBuffers()
         self.sending = sending or SharedSending()
-        self.turns = Turns()
+        self.line = RequestLine()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -189,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._frame is None:
             end = len(self._carry) + nbytes
             self._carry = b""
-            self._serve_frames(self._frames.scratch[:end], self._shared.turns.allowance)
+            self._serve_frames(self._frames.scratch[:end], self._shared.line.allowance)
             return
         self._filled += nbytes
         if self._filled == len(self._frame) and not self._closed:
@@ -410,7 +410,7 @@ class Connection(asyncio.BufferedProtocol):
         assert next_frame is not None
         if not self._must_wait(next_frame):
             self._in_line = True
-            self._shared.turns.join(self)
+            self._shared.line.join(self)
 
     def _unmuted(self) -> None:
         self._unmute = None
@@ -500,7 +500,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         while self._pending and not self._closed:
             entry = self._pending[0]
-            answer: Answer
+            answer: Answer | Waiting
             if isinstance(entry, Waiting):
                 if not entry.future.done():
                     return
@@ -508,6 +508,10 @@ class Connection(asyncio.BufferedProtocol):
                     answer = entry.finish(entry.future)
                 except ProtocolError as error:
                     self._refuse(str(error))
+                    return
+                if isinstance(answer, Waiting):
+                    self._pending[0] = answer
+                    answer.future.add_done_callback(self._send_ready)
                     return
             else:
                 answer = entry

@@ -39,18 +39,29 @@ from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.connection import Answer, Connection, Waiting
 from kcli.server.requests.access import guarded
 from kcli.server.requests.context import RequestContext
-from kcli.server.requests.quotas import ClientQuotas, RequestThrottle
+from kcli.server.requests.quotas import ClientQuotas
+from kcli.server.requests.turns import run_in_turns
 
 _log = logging.getLogger("kcli.server.KafkaApis")
 
 Context = RequestContext[object]
 """The context with ports of any kind: the handler declares the kind that it uses."""
 
+T = TypeVar("T")
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 # Imported by name after the start, because it is the slowest import of all.
 CODEC = "kcli.protocol.wire.codec"
+
+DECODED_AT_ONCE_BYTES = 1000
+"""Larger frames are decoded in turns. A smaller one has fewer elements than a turn, because each takes a byte."""
+ELEMENTS_PER_TURN = 500
+"""Elements of arrays that are read or written in one turn of the loop: 1 to 3 µs each, so about a millisecond.
+
+The codec works in slices, not in a thread: a thread would share the interpreter's lock with the loop, and each wake of
+the loop would wait for the thread to give the lock up.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +70,8 @@ class Route(Generic[RequestT, ResponseT]):
 
     spec: ApiSpec
     handle: Callable[[Context, RequestT | None], ResponseT | Awaitable[ResponseT | None] | None]
-    decode: Callable[[int, memoryview, int], RequestT]
-    encode: Callable[[ResponseT, int, int], Buffer | list[Part]]
+    decode: Callable[[int, memoryview, int], RequestT | Awaitable[RequestT]]
+    encode: Callable[[ResponseT, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
     error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT]
     error_code: Callable[[ResponseT], ErrorCode] | None
     """Reads the error code at the top of a response. None: the response has none, and its handler counts its errors."""
@@ -98,15 +109,6 @@ class Dispatch:
         spec = route.spec
         if spec.is_flexible(version):
             at = read_header_tags(frame, at)
-        if not spec.min_version <= version <= spec.max_version:
-            if spec.key is not ApiKey.API_VERSIONS:
-                raise ProtocolError(
-                    f"{spec.name} version {version} is not supported; "
-                    f"supported are {spec.min_version} to {spec.max_version}"
-                )
-            request = None  # KIP-511: the answer has version 0, whatever the body is
-        else:
-            request = route.decode(version, frame, at)
         context = RequestContext(
             self._ports,
             spec.key,
@@ -117,10 +119,25 @@ class Dispatch:
             connection.peer_host,
             connection.session,
         )
+        request = None  # KIP-511: the answer has version 0, whatever the body is
+        if spec.min_version <= version <= spec.max_version:
+            request = route.decode(version, frame, at)
+        elif spec.key is not ApiKey.API_VERSIONS:
+            raise ProtocolError(
+                f"{spec.name} version {version} is not supported; "
+                f"supported are {spec.min_version} to {spec.max_version}"
+            )
         if self._quotas.is_active:
             context.throttle = self._quotas.throttle(
                 context.session.principal, client_id, len(frame) - at, connection.mute
             )
+        if isinstance(request, Awaitable):
+            return _later(self._serve_decoded(route, context, _timed(context, request)))
+        return self._serve(route, context, request)
+
+    def _serve(
+        self, route: Route[RequestT, ResponseT], context: Context, request: RequestT | None
+    ) -> Answer | Waiting:
         try:
             response = route.handle(context, request)
         except ProtocolError:
@@ -129,13 +146,21 @@ class Dispatch:
             return self._answer_error(route, context, request, error)
         if response is None:
             if context.throttle is not None:
-                context.throttle.charge(spec.key, None)
+                context.throttle.charge(route.spec.key, None)
             return None
         if isinstance(response, Awaitable):
-            if context.throttle is not None:
-                response = context.throttle.waits_for(response)
-            return self._wait(route, context, request, response)
+            return self._wait(route, context, request, _timed(context, response))
         return self._encode(route, context, request, response)
+
+    async def _serve_decoded(
+        self, route: Route[RequestT, ResponseT], context: Context, decoding: Awaitable[RequestT]
+    ) -> Answer:
+        """Serves a large request. The caller keeps the requests of one connection in order."""
+        answer = self._serve(route, context, await decoding)
+        while isinstance(answer, Waiting):
+            await asyncio.wait([answer.future])
+            answer = answer.finish(answer.future)
+        return answer
 
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
@@ -152,7 +177,7 @@ class Dispatch:
     ) -> Waiting:
         future = asyncio.ensure_future(response)
 
-        def finish(_future: asyncio.Future[object]) -> Answer:
+        def finish(_future: asyncio.Future[object]) -> Answer | Waiting:
             if future.cancelled():
                 raise ProtocolError(f"{route.spec.name} was cancelled because the broker is stopping")
             error = future.exception()
@@ -173,13 +198,11 @@ class Dispatch:
         context: Context,
         request: RequestT | None,
         response: ResponseT,
-    ) -> Answer:
+    ) -> Answer | Waiting:
         if route.error_code is not None and (code := route.error_code(response)):
             self._metrics.request_failed(context.api_key, code)
         try:
-            if context.throttle is None:
-                return route.encode(response, context.api_version, context.correlation_id)
-            return _encode_throttled(route, context, response, context.throttle)
+            return _encoded(route, context, response)
         except Exception as error:
             return self._answer_error(route, context, request, error)
 
@@ -189,26 +212,50 @@ class Dispatch:
         context: Context,
         request: RequestT | None,
         error: BaseException,
-    ) -> Answer:
+    ) -> Answer | Waiting:
         known = _as_kafka_error(route.spec, context, error)
         self._metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
-            if context.throttle is None:
-                return route.encode(response, context.api_version, context.correlation_id)
-            return _encode_throttled(route, context, response, context.throttle)
+            return _encoded(route, context, response)
         except Exception as second:
             _log.exception("Error response of %s could not be written", route.spec.name)
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
 
 
-def _encode_throttled(
-    route: Route[RequestT, ResponseT], context: Context, response: ResponseT, throttle: RequestThrottle
-) -> Answer:
-    charged = throttle.charge(route.spec.key, response)
-    answer = route.encode(charged, context.api_version, context.correlation_id)
-    throttle.finish()
+def _encoded(route: Route[RequestT, ResponseT], context: Context, response: ResponseT) -> Answer | Waiting:
+    throttle = context.throttle
+    if throttle is not None:
+        response = throttle.charge(route.spec.key, response)
+    answer = route.encode(response, context.api_version, context.correlation_id)
+    if isinstance(answer, Awaitable):
+        return _later(_encoded_later(context, _timed(context, answer)))
+    if throttle is not None:
+        throttle.finish()
     return answer
+
+
+async def _encoded_later(context: Context, encoding: Awaitable[Buffer | list[Part]]) -> Answer:
+    answer = await encoding
+    if context.throttle is not None:
+        context.throttle.finish()
+    return answer
+
+
+def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
+    """The same work. Its time is charged to a client that has a quota."""
+    return work if context.throttle is None else context.throttle.waits_for(work)
+
+
+def _later(answer: Awaitable[Answer]) -> Waiting:
+    future = asyncio.ensure_future(answer)
+
+    def finish(_future: asyncio.Future[object]) -> Answer:
+        if future.cancelled():
+            raise ProtocolError("the answer was cancelled because the broker is stopping")
+        return future.result()
+
+    return Waiting(cast("asyncio.Future[object]", future), finish)
 
 
 def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> KafkaError:
@@ -235,7 +282,7 @@ def warm_up() -> None:
 def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = ALLOW_ALL) -> AnyRoute:
     module = importlib.import_module(served[key])
     decode: Callable[[int, memoryview, int], Any]
-    encode: Callable[[Any, int, int], Buffer | list[Part]]
+    encode: Callable[[Any, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
     match key:
         case ApiKey.PRODUCE:
             decode, encode = decode_produce_request, encode_produce_response
@@ -255,19 +302,28 @@ def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = AL
 
 def _general(
     key: ApiKey,
-) -> tuple[Callable[[int, memoryview, int], Any], Callable[[Any, int, int], Buffer]]:
-    """The functions that read and write an API by the general codec."""
+) -> tuple[
+    Callable[[int, memoryview, int], Any | Awaitable[Any]],
+    Callable[[Any, int, int], Buffer | Awaitable[Buffer]],
+]:
+    """The functions that read and write an API by the general codec, large messages in turns."""
     codec = importlib.import_module(CODEC)
     spec = API[key]
 
-    def decode(version: int, frame: memoryview, at: int) -> object:
-        return codec.decode_request(key, version, bytes(frame), at)
+    def decode(version: int, frame: memoryview, at: int) -> Any | Awaitable[Any]:
+        if len(frame) <= DECODED_AT_ONCE_BYTES:
+            return codec.decode_request(key, version, bytes(frame), at)
+        return run_in_turns(codec.decode_request_steps(key, version, bytes(frame), at), ELEMENTS_PER_TURN)
 
-    def encode(response: object, version: int, correlation_id: int) -> Buffer:
+    def encode(response: object, version: int, correlation_id: int) -> Buffer | Awaitable[Buffer]:
         # Only ApiVersions is answered to a version that it does not have (KIP-511).
         known = version if spec.min_version <= version <= spec.max_version else 0
-        encoded: bytes = codec.encode_response(response, key, known, correlation_id)
-        return encoded
+        if not codec.has_arrays(key, known, "response"):
+            encoded: bytes = codec.encode_response(response, key, known, correlation_id)
+            return encoded
+        return run_in_turns(
+            codec.encode_response_steps(response, key, known, correlation_id), ELEMENTS_PER_TURN
+        )
 
     return decode, encode
 

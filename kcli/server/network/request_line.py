@@ -17,7 +17,7 @@ BYTES_PER_TURN = 64 * 1024
 BYTES_PER_REQUEST_MIN = 4 * 1024
 
 
-class Queued(Protocol):
+class InLine(Protocol):
     """A connection with a request that was received and can be served."""
 
     def take_turn(self) -> int:
@@ -25,13 +25,13 @@ class Queued(Protocol):
         ...
 
 
-class Turns:
+class RequestLine:
     """The line of one event loop."""
 
     __slots__ = ("_is_due", "_line")
 
     def __init__(self) -> None:
-        self._line: deque[Queued] = deque()
+        self._line: deque[InLine] = deque()
         self._is_due = False
 
     @property
@@ -39,7 +39,7 @@ class Turns:
         """The bytes that a connection may serve at once when it is read: one request if others wait in the line."""
         return 1 if self._line else BYTES_PER_TURN
 
-    def join(self, connection: Queued) -> None:
+    def join(self, connection: InLine) -> None:
         self._line.append(connection)
         if not self._is_due:
             self._is_due = True

@@ -1,0 +1,107 @@
+"""Long work in turns: its client chose the size, and one event loop serves every client.
+
+Work is cut into slices by count, so a slice is the same work at every run. Between two slices the loop serves the other
+clients. All long works of a loop share one queue: one slice runs per turn of the loop, however many works there are.
+
+Work that is over within its first slice runs at once, without a task. So a usual request does not pay for this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+Group = TypeVar("Group")
+Shaped = TypeVar("Shaped")
+
+Steps = Generator[None, None, T]
+"""Work that yields after each step and returns its result."""
+
+
+def in_turns(items: Sequence[Item], work: Callable[[Item], T], per_turn: int) -> list[T] | Awaitable[list[T]]:
+    """Applies `work` to each item, `per_turn` items in one turn of the loop. The result comes at once if one turn is
+    enough."""
+    if len(items) <= per_turn:
+        return [work(item) for item in items]
+    return run_in_turns(_each(items, work), per_turn)
+
+
+def run_in_turns(steps: Steps[T], per_turn: int) -> T | Awaitable[T]:
+    """Runs the steps, `per_turn` in one turn of the loop. The result comes at once if one turn is enough."""
+    try:
+        for _ in range(per_turn):
+            next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    return _run_the_rest(steps, per_turn)
+
+
+def nested_steps(
+    groups: Iterable[Group],
+    items_of: Callable[[Group], Iterable[Item]],
+    work: Callable[[Group, Item], T],
+    shape: Callable[[Group, tuple[T, ...]], Shaped],
+) -> Steps[tuple[Shaped, ...]]:
+    """Steps over the items of all groups: the partitions of topics, mostly. `shape` makes the result of a group."""
+    shaped = []
+    for group in groups:
+        results = []
+        for item in items_of(group):
+            results.append(work(group, item))
+            yield
+        shaped.append(shape(group, tuple(results)))
+        yield
+    return tuple(shaped)
+
+
+async def next_turn() -> None:
+    """Waits for a turn of the loop in which no other long work runs."""
+    loop = asyncio.get_running_loop()
+    queue = _queues.get(loop)
+    if queue is None:
+        queue = _queues[loop] = deque()
+    turn = loop.create_future()
+    queue.append(turn)
+    if len(queue) == 1:
+        loop.call_soon(_give_turn, loop, queue)
+    await turn
+
+
+_Queue = deque[asyncio.Future[None]]
+_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
+"""The works that wait for a turn, by loop. A process has one loop, and each test its own."""
+
+
+def _give_turn(loop: asyncio.AbstractEventLoop, queue: _Queue) -> None:
+    while queue and queue[0].done():  # cancelled
+        queue.popleft()
+    if queue:
+        queue[0].set_result(None)
+        queue.popleft()
+    if queue:
+        loop.call_soon(_give_turn, loop, queue)
+
+
+def _each(items: Sequence[Item], work: Callable[[Item], T]) -> Steps[list[T]]:
+    results = []
+    for item in items:
+        results.append(work(item))
+        yield
+    return results
+
+
+async def _run_the_rest(steps: Steps[T], per_turn: int) -> T:
+    try:
+        while True:
+            await next_turn()
+            for _ in range(per_turn):
+                next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
