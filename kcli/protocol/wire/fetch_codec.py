@@ -6,7 +6,9 @@ buffer, or a range of a file. They go to the connection as they are.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct, error
+from typing import TypeVar
 
 from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer, Part
@@ -39,6 +41,10 @@ from kcli.protocol.wire.packing import (
     read_tags,
     read_uuid,
 )
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that yields after each step and returns its result, because a message may have any number of partitions."""
 
 FLEXIBLE_FROM = 12
 TOPIC_ID_FROM = 13
@@ -78,13 +84,18 @@ _NO_SNAPSHOT = SnapshotId()
 
 def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
     """The request whose body begins at `at`. Raises ProtocolError if the bytes are not a Fetch request."""
+    return _all_at_once(decode_fetch_request_steps(version, frame, at))
+
+
+def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
+    """The same, with a step for each partition and each topic."""
     try:
-        return _decode(version, frame, at)
+        return (yield from _decode(version, frame, at))
     except (error, IndexError, UnicodeDecodeError) as cause:
         raise ProtocolError(f"malformed Fetch request of version {version}: {cause}") from cause
 
 
-def _decode(version: int, frame: Buffer, at: int) -> FetchRequest:
+def _decode(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
     flexible = version >= FLEXIBLE_FROM
     replica_id = -1
     if version < _REPLICA_STATE_FROM:
@@ -99,7 +110,7 @@ def _decode(version: int, frame: Buffer, at: int) -> FetchRequest:
     count, at = read_count(frame, at, flexible, "topics", _TOPIC_SIZE_MIN)
     topics = []
     for _ in range(count):
-        topic, at = _decode_topic(version, flexible, frame, at)
+        topic, at = yield from _decode_topic(version, flexible, frame, at)
         topics.append(topic)
     forgotten = []
     if version >= SESSION_FROM:
@@ -107,6 +118,7 @@ def _decode(version: int, frame: Buffer, at: int) -> FetchRequest:
         for _ in range(count):
             gone, at = _decode_forgotten(version, flexible, frame, at)
             forgotten.append(gone)
+            yield
     rack_id = ""
     if version >= _RACK_FROM:
         rack_id, at = read_present_string(frame, at, flexible, "rackId")
@@ -147,7 +159,7 @@ class _RequestTags:
             self.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch)
 
 
-def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> tuple[FetchTopic, int]:
+def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> Steps[tuple[FetchTopic, int]]:
     name, topic_id = "", None
     if version >= TOPIC_ID_FROM:
         topic_id, at = read_uuid(frame, at)
@@ -158,8 +170,10 @@ def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> tuple
     for _ in range(count):
         partition, at = _decode_partition(version, frame, at)
         partitions.append(partition)
+        yield
     if flexible:
         at = read_tags(frame, at)
+    yield
     return FetchTopic(topic_id=topic_id, topic=name, partitions=tuple(partitions)), at
 
 
@@ -236,6 +250,13 @@ def _decode_forgotten(version: int, flexible: bool, frame: Buffer, at: int) -> t
 
 def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Part]:
     """The whole frame, as parts to be sent one after another; the first begins with the size prefix."""
+    return _all_at_once(encode_fetch_response_steps(response, version, correlation_id))
+
+
+def encode_fetch_response_steps(
+    response: FetchResponse, version: int, correlation_id: int
+) -> Steps[list[Part]]:
+    """The same, with a step for each partition and each topic."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:
@@ -246,7 +267,7 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
     head += pack_count(len(response.responses), flexible)
     parts: list[Part] = [head]
     for topic in response.responses:
-        _encode_topic(parts, topic, version, flexible)
+        yield from _encode_topic(parts, topic, version, flexible)
     if flexible:
         endpoints = response.node_endpoints if version >= _NODE_ENDPOINTS_FROM else ()
         _tail(parts).extend(pack_tags([(0, _pack_endpoints(endpoints))] if endpoints else []))
@@ -261,14 +282,18 @@ def _tail(parts: list[Part]) -> bytearray:
     return tail
 
 
-def _encode_topic(parts: list[Part], topic: FetchableTopicResponse, version: int, flexible: bool) -> None:
+def _encode_topic(
+    parts: list[Part], topic: FetchableTopicResponse, version: int, flexible: bool
+) -> Steps[None]:
     tail = _tail(parts)
     tail += pack_uuid(topic.topic_id) if version >= TOPIC_ID_FROM else pack_string(topic.topic, flexible)
     tail += pack_count(len(topic.partitions), flexible)
     for partition in topic.partitions:
         _encode_partition(parts, partition, version, flexible)
+        yield
     if flexible:
         _tail(parts).append(0)
+    yield
 
 
 def _encode_partition(parts: list[Part], partition: PartitionData, version: int, flexible: bool) -> None:
@@ -330,3 +355,12 @@ def _pack_endpoints(endpoints: tuple[NodeEndpoint, ...]) -> bytes:
             b"\x00",
         )
     return b"".join(parts)
+
+
+def _all_at_once(steps: Steps[T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result

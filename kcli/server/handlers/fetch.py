@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -45,6 +46,7 @@ from kcli.server.partitions.fetch_sessions import FetchScope, FetchTarget, repli
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
+from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.log import LogSlice
 
 ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
@@ -53,6 +55,9 @@ _log = logging.getLogger(__name__)
 
 # Records that are copied into an answer. More of them are sent from their files, so that an unread answer costs little.
 COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
+
+# A step is the read of a partition, or its answer: 3 to 10 µs.
+STEPS_PER_TURN = 200
 
 _LEADER_HINT_FROM = 16
 _STORAGE_ERROR_FROM = 6
@@ -74,7 +79,14 @@ class PartitionRead:
     answer: PartitionData | None = None
 
 
-def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | asyncio.Future[FetchResponse]:
+def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+    response = run_in_turns(_serve(context, request), STEPS_PER_TURN)
+    if isinstance(response, _WaitingFetch):
+        return response.answer
+    return response if isinstance(response, FetchResponse) else _flat(response)
+
+
+def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse | _WaitingFetch]:
     broker = context.ports
     replica_id = replica_of(request)
     if context.throttle is not None:
@@ -82,14 +94,21 @@ def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | asy
             context.throttle.exempt()
         else:
             request = context.throttle.limit_fetch(request)
-    scope = broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
-    reads = _read_all(context, scope)
+    scope = yield from broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
+    reads = yield from _read_all(context, scope)
     if replica_id >= 0:
         _report_follower(replica_id, reads)
-    size = _size(reads)
-    if request.max_wait_ms <= 0 or size >= request.min_bytes or _is_decided(reads) or not scope.targets:
-        return _respond(context, scope, reads)
-    return _WaitingFetch(context, scope, reads, size).answer
+    sizes = [0 if read.slice is None else read.slice.size_bytes for read in reads]
+    min_bytes = min(request.min_bytes, request.max_bytes, broker.fetch_max_bytes)
+    is_decided = any(read.answer is not None for read in reads)
+    if request.max_wait_ms <= 0 or is_decided or sum(sizes) >= min_bytes or not reads:
+        return (yield from _respond(context, scope, reads))
+    return _WaitingFetch(context, scope, reads, sizes, min_bytes)
+
+
+async def _flat(large: Awaitable[FetchResponse | _WaitingFetch]) -> FetchResponse:
+    response = await large
+    return await response.answer if isinstance(response, _WaitingFetch) else response
 
 
 def error_response(_context: BrokerContext, _request: FetchRequest, error: KafkaError) -> FetchResponse:
@@ -99,8 +118,11 @@ def error_response(_context: BrokerContext, _request: FetchRequest, error: Kafka
 # Reading.
 
 
-def _read_all(context: BrokerContext, scope: FetchScope) -> list[PartitionRead]:
-    """Reads slices in the order of the request, within its limits. The first one with records has a whole batch."""
+def _read_all(context: BrokerContext, scope: FetchScope) -> Steps[list[PartitionRead]]:
+    """Reads slices in the order of the request, within its limits. The first one with records has a whole batch.
+
+    Each partition is a step.
+    """
     request = scope.request
     left = min(request.max_bytes, context.ports.fetch_max_bytes)
     reads = []
@@ -111,6 +133,7 @@ def _read_all(context: BrokerContext, scope: FetchScope) -> list[PartitionRead]:
             left -= read.slice.size_bytes
             at_least_one = False
         reads.append(read)
+        yield
     return reads
 
 
@@ -232,15 +255,6 @@ def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -
     )
 
 
-def _size(reads: list[PartitionRead]) -> int:
-    return sum(read.slice.size_bytes for read in reads if read.slice is not None)
-
-
-def _is_decided(reads: list[PartitionRead]) -> bool:
-    """Whether a partition has an error or a divergence, which is answered at once."""
-    return any(read.answer is not None for read in reads)
-
-
 # Waiting for records.
 
 
@@ -251,26 +265,42 @@ class _WaitingFetch:
     found, enough or not.
     """
 
-    __slots__ = ("_context", "_parked", "_scope", "_timer", "answer")
+    __slots__ = ("_context", "_min_bytes", "_parked", "_scope", "_size", "_sizes", "_timer", "answer")
 
     def __init__(
-        self, context: BrokerContext, scope: FetchScope, reads: list[PartitionRead], size_bytes: int
+        self,
+        context: BrokerContext,
+        scope: FetchScope,
+        reads: list[PartitionRead],
+        sizes: list[int],
+        min_bytes: int,
     ) -> None:
-        """`reads` found `size_bytes`, which are too few."""
+        """`sizes`: the bytes found by the reads, which are too few."""
         loop = asyncio.get_running_loop()
-        request = scope.request
         self.answer: asyncio.Future[FetchResponse] = loop.create_future()
         self._context = context
         self._scope = scope
-        wait = FetchWait(request.min_bytes, size_bytes)
-        self._parked = ParkedFetch(wait, measure=self._measure, done=self._wait_is_over)
-        self._timer = loop.call_later(request.max_wait_ms / 1000, self._parked.finish)
+        self._sizes = sizes
+        self._size = sum(sizes)
+        self._min_bytes = min_bytes
+        self._parked = ParkedFetch(
+            FetchWait(min_bytes, self._size), measure=self._measure, done=self._wait_is_over
+        )
+        self._timer = loop.call_later(scope.request.max_wait_ms / 1000, self._parked.finish)
         self._parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
         self.answer.add_done_callback(self._answered)
 
-    def _measure(self) -> int:
-        reads = _read_all(self._context, self._scope)
-        return self._scope.request.min_bytes if _is_decided(reads) else _size(reads)
+    def _measure(self, changed: Iterable[int]) -> int:
+        """Reads the changed partitions again. The other sizes are those of the last reads."""
+        scope = self._scope
+        left = min(scope.request.max_bytes, self._context.ports.fetch_max_bytes)
+        for number in changed:
+            read = _read(self._context, scope.request, scope.targets[number], scope.replica_id, left, True)
+            if read.slice is None:
+                return self._min_bytes
+            self._size += read.slice.size_bytes - self._sizes[number]
+            self._sizes[number] = read.slice.size_bytes
+        return self._size
 
     def _wait_is_over(self) -> None:
         self._timer.cancel()
@@ -284,7 +314,7 @@ class _WaitingFetch:
         if throttle is not None:
             throttle.resume()
         try:
-            response = _respond(self._context, self._scope, _read_all(self._context, self._scope))
+            response = run_in_turns(self._read_again(), STEPS_PER_TURN)
         except (
             Exception
         ) as error:  # only the future can report it: the caller of this method is the event loop
@@ -293,7 +323,24 @@ class _WaitingFetch:
         finally:
             if throttle is not None:
                 throttle.pause()
-        self.answer.set_result(response)
+        if isinstance(response, FetchResponse):
+            self.answer.set_result(response)
+        else:
+            timed = response if throttle is None else throttle.waits_for(response)
+            asyncio.ensure_future(timed).add_done_callback(self._responded)
+
+    def _read_again(self) -> Steps[FetchResponse]:
+        reads = yield from _read_all(self._context, self._scope)
+        return (yield from _respond(self._context, self._scope, reads))
+
+    def _responded(self, response: asyncio.Future[FetchResponse]) -> None:
+        if self.answer.done():
+            return
+        error = response.exception()
+        if error is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(response.result())
 
     def _answered(self, answer: asyncio.Future[FetchResponse]) -> None:
         """Ends the wait if the answer was cancelled, because the client's connection is closed."""
@@ -305,7 +352,7 @@ class _WaitingFetch:
 # Answering.
 
 
-def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]) -> FetchResponse:
+def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]) -> Steps[FetchResponse]:
     """Copies a few small slices of records into the response. The others are read when they are sent."""
     left = COPIED_PER_ANSWER_MAX_BYTES
     results = []
@@ -325,8 +372,11 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
                         left -= len(cached)
             if read.answer is None:
                 read.answer = _answer(scope, read, records)
+        if read.answer.error_code is not ErrorCode.NONE:
+            _count_failure(context, read.target, read.answer.error_code)
         results.append((read.target, read.answer))
-    return _finish(context, scope, results)
+        yield
+    return (yield from _finish(context, scope, results))
 
 
 def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> PartitionData:
@@ -352,18 +402,13 @@ def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray |
     )
 
 
-def _records_size(results: list[tuple[FetchTarget, PartitionData]]) -> int:
-    return sum(len(read.records or b"") for _target, read in results)
-
-
 def _finish(
     context: BrokerContext, scope: FetchScope, results: list[tuple[FetchTarget, PartitionData]]
-) -> FetchResponse:
-    for target, part in results:
-        if part.error_code is not ErrorCode.NONE:
-            _count_failure(context, target, part.error_code)
-    if context.throttle is not None and context.throttle.refuses_fetch(_records_size(results)):
-        return scope.without_records()
+) -> Steps[FetchResponse]:
+    if context.throttle is not None:
+        size_bytes = sum(len(read.records or b"") for _target, read in results)
+        if context.throttle.refuses_fetch(size_bytes):
+            return scope.without_records()
     leaders = {
         read.current_leader.leader_id
         for _target, read in results
@@ -375,7 +420,7 @@ def _finish(
             NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
             for node, host, port, rack in leader_endpoints(context.ports.metadata, leaders, context.listener)
         )
-    return scope.response(results, endpoints, context.ports.clock.now_ms())
+    return (yield from scope.response(results, endpoints, context.ports.clock.now_ms()))
 
 
 def _count_failure(context: BrokerContext, target: FetchTarget, code: ErrorCode) -> None:

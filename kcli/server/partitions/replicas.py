@@ -35,7 +35,7 @@ from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.replica.leader import FollowerState, LeaderState, begin_term
 from kcli.replica.waiting import CommitQueue
 from kcli.server.metrics.traffic import Traffic, TrafficTable
-from kcli.server.partitions.parked import ParkedFetch
+from kcli.server.partitions.parked import ParkedFetches
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
@@ -81,7 +81,7 @@ class LeaderPartition:
         self.followers = state.new_followers()
         self.traffic = traffic or Traffic()
         self.commits: CommitQueue[Callable[[], None]] = CommitQueue()
-        self.parked_fetches: dict[ParkedFetch, None] = {}
+        self.parked_fetches: ParkedFetches = {}
         self.is_leader = True
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ class LeaderPartition:
         )
         # A marker makes older records readable with read_committed, which the count of appended bytes does not show.
         for parked in list(self.parked_fetches):
-            parked.look()
+            parked.changed(self.parked_fetches, 0, measure=True)
         return result
 
     def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
@@ -177,8 +177,7 @@ class LeaderPartition:
             # Without an append, older records became readable. Their bytes were counted at their append.
             older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
-                if parked.wait.appended(size_bytes) or older_committed:
-                    parked.look()
+                parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
 
     async def wait_committed(self, offset: Offset, timeout: float) -> None:
         """Returns when everything before `offset` is committed. `timeout` in seconds.

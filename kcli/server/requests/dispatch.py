@@ -30,8 +30,9 @@ from kcli.errors import (
     UnknownServerException,
 )
 from kcli.model.buffers import Buffer, Part
+from kcli.protocol.messages.fetch import FetchRequest, FetchResponse
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
-from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
+from kcli.protocol.wire.fetch_codec import decode_fetch_request_steps, encode_fetch_response_steps
 from kcli.protocol.wire.packing import read_header_tags, read_request_header
 from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
@@ -56,6 +57,8 @@ CODEC = "kcli.protocol.wire.codec"
 
 DECODED_AT_ONCE_BYTES = 1000
 """Larger frames are decoded in turns. A smaller one has fewer elements than a turn, because each takes a byte."""
+FETCHED_PARTITIONS_PER_TURN = 200
+"""Partitions of a Fetch that are written in one turn of the loop: 5 to 10 µs each."""
 ELEMENTS_PER_TURN = 500
 """Elements of arrays that are read or written in one turn of the loop: 1 to 3 µs each, so about a millisecond.
 
@@ -287,7 +290,7 @@ def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = AL
         case ApiKey.PRODUCE:
             decode, encode = decode_produce_request, encode_produce_response
         case ApiKey.FETCH:
-            decode, encode = decode_fetch_request, encode_fetch_response
+            decode, encode = _decode_fetch, _encode_fetch
         case _:
             decode, encode = _general(key)
     error_response = getattr(module, "error_response", None) or partial(_top_level_error, key)
@@ -298,6 +301,20 @@ def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = AL
     handle = guarded(module.handle, module.ACCESS, authorizer)
     error_code = attrgetter("error_code") if has_error_code else None
     return Route(API[key], handle, decode, encode, error_response, error_code)
+
+
+def _decode_fetch(version: int, frame: memoryview, at: int) -> FetchRequest | Awaitable[FetchRequest]:
+    if len(frame) > DECODED_AT_ONCE_BYTES:
+        frame = memoryview(bytes(frame))  # the connection uses the memory of the frame again
+    return run_in_turns(decode_fetch_request_steps(version, frame, at), ELEMENTS_PER_TURN)
+
+
+def _encode_fetch(
+    response: FetchResponse, version: int, correlation_id: int
+) -> list[Part] | Awaitable[list[Part]]:
+    return run_in_turns(
+        encode_fetch_response_steps(response, version, correlation_id), FETCHED_PARTITIONS_PER_TURN
+    )
 
 
 def _general(
