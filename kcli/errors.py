@@ -1,11 +1,11 @@
-"""The errors of kcli, as one tree.
+"""The exceptions of kcli, as one tree.
 
-Expected failures are `KafkaError`s: one class per Kafka error code, with the name that Kafka's clients use. Broken
-disks are `StorageError`s and take a log directory offline. Broken bytes on a socket are `ProtocolError`s and close the
-connection. This file is long because Kafka has 134 error codes; it is one table.
+An expected failure is a `KafkaError`: one class per Kafka error code, with the name that Kafka's clients use. A failing
+disk is a `StorageError` and takes its log directory offline. Invalid bytes on a socket are a `ProtocolError` and close
+the connection. This file is long because it is one table of Kafka's 134 error codes.
 
-Codes and texts: the protocol guide's error table (kafka.apache.org/protocol, "Error Codes"). The texts are part of the
-interface: tools print them and programs match on them.
+The codes and texts are those of Kafka's protocol guide (kafka.apache.org/protocol, "Error Codes"). The texts are part
+of the interface, because tools print them and programs compare them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import ClassVar
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes, as they stand on the wire (int16)."""
+    """Kafka's error codes, with their numbers on the wire (int16)."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -155,15 +155,15 @@ class ErrorCode(IntEnum):
 
 
 class KcliError(Exception):
-    """The root of all errors that kcli raises on purpose."""
+    """The base class of all errors that kcli raises on purpose."""
 
 
 class ProtocolError(KcliError):
-    """Bytes on a socket that are not Kafka's protocol. The connection is closed."""
+    """A peer sent bytes that are not Kafka's protocol. The connection is closed."""
 
 
 class StorageError(KcliError):
-    """A disk that fails or returns wrong bytes. Its log directory goes offline."""
+    """A disk failed or returned wrong bytes. The log directory on that disk goes offline."""
 
 
 class CorruptRecordError(StorageError):
@@ -176,7 +176,7 @@ class KafkaError(KcliError):
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
     retriable: ClassVar[bool] = False
     default_message: ClassVar[str] = ""
-    # The errors of single records of a refused batch, as (index in the batch, message) (KIP-467).
+    # If a batch is refused: the errors of single records, as pairs (index in the batch, message) (KIP-467).
     record_errors: tuple[tuple[int, str], ...] = ()
 
     def __init__(self, message: str | None = None) -> None:
@@ -982,7 +982,7 @@ BY_CODE: dict[ErrorCode, type[KafkaError]] = {cls.code: cls for cls in KafkaErro
 
 
 def error_for(code: ErrorCode | int, message: str | None = None) -> KafkaError:
-    """The exception for an error code other than NONE; an unknown code becomes UnknownServerException."""
+    """The exception for an error code, which must not be NONE. An unknown code gives UnknownServerException."""
     cls = BY_CODE.get(
         ErrorCode(code) if code in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
     )

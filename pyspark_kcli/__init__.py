@@ -1,4 +1,4 @@
-"""Registers `format("kcli")`: Spark registers the DefaultSource of every `pyspark_*` module."""
+"""Registers `format("kcli")`: Spark registers the DefaultSource of every module whose name begins with `pyspark_`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The Typer application: lists the tools, completes words for shells, and passes its words to every command unchanged.
+"""The Typer application: lists the tools, completes command lines, and passes all arguments to the commands unchanged.
 
-The words after a command's name are parsed by the parser of the tool's Kafka family (see `options`).
+The arguments after a command's name are parsed by one of Kafka's two syntaxes (see `syntax.options.Family`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kcli.cli.syntax.registry import TOOLS, Tool
 
 
 class ToolCommand(TyperCommand):
-    """A Typer command that leaves its words to the tool's own parser."""
+    """A Typer command that passes its arguments unparsed to the tool."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = list(args)

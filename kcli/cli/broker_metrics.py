@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 Value = str | int | float
 
-# A hundred thousand partitions have five beans each, and a bean takes some hundred bytes.
+# The largest accepted answer. 100,000 partitions have five beans each, and a bean takes some hundred bytes.
 ANSWER_SIZE_MAX_BYTES = 256 * 1024 * 1024
 # A large broker answers slowly, because it also serves the requests of Kafka's clients.
 ANSWER_MAX_SECONDS = 30.0
 
 
 class MetricsUnavailable(KafkaError):
-    """No server answers, or it is not a kcli metrics endpoint. A later attempt may succeed."""
+    """Raised if no server answers, or if it is not a kcli metrics endpoint. A later attempt may succeed."""
 
     retriable = True
 
@@ -46,9 +46,10 @@ class BeanValues:
 async def fetch_beans(
     address: Address, queries: Sequence[str] = (), *, credentials: str | None = None
 ) -> list[BeanValues]:
-    """The beans that match one of the object name patterns (none: all beans).
+    """Returns the beans that match one of the object name patterns. Without a pattern, returns all beans.
 
-    `credentials`: user:password for a proxy before the endpoint. Raises MetricsUnavailable.
+    `credentials` are the user:password for a proxy in front of the endpoint. Raises MetricsUnavailable if there is no
+    answer.
     """
     from urllib.parse import urlencode
 
@@ -67,7 +68,10 @@ def _bean(found: dict[str, Value]) -> BeanValues:
 
 
 async def fetch_slow_requests(address: Address) -> list[dict[str, Value]]:
-    """The slowest requests of the last minutes, the slowest first. Raises MetricsUnavailable."""
+    """Returns the slowest requests of the last minutes, the slowest first.
+
+    Raises MetricsUnavailable if there is no answer.
+    """
     found = await _get_json(address, "/requests", None)
     requests = found.get("requests")
     if not isinstance(requests, list):
@@ -91,7 +95,7 @@ async def _get_json(address: Address, target: str, credentials: str | None) -> d
 
 
 async def _get(address: Address, target: str, credentials: str | None) -> Response:
-    """Loads the HTTP library, which commands that ask no endpoint must not pay for."""
+    """Requests `target` by GET. The HTTP library is imported here, because most commands do not need it."""
     from kcli.http import client
 
     try:
@@ -102,7 +106,7 @@ async def _get(address: Address, target: str, credentials: str | None) -> Respon
     except TimeoutError:
         raise MetricsUnavailable(f"{address} did not answer in {ANSWER_MAX_SECONDS:g} s") from None
     except OSError as error:
-        # asyncio has an address in place of the system's message.
+        # asyncio's own message has the address, but not the message of the operating system.
         refused = isinstance(error, ConnectionRefusedError)
         raise MetricsUnavailable("Connection refused" if refused else str(error)) from error
     except client.ResponseTooLong:

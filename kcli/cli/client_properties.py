@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_bootstrap(servers: str | None) -> None:
-    """Raises UsageError, with Kafka's text, for a bootstrap list that is missing or is not host:port,…"""
+    """Raises UsageError, with Kafka's text, if the bootstrap list is missing or is not host:port,host:port."""
     if not servers or not servers.strip():
         raise UsageError("Error while validating the bootstrap address\n")
     addresses = [address.strip() for address in servers.split(",") if address.strip()]
@@ -24,7 +24,7 @@ def check_bootstrap(servers: str | None) -> None:
 def client_properties(
     config_file: str | None, assignments: Iterable[str], profile: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The properties of a client: `key=value` arguments over those of a file over those of the profile.
+    """Returns the properties of a client. `key=value` arguments override the file, which overrides the profile.
 
     Raises CommandError for a file that cannot be read.
     """
@@ -34,15 +34,16 @@ def client_properties(
 
 
 def key_values(words: Iterable[str]) -> dict[str, str]:
-    """`key=value` arguments as a dict; an argument without `=` is a key with an empty value, as in Kafka."""
+    """Returns `key=value` arguments as a dict. As in Kafka, an argument without `=` is a key with an empty value."""
     split = (word.partition("=") for word in words)
     return {key: value for key, _, value in split}
 
 
 def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> Properties:
-    """The properties of a file over those of the profile.
+    """Returns the properties of a file, merged over those of the profile.
 
-    Raises CommandError for a file that cannot be read; its message is the path alone for a missing file, as in Java.
+    Raises CommandError for a file that cannot be read. If the file is missing, the message is only the path, as in
+    Java.
     """
     from kcli.config.definition import ConfigError
     from kcli.config.properties import Properties, load

@@ -26,7 +26,7 @@ class Candidate:
 
 
 def candidates(command: Command, words: list[str], incomplete: str) -> list[Candidate]:
-    """The completions at the cursor: words that may follow `words` and begin with `incomplete`."""
+    """Returns the completions at the cursor: what may follow the arguments `words` and begins with `incomplete`."""
     sub = _chosen(command, words)
     known = options_of(sub.options if sub else command.options)
     pending = _pending(words, known)
@@ -47,7 +47,7 @@ def candidates(command: Command, words: list[str], incomplete: str) -> list[Cand
 
 
 def _known(command: Command, sub: Subcommand | None) -> list[Option]:
-    """The options on both sides of the sub-command."""
+    """Returns the options of the command and of its sub-command."""
     return options_of(command.options) + (options_of(sub.options) if sub else [])
 
 
@@ -56,7 +56,7 @@ def _chosen(command: Command, words: list[str]) -> Subcommand | None:
 
 
 def _pending(words: list[str], known: list[Option]) -> Option | None:
-    """The option whose argument is being typed."""
+    """Returns the option whose argument is being typed, or None."""
     if not words or not words[-1].startswith("-"):
         return None
     name = words[-1].lstrip("-")

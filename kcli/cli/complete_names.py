@@ -1,6 +1,6 @@
 """Completion of the names of topics and groups, which the cluster lists, and of profiles.
 
-A user waits at a prompt, so the cluster has a short time to answer, and a failure is not reported.
+The cluster has only a short time to answer, because a user waits at a prompt. A failure is not reported.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kcli.cli.syntax.options import Command, Option
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
 
-# A user waits. A reachable broker answers in a tenth of this time.
+# The longest wait for the cluster. A reachable broker answers in a tenth of this time.
 LOOKUP_S = 1.5
-# A user cannot choose from more names, and shells are slow to show them.
+# The most names that are offered, because shells are slow to show more, and users cannot choose from more.
 MAX_NAMES = 1000
 OWN_PREFIX = "__"
 
@@ -32,7 +32,7 @@ _ENTITIES = {"topics": _TOPIC, "groups": _GROUP}
 def names_for(
     command: Command, option: Option, known: list[Option], words: Sequence[str], incomplete: str
 ) -> list[str] | None:
-    """The names that may be the option's argument; None for an option whose arguments are not listed anywhere."""
+    """Returns the names that fit as the option's argument, or None if no list of its arguments exists."""
     name = option.name
     if name == "entity-name":
         wanted = _ENTITIES.get(_argument(words, "entity-type") or "", frozenset())
@@ -66,7 +66,7 @@ def _of_cluster(
     logging.disable(logging.CRITICAL)
     try:
         return asyncio.run(_ask(kind, _admin(command, known, words), incomplete))
-    except Exception:  # a prompt must not show an error
+    except Exception:  # an error would disturb the prompt
         return []
     finally:
         logging.disable(logging.NOTSET)
@@ -81,7 +81,7 @@ async def _ask(kind: str, client: AdminClient, incomplete: str) -> list[str]:
 
 
 def _admin(command: Command, known: list[Option], words: Sequence[str]) -> AdminClient:
-    """A client for the cluster that the words or the profile name; it does not check or report its settings."""
+    """Creates a client for the cluster that the arguments or the profile name. Invalid settings are not reported."""
     from kcli.cli.client_properties import load_properties
     from kcli.cli.syntax.profiles import chosen_profile, servers_option
     from kcli.client.admin.admin import AdminClient
@@ -102,7 +102,7 @@ def _admin(command: Command, known: list[Option], words: Sequence[str]) -> Admin
 
 
 def _argument(words: Sequence[str], name: str) -> str | None:
-    """The argument of `--name` among words that are not parsed yet."""
+    """Returns the argument of `--name` in a command line that is not parsed yet."""
     for number, word in enumerate(words):
         found, equals, text = word.lstrip("-").partition("=")
         if word.startswith("-") and found == name:

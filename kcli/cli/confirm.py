@@ -1,4 +1,4 @@
-"""Questions before a deletion. They are asked on a terminal only, so that scripts run as with Kafka's own tools."""
+"""Asks for confirmation before a deletion, but only on a terminal, so that scripts run as with Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kcli.cli.output import warn
 from kcli.cli.syntax.options import CommandError
 
 MAX_SHOWN = 20
-"""The most names in a question, so that it fits on a screen."""
+"""The most names in a question, so that the question fits on a screen."""
 
 
 def can_ask() -> bool:
-    """Whether a question would be seen and answered by a person."""
+    """Whether stdin and stderr are terminals, so that a person can see and answer a question."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -30,7 +30,10 @@ def confirm(loss: str, *, yes: bool) -> None:
 
 
 def _line() -> str:
-    """Reads a line of the terminal. SIGINT gets its default handler, because an event loop's does not interrupt."""
+    """Reads a line of the terminal.
+
+    SIGINT gets Python's default handler meanwhile, because the handler of an event loop does not interrupt reading.
+    """
     noted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return sys.stdin.readline()
@@ -39,6 +42,6 @@ def _line() -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The names for a question: the first MAX_SHOWN, and the number of the others."""
+    """Returns names as text for a question: the first MAX_SHOWN, and the number of the others."""
     shown = ", ".join(names[:MAX_SHOWN])
     return shown if len(names) <= MAX_SHOWN else f"{shown} and {len(names) - MAX_SHOWN} more"

@@ -35,9 +35,10 @@ def admin(
     bootstrap_controller: str | None = None,
     defaults: Mapping[str, str] | None = None,
 ) -> AdminClient:
-    """Creates an admin client for the cluster that the options name; it connects at the first call.
+    """Creates an admin client for the cluster that the options name. The client connects at the first call.
 
-    `defaults`: settings of the tool. Raises CommandError, naming the file, for settings that cannot be used.
+    `defaults` are settings of the tool, which the user's settings override. Raises CommandError with the name of the
+    file for an invalid setting.
     """
     properties = load_properties(options.command_config, options.client_properties)
     _check_settings(properties)
@@ -77,7 +78,7 @@ def _check_settings(properties: Properties) -> None:
 
 
 def _is_another_programs(name: str) -> bool:
-    """Whether a producer, consumer or broker has the setting: such files are shared or belong to a controller."""
+    """Whether a producer, consumer or broker has the setting: one properties file may serve several programs."""
     from kcli.config.broker_keys import BROKER
     from kcli.config.consumer import CONSUMER
     from kcli.config.producer import PRODUCER
@@ -86,7 +87,10 @@ def _is_another_programs(name: str) -> bool:
 
 
 def _refuse_unresolvable(config: ClientConfig) -> None:
-    """Raises CommandError if no server has an address, as Java's client does; ours would try until its timeout."""
+    """Raises CommandError if no server name can be resolved, as Java's client does.
+
+    Our admin client would try again until its timeout.
+    """
     import socket
 
     reasons = []

@@ -14,10 +14,10 @@ COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
 
 def main() -> None:
     """The `kcli` program."""
-    # kio registers strategies with Hypothesis if that is installed; a command must not wait for a test library.
+    # If Hypothesis is installed, kio imports it to register strategies. A command must not wait for a test library.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     _open_standard_streams()
-    # Bytes outside the locale's encoding become replacement characters, as in Java, in the input and in the output.
+    # Bytes outside the locale's encoding become replacement characters, as in Java, in input and output.
     words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in sys.argv[1:]]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Opens /dev/null for a stream that the caller closed (`>&-`), so that no other file or socket gets its number."""
+    """Opens /dev/null for a stream that the caller closed (`>&-`), so that no other file gets its descriptor."""
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)

@@ -18,7 +18,7 @@ PROPER_NOUNS = frozenset({"Apache", "Kafka"})
 
 
 def pages() -> dict[str, str]:
-    """File name -> troff source, for kcli and every tool."""
+    """Returns the troff source of each page (kcli and every tool) by file name."""
     tools = list(TOOLS.values())
     built = {"kcli.1": _root_page(tools)}
     for tool in tools:
@@ -96,7 +96,7 @@ def _tool_page(tool: Tool, command: Command) -> str:
 
 
 def _sub_page(tool: Tool, command: Command, sub: Subcommand) -> str:
-    """The page of a command that a raw tool runs."""
+    """Returns the page of a command that a raw tool (see `Family.RAW`) runs."""
     lines = _head(f"kcli-{tool.name}-{sub.name}", sub.help.rstrip("."))
     lines += [".SH SYNOPSIS", f".B kcli {_escape(tool.name)}"]
     lines += [rf"[\fISPARK OPTIONS\fR] \fB{sub.name}\fR [\fIOPTIONS\fR]"]
@@ -164,7 +164,7 @@ def _head(name: str, summary: str) -> list[str]:
 
 
 def _as_phrase(summary: str) -> str:
-    """A summary without its capital letter, unless the capital begins a proper noun."""
+    """Returns a summary with a small first letter, unless the first word is a proper noun."""
     first, _, _ = summary.partition(" ")
     return summary if first in PROPER_NOUNS else summary[0].lower() + summary[1:]
 
@@ -228,12 +228,15 @@ def _examples(examples: Iterable[Example]) -> list[str]:
 
 
 def _example(text: str) -> list[str]:
-    """Lines without filling."""
+    """Returns lines that troff prints unchanged, without filling."""
     return [".PP", ".nf", *(f"    {_escape(line)}" for line in text.splitlines()), ".fi", ".PP"]
 
 
 def _text(text: str) -> list[str]:
-    """One sentence a line, as troff likes it; a leading dot or quote would be a request."""
+    """Returns one sentence per line, as is usual in troff.
+
+    Escapes a leading dot or quote, which would begin a request.
+    """
     sentences = _escape(text).replace(". ", ".\n").split("\n")
     return [rf"\&{line}" if line[:1] in (".", "'") else line for line in sentences]
 
@@ -243,7 +246,7 @@ def _escape(text: str) -> str:
 
 
 def main() -> None:
-    """Write every page into a directory (man/ of the checkout unless named)."""
+    """Writes every page into the directory of the first argument (default: man/ of the checkout)."""
     target = sys.argv[1] if len(sys.argv) > 1 else "man"
     if target.startswith("-"):
         raise SystemExit(f"usage: python -m kcli.cli.man [DIRECTORY]; no options expected, found {target}")

@@ -1,4 +1,4 @@
-"""A moment on the command line: a date, milliseconds since the epoch, or how long ago."""
+"""Parses a point in time on the command line: a date, milliseconds since the epoch, or how long ago."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMS = (
 
 
 def epoch_ms(text: str, now_ms: int) -> int:
-    """The moment in milliseconds since the epoch, never before it. Raises ValueError naming the valid forms."""
+    """Returns the time in milliseconds since the epoch, at least 0. Raises ValueError with the valid forms."""
     text = text.strip()
     if text.isascii() and text.isdecimal():
         moment = int(text)

@@ -1,7 +1,8 @@
 """The output of a command: results on stdout, messages on stderr.
 
-A result is a row (a dataclass). As text it is Kafka's own line; as json one object a line; as tsv a header of field
-names, then one line a row. Messages that Kafka prints on stdout (`say`) are part of the text, but not of json and tsv.
+A result is a row (a dataclass). As text, a row is printed as Kafka's own line. As json, it is one object per line. As
+tsv, a header of field names comes first, then one line per row. Messages that Kafka prints on stdout (`say`) are part
+of the text output, but not of json and tsv.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["WRITE_FAILED", "Output", "java_name", "java_text", "plain_row", "war
 
 Row = TypeVar("Row")
 
-# Errors of writes: an OSError of a tool with one of these is about its standard output.
+# Error numbers of failed writes. If an OSError ends a tool with one of them, writing to its standard output failed.
 WRITE_FAILED = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 # Exceptions that Kafka keeps outside org.apache.kafka.common.errors.
@@ -39,11 +40,11 @@ class Output:
 
     @property
     def is_text(self) -> bool:
-        """Whether Kafka's own text is wanted."""
+        """Whether the output is text, as Kafka's tools print it."""
         return self.format == "text"
 
     def row(self, row: Row, text: Callable[[Row], str] | str) -> None:
-        """Write one result; `text` is its line (or lines, without the last newline), or makes it."""
+        """Writes one result. `text` is its text form without the last newline, or a function that returns it."""
         match self.format:
             case "text":
                 sys.stdout.write((text if isinstance(text, str) else text(row)) + "\n")
@@ -53,22 +54,22 @@ class Output:
                 self._tsv(plain_row(row))
 
     def rows(self, rows: Iterable[Row], text: Callable[[Row], str]) -> None:
-        """Write several results."""
+        """Writes several results."""
         for row in rows:
             self.row(row, text)
 
     def say(self, line: str) -> None:
-        """A line of Kafka's stdout that is not a result."""
+        """Writes a line that Kafka prints on stdout but that is not a result. Only in text output."""
         if self.is_text:
             sys.stdout.write(line + "\n")
 
     def part(self, text: str) -> None:
-        """As `say`, without a newline, which some of Kafka's messages lack."""
+        """Writes like `say`, but without a newline, because some of Kafka's messages lack it."""
         if self.is_text:
             sys.stdout.write(text)
 
     def warn(self, line: str) -> None:
-        """A line on stderr."""
+        """Writes a line on stderr."""
         warn(line)
 
     def _tsv(self, row: dict[str, Json]) -> None:
@@ -86,11 +87,11 @@ def warn(line: str) -> None:
 
 
 def java_name(error: KafkaError) -> str:
-    """`org.apache.kafka.common.errors.TopicExistsException`, as Kafka prints the class of an error."""
+    """Returns the name of an error's Java class, such as `org.apache.kafka.common.errors.TopicExistsException`."""
     name = type(error).__name__
     return f"{_OTHER_PACKAGES.get(name, 'org.apache.kafka.common.errors')}.{name}"
 
 
 def java_text(error: KafkaError) -> str:
-    """`CLASS: MESSAGE`, as a Java exception prints itself."""
+    """Returns `CLASS: MESSAGE`, as a Java exception is printed."""
     return f"{java_name(error)}: {error.message}"

@@ -12,16 +12,16 @@ from kcli.model.topic_partition import TopicPartition
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 
-# Such a file lists partitions; a cluster's largest allowed count fits many times over.
+# The largest file that is read. A list of all partitions of the largest cluster is far smaller.
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 class FileError(Exception):
-    """A file that cannot be read, or whose content is invalid."""
+    """Raised for a file that cannot be read or whose content is invalid."""
 
 
 def read_text(path: str) -> str:
-    """The text of a file. Raises FileError in Kafka's words."""
+    """Returns the text of a file. Raises FileError with Kafka's message."""
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -33,14 +33,14 @@ def read_text(path: str) -> str:
 
 
 def entries(listed: object, name: str) -> list[dict[str, Json]]:
-    """The value of the field of this name. Raises FileError if it is not a list of objects."""
+    """Returns `listed`, the value of the field `name`. Raises FileError if it is not a list of objects."""
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise FileError(f"The field {name} must be a list of objects, not {json.dumps(listed)}")
     return listed
 
 
 def field(entry: dict[str, Json], name: str, kind: type[T]) -> T:
-    """The value of a field of an entry. Raises FileError if it is missing or has another type."""
+    """Returns the value of a field of an entry. Raises FileError if the field is missing or has another type."""
     value = entry.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise FileError(f"The field {name} of {json.dumps(entry)} must be of type {kind.__name__}")
@@ -48,7 +48,7 @@ def field(entry: dict[str, Json], name: str, kind: type[T]) -> T:
 
 
 def repeated(values: Iterable[H]) -> list[H]:
-    """The values that occur more than once, in order of first appearance."""
+    """Returns the values that occur more than once, in the order of their first appearance."""
     seen: dict[H, int] = {}
     for value in values:
         seen[value] = seen.get(value, 0) + 1
@@ -56,5 +56,5 @@ def repeated(values: Iterable[H]) -> list[H]:
 
 
 def partition_names(partitions: Iterable[TopicPartition], between: str = ",") -> str:
-    """`a-0,a-1`"""
+    """Returns the names of partitions as text, such as `a-0,a-1`."""
     return between.join(f"{topic}-{number}" for topic, number in partitions)

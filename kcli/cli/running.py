@@ -1,6 +1,6 @@
 """Runs one command and turns its outcome into messages on stderr and an exit code.
 
-Ctrl-C, a closed reader, wrong command lines and failed calls are handled here, once for every tool.
+Ctrl-C, a closed pipe at stdout, invalid command lines and failed calls are handled here, once for every tool.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from kcli.cli.syntax.registry import Tool
 from kcli.errors import KcliError
 from kcli.rdkafka.errors import DurationResetError, PatternError
 
-INTERRUPTED = 130  # 128 + SIGINT, as the shell and the JVM have it
+INTERRUPTED = 130  # 128 + SIGINT: the exit code of a shell and of the JVM
 
 
 TERMINATED = 143  # 128 + SIGTERM
 
 
 LOST_EXCEPTION = (
-    "returned NULL without setting an exception"  # CPython's message when an extension loses an exception
+    # CPython's message if an extension module loses an exception
+    "returned NULL without setting an exception"
 )
 
 
@@ -46,7 +47,7 @@ def run_tool(tool: Tool, argv: list[str]) -> int:
 
 
 def ended(program: Callable[[], int]) -> int:
-    """Runs a program to its end, or until a signal or a closed reader ends it, and returns the exit code."""
+    """Runs a program until it ends, or until a signal or a closed stdout ends it. Returns the exit code."""
     try:
         code = program()
         sys.stdout.flush()
@@ -56,12 +57,13 @@ def ended(program: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemError as error:
-        # confluent-kafka loses the exception of a signal during a callback of poll.
+        # If a signal arrives during a callback of poll, confluent-kafka loses its exception.
         if LOST_EXCEPTION not in str(error):
             raise
         return INTERRUPTED
     except BrokenPipeError:
-        # Kafka's tools ignore that their reader is gone. Output that Python still holds must not fail again at exit.
+        # Kafka's tools ignore that the reader of stdout is gone. Python must not try to write the buffered rest at
+        # exit.
         _forget_stdout()
         return 0
     except OSError as error:
@@ -77,7 +79,7 @@ def _forget_stdout() -> None:
 
 
 def run_command(command: Command, argv: list[str]) -> int:
-    """Parses the arguments and runs the command; an expected failure becomes a message and an exit code."""
+    """Parses the arguments and runs the command; turns an expected failure into a message and an exit code."""
     try:
         options, runner = _parsed(command, argv)
     except HelpRequested:
@@ -109,7 +111,7 @@ def run_command(command: Command, argv: list[str]) -> int:
 
 
 def _message(error: KcliError) -> str:
-    """The error's text; for errors of librdkafka's clients with the options that they are about."""
+    """Returns the text of an error. Errors of librdkafka's clients also name the command's options that caused them."""
     match error:
         case DurationResetError():
             return f"{error}; console-consumer has --from-time, and consumer-groups --reset-offsets --by-duration"
@@ -120,7 +122,7 @@ def _message(error: KcliError) -> str:
 
 
 def usage(command: Command) -> str:
-    """The usage table (jopt) or usage line (argparse4j) of a command."""
+    """Returns the usage of a command: a table (jopt) or a line (argparse4j)."""
     return jopt.usage(command) if command.family is Family.JOPT else argparse4j.usage(command)
 
 
@@ -138,11 +140,11 @@ def _parsed(command: Command, argv: list[str]) -> tuple[CommonOptions, Run]:
 
 
 def _awaited(coroutine: Coroutine[object, None, int | None]) -> int | None:
-    """Runs a coroutine on an event loop of its own. Only tools that wait import asyncio."""
+    """Runs a coroutine on a new event loop. Tools without coroutines do not import asyncio."""
     import asyncio
     import logging
 
-    # Kafka's tools-log4j2.yaml: warnings on stderr in this pattern.
+    # As in Kafka's tools-log4j2.yaml, warnings go to stderr in this format.
     logging.basicConfig(format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)", level=logging.WARNING)
     logging.addLevelName(logging.WARNING, "WARN")
     return asyncio.run(coroutine)

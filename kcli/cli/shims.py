@@ -1,7 +1,7 @@
 """Kafka's script names, as small shell scripts: `python -m kcli.cli.shims [DIRECTORY]`.
 
-A shim runs the kcli of the checkout it lies in (../.venv/bin), of its own directory, or else of the PATH. Programs that
-start Kafka's classes with kafka-run-class.sh get the equivalent command.
+A shim runs the first kcli that it finds: in the virtual environment of its checkout (../.venv/bin), in its own
+directory, or on the PATH. The shim kafka-run-class.sh runs the command that replaces the given class.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import sys
 from kcli.cli.syntax.registry import TOOLS
 
 EXECUTABLE = 0o755
-# The simple names of the classes that Kafka's scripts run; packages have changed between versions, names have not.
+# The simple names of the classes that Kafka's scripts run; their packages have changed between versions, but not their
+# names.
 MAIN_CLASSES = {
     "BrokerApiVersionsCommand": "broker-api-versions",
     "ClientMetricsCommand": "client-metrics",
@@ -45,13 +46,13 @@ MAIN_CLASSES = {
     "VerifiableProducer": "verifiable-producer",
 }
 RUN_CLASS = "kafka-run-class.sh"
-# `exec` is a special built-in: the assignment before it holds for the look-up of kcli.
+# Because `exec` is a special built-in of the shell, it looks up kcli with the PATH that is assigned before it.
 _HERE = '$(dirname "$0")'
 _PATH = f'PATH="{_HERE}/../.venv/bin:{_HERE}:$PATH"'
 
 
 def shims() -> dict[str, str]:
-    """File name -> script, for every tool that stands for one of Kafka's, and for the script that runs classes."""
+    """Returns scripts by file name: one for each tool that replaces a tool of Kafka, and kafka-run-class.sh."""
     found = {tool.script: _shim(tool.name) for tool in TOOLS.values() if tool.script}
     return {**found, RUN_CLASS: _run_class()}
 
@@ -97,7 +98,7 @@ nohup kcli "$command" "$@" > "$log_dir/$name.out" 2>&1 < /dev/null &
 
 
 def main() -> None:
-    """Write every shim into a directory (bin/ of the checkout unless named)."""
+    """Writes every shim into the directory of the first argument (default: bin/ of the checkout)."""
     target = sys.argv[1] if len(sys.argv) > 1 else "bin"
     os.makedirs(target, exist_ok=True)
     for name, text in shims().items():

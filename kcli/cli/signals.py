@@ -1,4 +1,4 @@
-"""SIGTERM, for tools that have work to finish before they exit."""
+"""Handles SIGTERM in tools that have work to finish before they exit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: the tool ends as after Ctrl-C, with another exit code."""
+    """Raised by SIGTERM. The tool ends as after Ctrl-C, but with another exit code."""
 
 
 def finish_on_sigterm() -> None:
-    """Makes SIGTERM end a tool as Ctrl-C does: records in flight arrive and a group is left."""
+    """Makes SIGTERM end a tool as Ctrl-C does: the tool waits for records in flight and leaves its group."""
     signal.signal(signal.SIGTERM, _terminate)
 
 

@@ -1,16 +1,16 @@
-"""Choosing topics by a Java regular expression over the whole name, with Kafka's liberties."""
+"""Chooses topics by a Java regular expression for the whole name, with Kafka's extensions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-# The syntax of Java's patterns that Python lacks, and all other escapes, which are skipped.
+# Matches the syntax of Java's patterns that Python lacks, and all other escapes, which stay unchanged.
 _JAVA = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\p\{(?P<kind>\w+)\}|(?P<named>\(\?<)(?=[A-Za-z])|\\.|[\[\]]|&&"
 )
 _LOWER, _UPPER, _DIGIT, _OTHER = "a-z", "A-Z", "0-9", "._-"
-# The characters of a topic's name that belong to each kind.
+# The characters of topic names in each of Java's character classes.
 _KINDS = {
     "Lower": _LOWER, "Ll": _LOWER, "Upper": _UPPER, "Lu": _UPPER, "Digit": _DIGIT, "Nd": _DIGIT, "N": _DIGIT,
     "Alpha": _LOWER + _UPPER, "L": _LOWER + _UPPER, "IsAlphabetic": _LOWER + _UPPER, "Punct": _OTHER,
@@ -19,7 +19,10 @@ _KINDS = {
 
 
 def topic_filter(text: str) -> Callable[[str], bool]:
-    """Whether a name is wanted. Commas mean "or", spaces and outer quotes are dropped. Raises ValueError."""
+    """Returns a predicate for topic names. Raises ValueError for an invalid expression.
+
+    A comma means "or". Spaces and outer quotes are ignored.
+    """
     pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
         compiled = re.compile(_in_python(pattern))
@@ -29,7 +32,7 @@ def topic_filter(text: str) -> Callable[[str], bool]:
 
 
 def _in_python(pattern: str) -> str:
-    """The same pattern for Python. Raises ValueError for sets within sets, which only Java has."""
+    """Translates a Java pattern to Python. Raises ValueError for nested character classes, which Python lacks."""
     in_set = False
 
     def part(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""`--watch`: repeats a result until Ctrl-C, in place on a terminal, else block after block."""
+"""`--watch`: prints a result repeatedly until Ctrl-C. On a terminal, the new output replaces the old one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOME, _END_OF_LINE, _END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 class StampedOutput(Output):
-    """Adds the time of their block to rows, so that blocks of json or tsv can be told apart."""
+    """Adds the time of the update to each row, so that updates of json or tsv can be distinguished."""
 
     time = ""
 
@@ -57,7 +57,7 @@ async def watch(seconds: float, show: Callable[[Output], Awaitable[None]], forma
 
 
 async def _draw(output: StampedOutput, show: Callable[[Output], Awaitable[None]], seconds: float) -> None:
-    """Draws the output, cut to the screen, with one write so that it does not flicker."""
+    """Draws the output, cut to the size of the screen. It uses a single write, because several writes would flicker."""
     block = io.StringIO()
     with contextlib.redirect_stdout(block), contextlib.redirect_stderr(block):
         await show(output)

@@ -1,7 +1,8 @@
-"""The client: selects the server of a request, and tries it again after errors.
+"""The client: selects the server of a request, and sends the request again after errors.
 
-A call is tried again on every retriable error until `default.api.timeout.ms` is over, as Kafka's admin client does.
-Servers come from the bootstrap list until metadata has the cluster's own; one connection per address is kept.
+A call is tried again on every retriable error until `default.api.timeout.ms` is over, as Kafka's admin client does. The
+servers are those of the bootstrap list, until metadata has named the servers of the cluster. One connection per address
+is kept.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _log = logging.getLogger("kcli.client")
 
 T = TypeVar("T")
 
-BACKOFF_FACTOR = 2.0  # KIP-580: exponential, from retry.backoff.ms to retry.backoff.max.ms
+BACKOFF_FACTOR = 2.0  # exponential back-off from retry.backoff.ms to retry.backoff.max.ms (KIP-580)
 ENDPOINT_BROKERS, ENDPOINT_CONTROLLERS = 1, 2
 
 
@@ -57,7 +58,7 @@ class Node:
 
 
 class Destination:
-    """The target of a request without a given node: any server, or the controller."""
+    """The target of a request that does not name a node: any server, or the controller."""
 
     ANY: Destination
     CONTROLLER: Destination
@@ -67,7 +68,7 @@ Destination.ANY, Destination.CONTROLLER = Destination(), Destination()
 
 
 class _NoNode(KafkaError):
-    """No server is known yet; the message is the reason."""
+    """Raised if no server is known or reachable. The message is the reason."""
 
     retriable = True
 
@@ -81,7 +82,7 @@ class _Known:
 
 
 class Client:
-    """Connections to a cluster. An async context manager; every request goes through `send`."""
+    """The connections to a cluster. It is an async context manager. Every request goes through `send`."""
 
     def __init__(self, config: ClientConfig, network: Network | None = None) -> None:
         self.config = config
@@ -103,7 +104,7 @@ class Client:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-        await asyncio.sleep(0)  # let the transports close
+        await asyncio.sleep(0)  # gives the transports a turn to close
 
     async def send(
         self,
@@ -116,8 +117,8 @@ class Client:
     ) -> Message:
         """Sends one request once and returns its response, in the newest version that both sides support.
 
-        Raises a retriable KafkaError if no server took or answered it, UnsupportedVersionException if that version is
-        below `at_least`.
+        Raises a retriable KafkaError if no server accepted or answered the request. Raises UnsupportedVersionException
+        if that version is below `at_least`.
         """
         connection = await self._connection(to)
         version = connection.version_for(key, at_least=at_least)
@@ -132,7 +133,10 @@ class Client:
             ) from None
 
     async def call(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Runs `attempt` until it succeeds, fails for good, or `default.api.timeout.ms` is over (TimeoutException)."""
+        """Calls `attempt` until it succeeds or its error is final.
+
+        Raises TimeoutException after default.api.timeout.ms.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.config.default_api_timeout_ms / 1000
         backoff = self.config.retry_backoff_ms / 1000
@@ -159,12 +163,12 @@ class Client:
             backoff = min(backoff * BACKOFF_FACTOR, self.config.retry_backoff_max_ms / 1000)
 
     async def nodes(self) -> list[Node]:
-        """The brokers (or controllers) of the cluster, from new metadata."""
+        """Requests metadata, and returns the brokers (or controllers) of the cluster."""
         await self._refresh()
         return list(self._known.nodes.values())
 
     async def metadata(self, topics: Iterable[str] | None = ()) -> MetadataResponse:
-        """Metadata of `topics` (None: all); remembers the brokers it names."""
+        """Requests and returns the metadata of `topics` (None: all). Stores the brokers that it names."""
         wanted = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         response = await self.send(request, ApiKey.METADATA)
@@ -177,7 +181,7 @@ class Client:
         return response
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The leader of each partition. Raises a retriable error if one has no leader."""
+        """Returns the leader of each partition. Raises a retriable error if a partition has no leader."""
         wanted = list(partitions)
         response = await self.metadata(sorted({topic for topic, _ in wanted}))
         topics = {topic.name: topic for topic in response.topics}
@@ -195,7 +199,10 @@ class Client:
         return found
 
     async def coordinator(self, key: str, key_type: CoordinatorType = CoordinatorType.GROUP) -> int:
-        """The coordinator of a group or transactional id. Raises a retriable error while it has none."""
+        """Returns the coordinator of a group or transactional id.
+
+        Raises a retriable error if no coordinator exists at the moment.
+        """
         from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=(key,))
@@ -210,7 +217,7 @@ class Client:
     async def coordinators(
         self, keys: Iterable[str], key_type: CoordinatorType = CoordinatorType.GROUP
     ) -> dict[str, int | KafkaError]:
-        """The coordinator of each key, or its error; brokers before 3.0 get one request per key."""
+        """Returns the coordinator of each key, or its error. Brokers before 3.0 get one request per key."""
         from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
         wanted = tuple(keys)
@@ -236,7 +243,7 @@ class Client:
             return error
 
     def node(self, node_id: int) -> Node:
-        """A node from metadata or from a look-up of a coordinator."""
+        """Returns a node that metadata or a look-up of a coordinator has named."""
         return self._known.nodes[node_id]
 
     async def speaks(self, key: ApiKey) -> bool:
@@ -244,7 +251,7 @@ class Client:
         return key in (await self._connection(Destination.ANY)).versions
 
     async def connection_to(self, node: Node) -> Connection:
-        """A negotiated connection to one node."""
+        """Returns an open connection to one node."""
         return await self._to_address(Address(node.host, node.port))
 
     async def _connection(self, to: int | Destination) -> Connection:
@@ -263,7 +270,7 @@ class Client:
         return await self.connection_to(node)
 
     async def _to_any(self) -> Connection:
-        """Sends to a live connection, else to the first server that answers."""
+        """Returns an open connection, or else connects to the first server that answers."""
         for connection in self._connections.values():
             if not connection.is_closed:
                 return connection
@@ -286,7 +293,7 @@ class Client:
             timeout = self.config.connection_setup_timeout_ms / 1000
             try:
                 opened = await Connection.open(self._network, address, self.config.client_id, timeout)
-            except (OSError, NetworkException) as error:  # TimeoutError is an OSError
+            except (OSError, NetworkException) as error:  # includes TimeoutError, which is an OSError
                 self._warn(address, error)
                 raise _NoNode(f"no connection to {address}: {error}") from error
             self._connections[address] = opened
@@ -317,13 +324,13 @@ class Client:
 
 
 def raise_for(code: ErrorCode, message: str | None = None) -> None:
-    """Raises the error of a response, if it has one."""
+    """Raises the exception for an error code other than NONE."""
     if code is not ErrorCode.NONE:
         raise error_for(code, message)
 
 
 def error_of(code: ErrorCode, message: str | None = None) -> KafkaError | None:
-    """The error of one part of a response, or None."""
+    """Returns the exception for an error code, or None for the code NONE."""
     return None if code is ErrorCode.NONE else error_for(code, message)
 
 
@@ -333,7 +340,7 @@ def cluster_has_moved(error: Exception) -> bool:
 
 
 def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutException:
-    """The error with Java's text. Without a known server, no request of the call was sent."""
+    """Returns the error with Java's text. If `tries` is 0, no server was known and no request was sent."""
     if tries == 0:
         return TimeoutException(f"Timed out waiting for a node assignment. Call: {name}")
     why = f" Last: {last}" if last is not None else ""
@@ -342,7 +349,7 @@ def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutExceptio
 
 @contextlib.contextmanager
 def looking_up() -> Iterator[None]:
-    """Inside this context, a retriable error means that the right server is unknown."""
+    """Converts retriable errors in this context to `_NoNode`, because they mean that the right server is unknown."""
     try:
         yield
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""The settings of a client: servers, timeouts, client id. Names and defaults are those of Kafka's admin client."""
+"""The settings of a client: servers, time-outs, client id. They have the names and defaults of Kafka's admin client."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from kcli.model.addresses import MAX_PORT, Address, read_server
 
 
 class ClientConfigError(KcliError):
-    """An invalid setting; the message has its name and the expected value."""
+    """Raised for an invalid setting. The message has the name of the setting and the expected value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """A client's settings, checked."""
+    """The settings of a client, which `client_config` has checked."""
 
     servers: tuple[Address, ...]
     servers_are_controllers: bool = False
-    """The addresses came as bootstrap.controllers: ask the controller quorum, not the brokers (KIP-919)."""
+    """Whether the servers are controllers, from bootstrap.controllers.
+
+    Requests then go to the quorum, not to brokers (KIP-919).
+    """
     client_id: str | None = None
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
@@ -32,7 +35,7 @@ class ClientConfig:
 
 
 def parse_address(text: str, setting: str = "bootstrap.servers") -> Address:
-    """Reads `host:port` or `[ipv6]:port`. Raises ClientConfigError."""
+    """Parses `host:port` or `[ipv6]:port`. Raises ClientConfigError if it is invalid."""
     address = read_server(text.strip())
     if address is None:
         raise ClientConfigError(
@@ -42,7 +45,7 @@ def parse_address(text: str, setting: str = "bootstrap.servers") -> Address:
 
 
 def parse_addresses(text: str, setting: str = "bootstrap.servers") -> tuple[Address, ...]:
-    """A comma-separated list of addresses. Raises ClientConfigError."""
+    """Parses a comma-separated list of addresses. Raises ClientConfigError if it is empty or invalid."""
     addresses = tuple(parse_address(part, setting) for part in text.split(",") if part.strip())
     if not addresses:
         raise ClientConfigError(f"No bootstrap urls given in {setting}")
@@ -57,9 +60,9 @@ def client_config(
     client_id: str | None = None,
     api_timeout_ms: int | None = None,
 ) -> ClientConfig:
-    """The settings of a client from its properties. Raises ClientConfigError.
+    """Creates the settings of a client from properties. Raises ClientConfigError for an invalid property.
 
-    An argument takes precedence over the properties, except `client_id`, which is a default.
+    An argument takes precedence over the properties, except `client_id`, which is only a default.
     """
     _refuse_security(properties)
     servers = bootstrap_servers or properties.get("bootstrap.servers")
@@ -82,7 +85,7 @@ def client_config(
         servers=addresses,
         servers_are_controllers=bool(controllers),
         client_id=properties.get("client.id") or client_id,
-        # Kafka refuses an API timeout below the request timeout; here a shorter --timeout sets both.
+        # Kafka refuses an API time-out below the request time-out. Here a shorter --timeout sets both.
         request_timeout_ms=min(request_timeout, api_timeout),
         default_api_timeout_ms=api_timeout,
         connection_setup_timeout_ms=_integer(properties, "socket.connection.setup.timeout.ms", 10_000),
@@ -120,6 +123,6 @@ def _integer(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _where(properties: Mapping[str, str], key: str) -> str:
-    """The file and line of a setting, if known."""
+    """Returns the file and line of a setting, if known."""
     place = properties.where(key) if isinstance(properties, Properties) else ""
     return f" ({place})" if place else ""

@@ -1,6 +1,6 @@
-"""One connection to one server. Responses are matched by correlation id, so many requests may wait at a time.
+"""One connection to one server. Responses are matched to requests by correlation id, so many requests may be in flight.
 
-It recognises a peer with another protocol (TLS, HTTP) by the first bytes of its answer, and the error names it.
+The connection recognises another protocol (TLS, HTTP) by the first bytes of the answer, and names it in the error.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
 
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
-"""A description of a very large cluster has some tens of MB; Kafka's own clients allow 100 MB
-(socket.request.max.bytes)."""
+"""The largest response. The description of a very large cluster has some tens of megabytes.
+
+Kafka's own clients allow 100 MB (socket.request.max.bytes).
+"""
 
 MAX_IN_FLIGHT = 1000
-"""Far more than any admin call sends at a time; requests to a peer that never answers must not fill memory."""
+"""The most requests in flight, far more than any admin call needs.
+
+So a peer that never answers cannot fill the memory.
+"""
 
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
@@ -30,11 +35,11 @@ CORRELATION_MAX = 2**31 - 1
 
 
 class WrongPeer(KafkaError):
-    """The peer is not a Kafka server. Trying again cannot help."""
+    """Raised if the peer is not a Kafka server. Trying again cannot help."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A connected socket. `versions` has the peer's API versions after `negotiate`."""
+    """A connected socket. After `negotiate`, `versions` has the API versions of the peer."""
 
     def __init__(self, address: Address, client_id: str | None) -> None:
         self.address = address
@@ -73,12 +78,15 @@ class Connection(asyncio.BufferedProtocol):
         return self._lost is not None
 
     def close(self) -> None:
-        """Closes at once; requests without an answer raise NetworkException."""
+        """Closes the connection immediately. Requests without an answer raise NetworkException."""
         if self._transport is not None:
             self._transport.abort()
 
     async def negotiate(self) -> None:
-        """Asks for the peer's versions (KIP-35), and asks a peer that is too old for our ApiVersions again with v0."""
+        """Requests the peer's API versions (KIP-35).
+
+        If the peer is too old for the first request, sends an older version.
+        """
         request = ApiVersionsRequest(client_software_name="kcli", client_software_version=KAFKA_VERSION)
         newest = API[ApiKey.API_VERSIONS].max_version
         response = await self._api_versions(request, newest)
@@ -91,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
 
     def version_for(self, key: ApiKey, *, at_least: int = 0) -> int:
-        """The newest version that both sides support. Raises UnsupportedVersionException with Java's text."""
+        """Returns the newest version that both sides support. Raises UnsupportedVersionException with Java's text."""
         spec = API[key]
         name = spec.key.name
         if key not in self.versions:
@@ -126,11 +134,11 @@ class Connection(asyncio.BufferedProtocol):
         return decode_response(key, version, frame)[1]
 
     async def _api_versions(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
-        # The caller of open() limits the time.
+        # The caller of `open` limits the time, so the time-out here is only a large number.
         try:
             response = await self.request(request, ApiKey.API_VERSIONS, version=version, timeout=3600)
         except ProtocolError:
-            # An old broker answers an unknown version in the v0 layout, whatever was asked (KIP-511).
+            # An old broker answers an unknown version in the v0 layout, whatever version was requested (KIP-511).
             if version == 0:
                 raise
             response = await self.request(request, ApiKey.API_VERSIONS, version=0, timeout=3600)

@@ -1,1 +1,1 @@
-"""Command lines, for the tools of kcli and for the jobs of Spark: declared options, their reader, help, and rows."""
+"""Command lines of the tools and of Spark's jobs: declarations of options, their parser, help, and output of rows."""

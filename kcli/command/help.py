@@ -12,7 +12,7 @@ HELP_COLUMN = 25
 
 
 def usage_line(prog: str, options: Iterable[Option], *more: str) -> str:
-    """Returns one paragraph: `usage: prog [-h] ... COMMAND ...`. `more` follows the options."""
+    """Returns one paragraph: `usage: prog [-h] ... COMMAND ...`. `more` is the text after the options."""
     parts = ["[-h]", *(_usage_part(option) for option in options), *more]
     return "\n".join(_folded(f"usage: {prog}", parts))
 
@@ -23,7 +23,7 @@ def option_entry(option: Option) -> list[str]:
 
 
 def entry(left: str, text: str) -> list[str]:
-    """Returns lines with a name on the left and its meaning on the right."""
+    """Returns lines in two columns: a name on the left, and its meaning on the right."""
     lines = textwrap.wrap(text, WIDTH_COLUMNS - HELP_COLUMN) or [""]
     if len(left) + 4 > HELP_COLUMN:
         return [f"  {left}", *(" " * HELP_COLUMN + line for line in lines)]
@@ -56,7 +56,7 @@ def _described(option: Option) -> str:
 
 
 def _folded(head: str, parts: list[str]) -> list[str]:
-    """Folds the parts between options. Later lines begin under the first option."""
+    """Folds the parts between options. The second and later lines are indented to the first option."""
     lines = [head]
     for part in parts:
         if len(lines[-1]) + 1 + len(part) > WIDTH_COLUMNS and lines[-1].strip():

@@ -9,7 +9,7 @@ Parsers, help, man pages and completion read the same declarations:
         list: bool = flag("List all topics.")
 
 The field `replica_assignment` is the option `--replica-assignment`. A parser makes an instance of the dataclass. The
-tools of the command line and the jobs of Spark share this module, so it imports neither of them.
+tools of the command line and the jobs of Spark both use this module, so it imports neither of them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
 OptionValue = bool | int | float | str | tuple["OptionValue", ...] | None
-"""The value of an option; of one that can be repeated, the tuple of its values."""
+"""The value of an option. An option that can be repeated has a tuple of values."""
 
 
 class Kind(Enum):
-    """The type of an option's argument. The value is Java's name of the type, as in Kafka's help."""
+    """The type of an option's argument. The value of each member is Java's name of the type, as in Kafka's help."""
 
     STRING = "String"
     SHORT = "Short"
@@ -40,7 +40,7 @@ class Kind(Enum):
     BOOLEAN = "Boolean"
 
     def convert(self, text: str) -> str | int | float | bool:
-        """Returns the typed value. ValueError if `text` is not one."""
+        """Returns the typed value. Raises ValueError if `text` has another type."""
         match self:
             case Kind.STRING:
                 return text
@@ -57,7 +57,7 @@ class Kind(Enum):
 
 
 def _java_short(text: str) -> int:
-    """Reads a number as Java's `parseShort`, with its own message for numbers out of range."""
+    """Parses a number as Java's `parseShort` does, which has its own message for numbers out of range."""
     value = _java_integer(text, INT_MIN, INT_MAX)
     if not SHORT_MIN <= value <= SHORT_MAX:
         raise ValueError(f'Value out of range. Value:"{text}" Radix:10')
@@ -65,7 +65,7 @@ def _java_short(text: str) -> int:
 
 
 def _java_integer(text: str, least: int, most: int) -> int:
-    """Reads a number as Java's `parseInt` and `parseLong`: a sign and digits only, in range."""
+    """Parses a number as Java's `parseInt` and `parseLong` do: only a sign and digits, and in range."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal():
         raise ValueError(f'For input string: "{text}"')
@@ -97,14 +97,14 @@ class Option:
     repeatable: bool = False
     required: bool = False
     short: str = ""
-    """One letter, without its dash (argparse4j: `-b`)."""
+    """The one-letter name, without its dash, for example `b` for `-b`. Only argparse4j has such names."""
     choices: tuple[str, ...] = ()
     bare_value: OptionValue = None
-    """The value of an optional argument that is left out."""
+    """The value of the option if its optional argument is omitted."""
     deprecated: bool = False
-    """Accepted, but not in completion."""
+    """Whether the option is accepted but not offered by completion."""
     words: bool = False
-    """argparse4j `nargs="+"`: takes every word up to the next option."""
+    """Whether the option has several arguments, up to the next option (`nargs="+"` of argparse4j)."""
 
 
 def option(
@@ -123,7 +123,10 @@ def option(
     deprecated: bool = False,
     words: bool = False,
 ) -> Any:
-    """Returns a field for an option with an argument. A repeatable one is a tuple of all values, in order."""
+    """Returns a field for an option with an argument.
+
+    The value of a repeatable option is a tuple of all its values, in order.
+    """
     declared = Option(
         name=name,
         help=help,
@@ -154,15 +157,21 @@ def flag(help: str, *, name: str = "", short: str = "", deprecated: bool = False
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonOptions:
-    """The options of every command. `given` names (without dashes) the options that were on the command line."""
+    """The options of every command.
+
+    `given` has the names (without dashes) of the options that were on the command line.
+    """
 
     given: frozenset[str] = frozenset()
     arguments: tuple[str, ...] = ()
-    """The words that belong to no option (jopt accepts them)."""
+    """The positional arguments, which belong to no option (jopt accepts them)."""
     argv: tuple[str, ...] = ()
-    """All words, for messages that repeat them."""
+    """All arguments, for messages that repeat the command line."""
     client_properties: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """The client settings of the profile, perhaps with passwords. The command line takes precedence over them."""
+    """The client settings of the profile, which may contain passwords.
+
+    The command line takes precedence over these settings.
+    """
     output: str = option(
         "How results are written: Kafka's text, one JSON object a line, or tab-separated with a header.",
         metavar="format",
@@ -175,12 +184,15 @@ class CommonOptions:
         return name in self.given
 
 
-# Our own options. They come after Kafka's in every help, and are accepted before and after a sub-command.
+# Our own options. In every help text they come after Kafka's options. They are accepted before and after a sub-command.
 COMMON = frozenset({"output", "profile", "timeout"})
 
 
 def options_of(declaration: type[CommonOptions]) -> list[Option]:
-    """Returns the options of a dataclass with their names, in order of declaration. A subclass overrides by field."""
+    """Returns the options of a dataclass with their names, in order of declaration.
+
+    A subclass overrides an option by a field with the same name.
+    """
     return list(_declared(declaration))
 
 
@@ -198,7 +210,8 @@ def _declared(declaration: type[CommonOptions]) -> Iterator[Option]:
         else:
             taken.add(name)
             yield named
-    # If a tool has its own --timeout, that one is used, because it has Kafka's meaning.
+    # If a tool declares its own --timeout, the common --timeout is left out, because that of the tool has Kafka's
+    # meaning.
     yield from (option for option in common if option.name not in taken)
 
 
@@ -211,14 +224,16 @@ class Exclusive:
 
 
 class UsageError(Exception):
-    """The command line is wrong. The message and the usage go to stderr, and the exit code is 1."""
+    """Raised if the command line is invalid. The message and the usage go to stderr, and the exit code is 1."""
 
 
 class ParseError(UsageError):
-    """An argument that the parser refuses. `hint` suggests another spelling, and `option` is the option concerned.
+    """Raised for an argument that the parser refuses. `hint` suggests another spelling.
 
-    `java_class`: joptsimple's exception. `is_late`: joptsimple raises it only when the tool asks for the value, too
-    late for the usage table.
+    `option` is the option concerned.
+
+    `java_class` is the name of joptsimple's exception. If `is_late` is true, joptsimple raises it only when the tool
+    uses the value, so Kafka's tool does not print the usage table.
     """
 
     def __init__(
@@ -238,15 +253,15 @@ class ParseError(UsageError):
 
 
 class HelpRequested(Exception):
-    """`--help`, or a call without arguments that shows it."""
+    """Raised for `--help`, and for a command without arguments that shows its help."""
 
 
 class VersionRequested(Exception):
-    """`--version`."""
+    """Raised for `--version`."""
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    """Returns a question with the closest of `known`, or nothing."""
+    """Returns a question with the name in `known` that is most similar, or an empty text."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, known, n=1, cutoff=0.6)

@@ -1,7 +1,7 @@
-"""Reads options off a command line: `--name value`, `--name=value`, and `-nvalue`.
+"""Parses the options of a command line: `--name value`, `--name=value`, and `-nvalue`.
 
-This is the syntax of argparse4j 0.7.0, which Kafka's newer tools use, and of Python's argparse. They differ in the
-two points of a `Grammar`. Errors have the texts of argparse4j.
+This is the syntax of argparse4j 0.7.0, which Kafka's newer tools use, and of Python's argparse. The differences between
+the two are in `Grammar`. Errors have the texts of argparse4j.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Grammar:
     """The rules that tell options from arguments."""
 
     abbreviations: bool
-    """Whether an unambiguous prefix of `--name` stands for it."""
+    """Whether an unambiguous prefix of `--name` is accepted in place of the full name."""
     spaced_arguments: bool
-    """Whether a word with a leading dash and a space is an argument, unless it names an option."""
+    """Whether a text with a leading dash and a space is an argument, unless it begins with an option's name."""
 
 
 ARGPARSE4J = Grammar(abbreviations=True, spaced_arguments=False)
@@ -39,25 +39,25 @@ ARGPARSE4J = Grammar(abbreviations=True, spaced_arguments=False)
 
 @dataclass(slots=True)
 class Words:
-    """A command line, with the position of the next word."""
+    """The arguments of a command line, with the position of the next one to read."""
 
     argv: list[str]
     at: int = 0
     past_options: bool = False
-    """After `--` no word is an option."""
+    """Whether `--` was read. After it, no argument is an option."""
 
     def more(self) -> bool:
-        """Whether words are left."""
+        """Whether arguments are left."""
         return self.at < len(self.argv)
 
     def take(self) -> str:
-        """Returns the next word."""
+        """Returns the next argument."""
         word = self.argv[self.at]
         self.at += 1
         return word
 
     def ends_options(self, word: str) -> bool:
-        """Whether this is the `--` after which no word is an option."""
+        """Whether `word` is the `--` after which no argument is an option."""
         ends = word == "--" and not self.past_options
         self.past_options |= ends
         return ends
@@ -72,7 +72,7 @@ class Reader:
     given: list[str] = field(default_factory=list)
 
     def read(self, words: Words, known: list[Option], groups: tuple[Exclusive, ...]) -> None:
-        """Reads all remaining words. ParseError if one is not an option."""
+        """Reads all remaining arguments. Raises ParseError if one of them is not an option."""
         while words.more():
             word = words.take()
             if words.ends_options(word):
@@ -82,7 +82,7 @@ class Reader:
             self.take(word, words, known, groups)
 
     def is_option(self, word: str, known: list[Option]) -> bool:
-        """Whether the word looks like an option. A negative number does not."""
+        """Whether `word` looks like an option. A negative number does not."""
         if not word.startswith("-") or len(word) == 1:
             return False
         if self.grammar.spaced_arguments and " " in word and not _names_one(word, known):
@@ -94,7 +94,7 @@ class Reader:
         return False
 
     def take(self, word: str, words: Words, known: list[Option], groups: tuple[Exclusive, ...]) -> None:
-        """Reads the option of `word` and its arguments. ParseError if it is unknown or excluded."""
+        """Reads the option in `word` and its arguments. Raises ParseError if the option is unknown or excluded."""
         name, equals, inline = word.partition("=")
         option = self._recognised(name, known)
         if option is None and not name.startswith("--") and len(name) > 2:
@@ -118,7 +118,7 @@ class Reader:
             self.values[option.field] = converted[0] if converted else option.bare_value
 
     def text(self, field: str) -> str | None:
-        """Returns the value of an option of text, None if it was not given."""
+        """Returns the value of an option whose type is text, or None if it was not given."""
         value = self.values.get(field)
         assert value is None or isinstance(value, str), f"{field} is an option of text"
         return value
@@ -154,7 +154,7 @@ class Reader:
                 raise ParseError(f"one of the arguments {flags} is required")
 
     def excluded(self, groups: tuple[Exclusive, ...]) -> frozenset[str]:
-        """Returns the names of all groups with a given option. Only the given ones are still allowed."""
+        """Returns the option names of all exclusive groups from which an option was given."""
         return frozenset(
             name for group in groups if set(group.names) & set(self.given) for name in group.names
         )
@@ -208,7 +208,7 @@ def _is_called(option: Option, name: str) -> bool:
 
 
 def _names_one(word: str, known: list[Option]) -> bool:
-    """Whether a word with a space is an option with its value: `--name=some text`, `-nsome text`."""
+    """Whether a text with a space is an option with its value: `--name=some text`, `-nsome text`."""
     names = (word.partition("=")[0], word[:2])
     return any(_is_called(option, name) for option in known for name in names)
 

@@ -1,4 +1,4 @@
-"""A result as JSON and as tab-separated values: the formats of `--output` beside text."""
+"""Formats results as JSON and as tab-separated values, for `--output json` and `--output tsv`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def plain(value: RowValue) -> Json:
 
 
 def plain_row(row: object) -> dict[str, Json]:
-    """Returns a result, a dataclass or a mapping, as an object of JSON."""
+    """Returns a result (a dataclass or a mapping) as a JSON object."""
     fields = plain(cast(RowValue, row))
     assert isinstance(fields, dict), f"a result has fields: {row!r}"
     return fields
@@ -72,7 +72,7 @@ def tsv_line(values: Iterable[Json]) -> str:
 
 
 def _cell(value: Json) -> str:
-    """Returns one field. Tab, newline and backslash are escaped, so that a row stays one line."""
+    """Returns the text of one field. Tab, newline and backslash are escaped, so that a row stays one line."""
     if value is None:
         return ""
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Admin client keys of Kafka's Java client: names, types, defaults and valid values."""
+"""The configuration keys of Kafka's Java admin client: names, types, defaults and valid values."""
 
 from __future__ import annotations
 

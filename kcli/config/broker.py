@@ -1,8 +1,8 @@
 """`BrokerConfig`: a node's configuration, parsed and typed.
 
-It maps every broker key to its parsed value. The properties below name the values that most rooms need, and resolve
-synonyms: `log_dirs` is log.dirs or else log.dir, `metadata_log_dir` is the first of them unless it is set, and so on.
-`start_up.node_config` reads the configuration of a node and checks it.
+It maps every broker key to its parsed value. Its properties name the values that are needed most and resolve synonyms.
+For example, `log_dirs` is log.dirs or, if that is not set, log.dir. `start_up.node_config` reads and checks the
+configuration of a node.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ CONTROLLER_ROLE = "controller"
 
 
 class BrokerConfig(Mapping[str, ConfigValue]):
-    """Every broker key with its value: set in the file or by an override, else the default."""
+    """The value of every broker key: that of the file or an override if it is set there, else the default."""
 
     def __init__(self, texts: Properties) -> None:
-        """Parses and types `texts` without the checks between keys, which `start_up.node_config` makes."""
+        """Parses `texts` and converts each value to its type. `start_up.node_config` also checks the keys together."""
         self.texts = texts
         try:
             self._values = BROKER.parse(texts)
@@ -45,7 +45,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
             raise error.at(texts.where(error.key) if error.key else "") from None
 
     def replaced(self, texts: Mapping[str, str]) -> BrokerConfig:
-        """A copy with some keys replaced, as dynamic configs do. Raises ConfigError for an invalid value."""
+        """A copy in which some keys have new values, such as dynamic configs. Raises ConfigError for an invalid
+        value."""
         merged = Properties()
         merged.update_from(self.texts, where="")
         merged.update_from(texts, where="")
@@ -126,7 +127,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        # An empty log.dirs is a mistake to report, and does not mean the default of log.dir.
+        # An empty log.dirs does not mean log.dir, because it is a mistake that must be reported.
         return split_list(self.text("log.dir" if self["log.dirs"] is None else "log.dirs"))
 
     @property
@@ -144,8 +145,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     def security_protocols(self) -> Mapping[str, str]:
         """Listener name to security protocol.
 
-        Controller listeners need no entry while the map has its default and no listener uses SSL or SASL: they are
-        PLAINTEXT then.
+        A controller listener without an entry is PLAINTEXT, if listener.security.protocol.map has its default and no
+        listener uses SSL or SASL.
         """
         key = "listener.security.protocol.map"
         protocols = parse_protocol_map(self.text(key), key)
@@ -185,8 +186,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def all_advertised_listeners(self) -> tuple[Listener, ...]:
-        """The listeners of advertised.listeners, those of controllers included; if it is not set, those of
-        listeners."""
+        """The listeners of advertised.listeners or, if that is not set, of listeners. Controller listeners are
+        included."""
         if not self.is_set("advertised.listeners"):
             return self.listeners
         key = "advertised.listeners"
@@ -194,8 +195,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """The listeners that this broker registers and sends to clients; an address without host gets this machine's
-        name."""
+        """The listeners that this broker registers and sends to clients. A listener without a host gets the name of
+        this machine."""
         names = self.controller_listener_names
         return tuple(
             _with_host(listener) for listener in self.all_advertised_listeners if listener.name not in names
@@ -203,7 +204,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def advertised_controller_listeners(self) -> tuple[Listener, ...]:
-        """The listeners that this controller registers: the advertised ones, else those it listens on (KIP-853)."""
+        """The listeners that this controller registers: its advertised listeners, else its listeners (KIP-853)."""
         advertised = {listener.name: listener for listener in self.all_advertised_listeners}
         return tuple(
             _with_host(advertised.get(listener.name, listener)) for listener in self.controller_listeners
@@ -216,7 +217,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def metrics_address(self) -> Address | None:
-        """The address of the metrics endpoint (kcli.metrics.listener); None without one."""
+        """The address of the metrics endpoint (kcli.metrics.listener), or None if there is no endpoint."""
         key = "kcli.metrics.listener"
         text = self.text(key).strip()
         return parse_bind_address(text, key) if text else None
@@ -225,7 +226,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def quorum_voters(self) -> dict[int, Address]:
-        """The static voters, id to (host, port); empty with a dynamic quorum."""
+        """The static voters, as id to (host, port). Empty if the quorum is dynamic."""
         key = "controller.quorum.voters"
         return parse_voters(self.listed(key), key)
 

@@ -1,4 +1,4 @@
-"""The documentation of each broker key, in a sentence; DescribeConfigs v3 and later send these texts."""
+"""The documentation of each broker key, in one sentence. DescribeConfigs v3 and later send these texts."""
 
 from __future__ import annotations
 

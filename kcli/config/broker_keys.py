@@ -1,7 +1,7 @@
-"""The broker and controller keys of Kafka 4.1, one to a line, with the defaults that 4.1 describes them with.
+"""The broker and controller keys of Kafka 4.1, one key per line, with the defaults that DescribeConfigs of 4.1 shows.
 
-`BROKER` holds the keys that `kafka-configs --describe --all` lists, and the internal ones; `DYNAMIC_ONLY` those
-that exist only as dynamic configs (KIP-73); `NEWER` those that releases after 4.1 brought.
+`BROKER` holds the keys that `kafka-configs --describe --all` lists, and internal keys. `DYNAMIC_ONLY` holds the keys
+that exist only as dynamic configs (KIP-73). `NEWER` holds the keys that releases after 4.1 added.
 """
 # ruff: noqa: E501  (a table reads best with one key to a line)
 
@@ -375,10 +375,10 @@ BROKER = ConfigDef((
     _key("transaction.two.phase.commit.enable", BOOLEAN, "false", None, LOW, READ_ONLY),
     _key("transactional.id.expiration.ms", INT, "604800000", _GE1, HIGH, READ_ONLY),
     _key("unclean.leader.election.enable", BOOLEAN, "false", None, HIGH, CLUSTER_WIDE),
-    # Ours, not Kafka's: settable, and listed only where set.
+    # Keys of kcli that Kafka does not have. They are listed only if they are set.
     _key("kcli.validate.records", STRING, "uncompressed", OneOf(("all", "uncompressed", "none")), LOW, READ_ONLY, internal=True),
     _key("kcli.metrics.listener", STRING, None, None, LOW, READ_ONLY, internal=True),
-    # Internal: settable, never listed.
+    # Internal keys: they can be set, but they are never listed.
     _key("controller.performance.always.log.threshold.ms", LONG, "2000", None, LOW, READ_ONLY, internal=True),
     _key("controller.performance.sample.period.ms", LONG, "60000", None, LOW, READ_ONLY, internal=True),
     _key("group.consumer.regex.refresh.interval.ms", INT, "600000", None, LOW, READ_ONLY, internal=True),

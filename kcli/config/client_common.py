@@ -1,4 +1,5 @@
-"""Client keys that producers, consumers and admin clients share, with the types that all client tables are written in."""
+"""The configuration keys that producers, consumers and admin clients share, and the types for all tables of client
+keys."""
 # ruff: noqa: E501  (a table reads best with one key to a line)
 
 from __future__ import annotations

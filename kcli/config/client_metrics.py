@@ -1,4 +1,4 @@
-"""Client-metrics subscriptions (KIP-714, `kafka-client-metrics`)."""
+"""The configuration keys of client-metrics subscriptions (KIP-714, `kafka-client-metrics`)."""
 
 from __future__ import annotations
 

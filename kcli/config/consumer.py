@@ -1,4 +1,4 @@
-"""Consumer keys of Kafka's Java client: names, types, defaults and valid values."""
+"""The configuration keys of Kafka's Java consumer: names, types, defaults and valid values."""
 # ruff: noqa: E501  (a table reads best with one key to a line)
 
 from __future__ import annotations

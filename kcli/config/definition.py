@@ -1,8 +1,8 @@
 """Configuration keys: type, default, valid values and documentation, with Java's exact error texts.
 
-A `ConfigDef` is an ordered table of `ConfigKey`. Parsing trims the text, turns it into a Python value, and checks it by
-the key's validator. A refusal is a `ConfigError` with the text of Kafka's ConfigException, because clients and scripts
-read it.
+A `ConfigDef` is an ordered table of `ConfigKey`. Parsing trims the text, converts it to a Python value, and checks the
+value with the key's validator. An invalid value raises `ConfigError` with the text of Kafka's ConfigException, because
+clients and scripts read that text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ConfigValue = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """The types of a key, numbered as DescribeConfigs v3 numbers them."""
+    """The types of a key's value, with their numbers in DescribeConfigs v3."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -47,7 +47,7 @@ class UpdateMode(StrEnum):
 
 
 class ConfigError(ValueError):
-    """A value that a key cannot take; `str()` is Kafka's own text, `where` is `file:line` when known."""
+    """A key has an invalid value. `str()` is Kafka's text. `where` is the `file:line` of the value if that is known."""
 
     def __init__(self, message: str, *, key: str | None = None, where: str | None = None) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class ConfigError(ValueError):
         self.where = where
 
     def at(self, where: str) -> ConfigError:
-        """The same error, with the place (`server.properties:12`) that holds the value."""
+        """The same error with the place of the value, such as `server.properties:12`."""
         return ConfigError(self.message, key=self.key, where=self.where or where)
 
     def located(self) -> str:
@@ -98,7 +98,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class RangeOr:
-    """A number from `low` to `high`, or the one value that means the codec's default."""
+    """A number from `low` to `high`, or the special value that means the codec's default."""
 
     low: int
     high: int
@@ -161,7 +161,7 @@ class NonNull:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """A value with a rule of its own; `reason` (with `{key}` and `{value}`) is the text of a refusal."""
+    """A value that a given function accepts. `reason` is the error text, with `{key}` and `{value}` filled in."""
 
     accepts: Callable[[ConfigValue], bool]
     reason: str
@@ -178,7 +178,7 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key. `default` is the text of the default; a `required` key has none."""
+    """One key. `default` is the text of the default value. A `required` key has no default."""
 
     name: str
     type: ConfigType
@@ -191,7 +191,7 @@ class ConfigKey:
     required: bool = False
 
     def parse(self, text: str | None) -> ConfigValue:
-        """`text` as this key's value. Raises ConfigError with Kafka's text."""
+        """Converts `text` to a value of this key. Raises ConfigError with Kafka's text if it is invalid."""
         value = parse_type(self.name, text, self.type)
         if self.validator is not None:
             self.validator.check(self.name, value)
@@ -247,7 +247,7 @@ _COMMA = re.compile(r"\s*,\s*")
 
 
 def parse_type(key: str, text: str | None, kind: ConfigType) -> ConfigValue:
-    """A text as a value of `kind`, by the rules of Java's ConfigDef: trimmed, without guesses."""
+    """Converts a text to a value of `kind` by the rules of Java's ConfigDef. The text is trimmed first."""
     if text is None:
         return None
     trimmed = text.strip()
@@ -272,7 +272,7 @@ def parse_type(key: str, text: str | None, kind: ConfigType) -> ConfigValue:
 
 
 def java_string(value: object) -> str:
-    """A value as Java's `String.valueOf` and ConfigDef's `convertToString` write it."""
+    """Formats a value as Java's `String.valueOf` and ConfigDef's `convertToString` do."""
     match value:
         case None:
             return "null"
@@ -287,7 +287,8 @@ def java_string(value: object) -> str:
 
 
 def java_double(value: float) -> str:
-    """A double as Java's `Double.toString`: plain from 1e-3 up to 1e7, else `d.dddE±n`, shortest digits."""
+    """Formats a double as Java's `Double.toString` does, with as few digits as possible: as a plain decimal number from
+    1e-3 up to 1e7, else as `d.dddE±n`."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -301,7 +302,8 @@ def java_double(value: float) -> str:
 
 
 def value_text(value: ConfigValue) -> str | None:
-    """A parsed value as the text that DescribeConfigs carries: lists joined by commas, null for none."""
+    """Converts a parsed value to the text that DescribeConfigs sends. The items of a list are joined by commas. None
+    stays None."""
     if value is None:
         return None
     if isinstance(value, tuple):

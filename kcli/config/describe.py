@@ -1,7 +1,7 @@
-"""DescribeConfigs: each key with its value, the source of the value, and its synonyms (KIP-226).
+"""Describes configurations for DescribeConfigs: the value of each key, its source and its synonyms (KIP-226).
 
-The sources are layers, in this order: a topic's (or group's) own overrides, the broker's dynamic configs, the cluster's
-dynamic defaults, the broker's file, Kafka's defaults. A value's source is the first layer that has it.
+The sources are layers, in this order: the overrides of a topic or group, the broker's dynamic configs, the cluster's
+dynamic defaults, the broker's file, Kafka's defaults. The source of a value is the first layer that sets the key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One key; the value of a sensitive key is None, in its synonyms too."""
+    """The description of one key. The value of a sensitive key is None, also in its synonyms."""
 
     name: str
     value: str | None
@@ -42,32 +42,37 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLayers:
-    """The keys set for a broker, as text: for it alone, for the whole cluster, and in its own file."""
+    """The texts of the keys that are set for a broker, by layer.
+
+    `dynamic` holds the keys of this broker alone, `dynamic_default` those of the whole cluster, and `static` those of
+    the broker's file.
+    """
 
     dynamic: Mapping[str, str] = field(default_factory=dict)
     dynamic_default: Mapping[str, str] = field(default_factory=dict)
     static: Mapping[str, str] = field(default_factory=dict)
 
     def merged(self) -> dict[str, str]:
-        """The keys set in any layer; the nearer layer takes precedence."""
+        """The keys that are set in any layer. `dynamic` takes precedence over `dynamic_default`, and that over
+        `static`."""
         return {**self.static, **self.dynamic_default, **self.dynamic}
 
 
 def describe_topic(
     overrides: Mapping[str, str], layers: BrokerLayers, broker: Mapping[str, ConfigValue]
 ) -> tuple[ConfigEntry, ...]:
-    """Every public topic key, by name. `broker` holds the broker's present values."""
+    """Describes every public topic key, sorted by name. `broker` holds the broker's present values."""
     return tuple(_topic_entry(key, overrides, layers, broker) for key in TOPIC.values() if not key.internal)
 
 
 def describe_broker(layers: BrokerLayers, broker: BrokerConfig) -> tuple[ConfigEntry, ...]:
-    """Every public broker key, and all others that are set for the broker, by name."""
+    """Describes every public broker key and all other keys that are set for the broker, sorted by name."""
     public = {name for name, key in BROKER.items() if not key.internal}
     return tuple(_broker_entry(name, layers, broker) for name in sorted(public | layers.merged().keys()))
 
 
 def describe_broker_defaults(layers: BrokerLayers, broker: BrokerConfig) -> tuple[ConfigEntry, ...]:
-    """The cluster's dynamic defaults, by name, with no other layer beside them."""
+    """Describes the cluster's dynamic defaults, sorted by name. The other layers are not used."""
     only = BrokerLayers(dynamic_default=layers.dynamic_default)
     return tuple(
         _broker_entry(name, only, broker.replaced(layers.dynamic_default), defaults={})
@@ -78,7 +83,8 @@ def describe_broker_defaults(layers: BrokerLayers, broker: BrokerConfig) -> tupl
 def describe_group(
     overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]
 ) -> tuple[ConfigEntry, ...]:
-    """Every group key, by name. A key that is not set has the value of its broker key and, as in Kafka, no synonym."""
+    """Describes every group key, sorted by name. A key that is not set has the value of its broker key but, as in
+    Kafka, no synonym."""
     defaults = {name: broker.get(synonym) for name, synonym in BROKER_SYNONYMS.items()}
     return _described(GROUP, overrides, defaults, ConfigSource.DYNAMIC_GROUP_CONFIG)
 
@@ -88,13 +94,13 @@ def describe_client_metrics(overrides: Mapping[str, str]) -> tuple[ConfigEntry, 
 
 
 def broker_key(name: str) -> ConfigKey | None:
-    """The definition of a broker key, also of one with a listener prefix."""
+    """The definition of a broker key, whose name may have a listener prefix."""
     base = base_name(name)
     return BROKER.get(base) or DYNAMIC_ONLY.get(base)
 
 
 def base_name(name: str) -> str:
-    """`listener.name.<listener>.[<mechanism>.]<key>` without its scope; other names as they are."""
+    """The name of a key without the prefix `listener.name.<listener>.[<mechanism>.]`, if it has one."""
     if not name.startswith(LISTENER_PREFIX):
         return name
     scoped = name[len(LISTENER_PREFIX) :].partition(".")[2]
@@ -119,7 +125,7 @@ def _broker_entry(
     name: str, layers: BrokerLayers, broker: BrokerConfig, defaults: Mapping[str, str] | None = None
 ) -> ConfigEntry:
     key = broker_key(name)
-    # The value of an unknown key may be a secret.
+    # The value of an unknown key may be a secret, so it is treated as sensitive.
     sensitive = key is None or key.sensitive
     synonyms = _synonyms(name, _broker_names(name), layers, sensitive=sensitive, defaults=defaults)
     if name in BROKER:
@@ -132,7 +138,7 @@ def _broker_entry(
     return _entry(key, name, value, synonyms, read_only=read_only)
 
 
-# Broker keys with one meaning and several units, by precedence.
+# Broker keys that differ only in their unit. Within a group, an earlier key takes precedence.
 _UNIT_GROUPS = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -142,7 +148,7 @@ _FLUSH = ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 
 
 def _broker_names(name: str) -> tuple[str, ...]:
-    """The keys that may supply a broker key's value, by precedence."""
+    """The keys from which a broker key may get its value, highest precedence first."""
     for group in _UNIT_GROUPS:
         if name in group:
             return group
@@ -160,9 +166,9 @@ def _synonyms(
     sensitive: bool,
     defaults: Mapping[str, str] | None = None,
 ) -> tuple[ConfigSynonym, ...]:
-    """Every source that has one of `names`, beginning with the first that has `name` itself.
+    """The synonyms of `name`: each source that sets one of `names`, from the first source that sets `name` itself.
 
-    Kafka drops the sources before that: `log.roll.ms` has no synonym while only `log.roll.hours` is set.
+    Kafka leaves out the sources before that one. So `log.roll.ms` has no synonym if only `log.roll.hours` is set.
     """
     last = _defaults_of(names) if defaults is None else defaults
     found = [

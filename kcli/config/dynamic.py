@@ -1,8 +1,8 @@
-"""Broker configs that change without a restart (KIP-226): which may change, and the listeners of changes.
+"""Dynamic broker configs (KIP-226): the keys that may change without a restart, and the listeners of changes.
 
-A broker's value comes from its own dynamic configs, else from the cluster's dynamic defaults, its file, or Kafka's
-defaults. The controller stores the first two. The broker checks a change before it is stored, and applies it when the
-metadata has it.
+A value comes from the first of these that sets the key: the broker's own dynamic configs, the cluster's dynamic
+defaults, the broker's file, Kafka's defaults. The controller stores the dynamic configs in the metadata. The broker
+checks a change before the controller stores it, and applies the change when it reads it in the metadata.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 Listener = Callable[[BrokerConfig, BrokerConfig], None]
 """Called with the configuration before and after a change."""
 
-# Stores of keys and certificates: Kafka reloads them only by keys with a listener prefix.
+# The keys of key stores and trust stores. Kafka changes them only with a listener prefix.
 _SECURITY_KEYS = frozenset(
     name
     for name in BROKER
@@ -65,7 +65,7 @@ class DynamicConfig:
     def update(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Applies the metadata's configs for the cluster (`default`) and for this broker (`own`).
 
-        A stored value that is invalid for this broker (perhaps a newer one wrote it) is logged and skipped.
+        A stored value that is invalid for this broker is logged and skipped. A newer release may have stored it.
         """
         self.layers = BrokerLayers(own, default, self.layers.static)
         usable = {**_usable(default), **_usable(own)}
@@ -75,7 +75,8 @@ class DynamicConfig:
                 listener(before, self.current)
 
     def validate(self, overrides: Mapping[str, str], *, own: bool) -> None:
-        """Checks the whole set of dynamic configs after a change: this broker's, or the cluster's.
+        """Checks all dynamic configs as they will be after a change. `own`: the configs of this broker, else the
+        cluster's defaults.
 
         Raises InvalidRequestException with Kafka's text.
         """
@@ -91,7 +92,7 @@ class DynamicConfig:
         _warn_of_features_not_built(overrides)
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """The configuration of a topic's log under the present broker values."""
+        """The configuration of a log whose topic has these overrides, with the present broker values as defaults."""
         return LogConfig.resolve(overrides, self.current)
 
     def describe_topic(self, overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
@@ -111,13 +112,13 @@ class DynamicConfig:
 
 
 def is_dynamic(name: str) -> bool:
-    """Whether a key may change without a restart. An unknown key may, because a plugin may read it."""
+    """Whether a key may change without a restart. True for an unknown key, because a plugin may read it."""
     key = broker_key(name)
     return key is None or base_name(name) in DYNAMIC_ONLY or key.update_mode is not UpdateMode.READ_ONLY
 
 
 def validate_topic_overrides(overrides: Mapping[str, str | None], *, remote_storage: bool = False) -> None:
-    """The whole configuration that a topic would have. Raises InvalidConfigurationException with Kafka's text."""
+    """Checks the overrides that a topic would have. Raises InvalidConfigurationException with Kafka's text."""
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:
         raise InvalidConfigurationException(f"Null value not supported for topic configs: {','.join(nulls)}")
@@ -174,8 +175,8 @@ def _check_values(overrides: Mapping[str, str]) -> None:
 
 
 def _check_threads(before: BrokerConfig, after: BrokerConfig) -> None:
-    """Raises if a pool more than halves or doubles at a time: scripts that change it in steps rely on Kafka's
-    refusal."""
+    """Raises if a change makes a thread pool less than half or more than twice its size. Kafka refuses this too, and
+    scripts that change the size in steps rely on that."""
     for name in _THREAD_POOLS:
         old, new = before.integer(name), after.integer(name)
         failed = f"Dynamic thread count update validation failed for {name}={new}"

@@ -1,7 +1,8 @@
-"""Versioned features (KIP-584, KIP-1022): metadata.version and its siblings, their levels, defaults and dependencies.
+"""The features (KIP-584, KIP-1022), such as metadata.version, with their levels, defaults and dependencies.
 
-The levels are those of Kafka 4.1. metadata.version exists up to 4.2-IV1, but above 4.1-IV1 it is not for production, so
-a cluster is formatted and upgraded to 4.1-IV1 at most. Refusals are `FeatureError`s with Kafka's texts.
+The levels are those of Kafka 4.1. The levels of metadata.version end at 4.2-IV1, but the levels above 4.1-IV1 are not
+for production. So a cluster can be formatted or upgraded only up to 4.1-IV1. A refused level is a `FeatureError` with
+Kafka's text.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ STREAMS_VERSION = "streams.version"
 
 
 class FeatureError(ValueError):
-    """A feature or level that is refused; `str()` is Kafka's own text."""
+    """A feature or level is refused. `str()` is Kafka's text."""
 
 
 class UnknownLevelError(FeatureError):
-    """A level or release that does not exist, or lacks what it depends on: Kafka's IllegalArgumentException."""
+    """A level or release does not exist, or a level on which it depends is missing. Kafka raises
+    IllegalArgumentException for it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,7 +65,7 @@ METADATA_VERSIONS = tuple(MetadataVersion(level, name) for level, name in enumer
 _BY_NAME = {version.name: version for version in METADATA_VERSIONS}
 _BY_LEVEL = {version.level: version for version in METADATA_VERSIONS}
 _BY_RELEASE = {version.release: version for version in METADATA_VERSIONS}
-"""A release without IV means its newest level: the table is in ascending order, so the last one stays."""
+"""The newest metadata.version of each release. Levels ascend, so a later level replaces the earlier ones."""
 
 MINIMUM_VERSION = METADATA_VERSIONS[0]
 LATEST_PRODUCTION = _BY_NAME["4.1-IV1"]
@@ -73,7 +75,7 @@ SCRAM_SUPPORTED_FROM = _BY_NAME["3.5-IV2"]
 
 
 def metadata_version(level: int) -> MetadataVersion:
-    """The version of a level; raises FeatureError outside 7 to 29."""
+    """The metadata.version with this level. Raises FeatureError if the level is below 7 or above 29."""
     try:
         return _BY_LEVEL[level]
     except KeyError:
@@ -84,7 +86,7 @@ def metadata_version(level: int) -> MetadataVersion:
 
 
 def metadata_version_of_release(text: str) -> MetadataVersion:
-    """`4.0-IV1`, or the newest level of a release given as `4.0` or `4.0.1`."""
+    """The metadata.version with a name such as `4.0-IV1`, or the newest of a release such as `4.0` or `4.0.1`."""
     release = ".".join(text.split(".")[:2])
     version = _BY_NAME.get(release) or _BY_RELEASE.get(release)
     if version is None:
@@ -115,7 +117,7 @@ class Feature:
         return max(level.level for level in self.levels if level.default_from <= version)
 
     def at(self, level: int, *, unstable: bool = False) -> FeatureLevel:
-        """The level's entry. Raises FeatureError for a level that is unknown or not for production."""
+        """The description of a level. Raises FeatureError if the level is unknown or not for production."""
         for known in self.levels:
             if known.level == level and (unstable or level <= self.latest_production):
                 return known
@@ -142,14 +144,14 @@ FEATURES: Mapping[str, Feature] = {
         _feature(STREAMS_VERSION, 0, _level(1, "4.2-IV1")),
     )
 }
-"""In the order in which `kafka-storage version-mapping` lists them."""
+"""The features, in the order in which `kafka-storage version-mapping` lists them."""
 
 
 def supported_ranges(*, unstable: bool = False) -> dict[str, tuple[int, int]]:
-    """Feature name to (lowest, highest) level that this release supports, metadata.version included, by name.
+    """The (lowest, highest) supported level of each feature, metadata.version included, sorted by feature name.
 
-    A node sends them in its registration and in ApiVersions. A feature whose highest level is 0 is not for production
-    yet and is left out.
+    A node sends these ranges in its registration and in ApiVersions. A feature whose highest level is 0 is not for
+    production yet, so it is left out.
     """
     newest = LATEST_TESTING if unstable else LATEST_PRODUCTION
     ranges = {METADATA_VERSION: (MINIMUM_VERSION.level, newest.level)}
@@ -161,7 +163,7 @@ def supported_ranges(*, unstable: bool = False) -> dict[str, tuple[int, int]]:
 
 
 def check_dependencies(levels: Mapping[str, int], *, unstable: bool = False) -> None:
-    """Raises FeatureError if a level of the set (metadata.version included) lacks one that it depends on."""
+    """Raises FeatureError if a level depends on a level of another feature (or metadata.version) that is missing."""
     for name, level in sorted(levels.items()):
         if name == METADATA_VERSION:
             continue
@@ -179,10 +181,11 @@ def effective_levels(
     dynamic_quorum: bool,
     unstable: bool = False,
 ) -> dict[str, int]:
-    """The level of every feature, by name, with which a cluster is formatted.
+    """The level of every feature with which a cluster is formatted, by feature name.
 
-    `requested` has the levels given by name, `release` the metadata.version given. Other features get the default of
-    the release. kraft.version is 1 exactly when voters are dynamic (KIP-853).
+    `requested` has the levels that the operator asked for by feature name, and `release` the metadata.version. Other
+    features get their default for that metadata.version. kraft.version is 1 if the voters are dynamic, else 0
+    (KIP-853).
     """
     version = _effective_release(requested, release, unstable=unstable)
     for name in sorted(requested):

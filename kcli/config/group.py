@@ -81,8 +81,7 @@ BROKER_SYNONYMS: Mapping[str, str] = {
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]) -> None:
-    """Checks the whole set of configs of a group, also against the broker's limits. Raises ConfigError with Kafka's
-    text."""
+    """Checks all configs of a group together, and against the broker's limits. Raises ConfigError with Kafka's text."""
     for name in overrides:
         if name not in GROUP:
             raise ConfigError(f"Unknown group config name: {name}", key=name)
@@ -117,7 +116,7 @@ def _check_limit(name: str, value: ConfigValue, broker: Mapping[str, ConfigValue
             raise ConfigError(f"{name} must be less than or equal to {limit_key}", key=name)
 
 
-# --- the broker's own keys of consumer groups (KIP-848)
+# --- the broker keys of consumer groups (KIP-848)
 
 REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols"
 CONSUMER_SESSION = "consumer.session.timeout.ms"
@@ -134,20 +133,20 @@ _CONSUMER_BOUNDS = (
         "group.consumer.max.session.timeout.ms",
     ),
 )
-"""(lower bound, the broker's own value, upper bound)"""
+"""Rows of keys: (lower bound, default value, upper bound)."""
 
 _ASSIGNORS: Mapping[str, str] = {
     spelling: name
     for name, class_name in (("uniform", "UniformAssignor"), ("range", "RangeAssignor"))
     for spelling in (name, f"org.apache.kafka.coordinator.group.assignor.{class_name}")
 }
-"""Kafka's assignors have a name and a class."""
+"""Assignors by name and by Java class, because Kafka accepts both."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupKeys:
-    """The broker's settings of consumer groups. `assignors`: by name, the default first; `is_enabled`: consumer is in
-    `group.coordinator.rebalance.protocols`."""
+    """The broker's settings of consumer groups. `assignors` are names; the first is the default. `is_enabled` is True
+    if `group.coordinator.rebalance.protocols` contains `consumer`."""
 
     assignors: tuple[str, ...]
     migration_policy: str
@@ -206,7 +205,7 @@ def _broken(config: BrokerConfig, key: str, bound: str) -> ConfigError:
 
 
 def effective_consumer_times(overrides: Mapping[str, str], config: BrokerConfig) -> tuple[int, int]:
-    """(session timeout, heartbeat interval) of a consumer group, in ms."""
+    """The session timeout and the heartbeat interval of a consumer group, in ms."""
     return (
         _effective(CONSUMER_SESSION, overrides, config),
         _effective(CONSUMER_HEARTBEAT, overrides, config),

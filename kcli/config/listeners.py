@@ -13,7 +13,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A name in upper case, an address (empty host: every interface; port 0: any), a security protocol."""
+    """A listener. `name` is in upper case. An empty `host` means every interface, and `port` 0 any free port."""
 
     name: str
     host: str
@@ -25,17 +25,20 @@ class Listener:
         return f"{self.name}://{host}:{self.port}"
 
     def at(self, host: str, port: int) -> Listener:
-        """The same listener at another address, such as the one that it was really bound to."""
+        """The same listener at another address, for example with the port that the system chose for port 0."""
         return replace(self, host=host, port=port)
 
 
 def split_list(text: str | None) -> tuple[str, ...]:
-    """Splits at commas; the words are trimmed, and empty ones left out."""
+    """Splits a text at commas and trims the items. Empty items are left out."""
     return tuple(word for word in (part.strip() for part in (text or "").split(",")) if word)
 
 
 def parse_protocol_map(text: str, key: str) -> dict[str, str]:
-    """Reads `CONTROLLER:PLAINTEXT,…` as listener name to security protocol. Raises ConfigError."""
+    """Parses `CONTROLLER:PLAINTEXT,…` into a table of security protocols by listener name.
+
+    Raises ConfigError if the text is invalid.
+    """
     protocols: dict[str, str] = {}
     for item in split_list(text):
         name, colon, protocol = item.partition(":")
@@ -57,7 +60,10 @@ def parse_protocol_map(text: str, key: str) -> dict[str, str]:
 def parse_listeners(
     text: str, protocols: Mapping[str, str], *, key: str, distinct_ports: bool
 ) -> tuple[Listener, ...]:
-    """Reads `name://host:port,…`. Names must differ; `distinct_ports`: ports too, except 0. Raises ConfigError."""
+    """Parses `name://host:port,…`. The names must differ and, with `distinct_ports`, also the ports (except 0).
+
+    Raises ConfigError if the text is invalid.
+    """
     found: list[Listener] = []
     for uri in split_list(text):
         name, separator, where = uri.rpartition("://")
@@ -82,12 +88,12 @@ def parse_listeners(
 
 
 def parse_addresses(text: Iterable[str], key: str) -> tuple[Address, ...]:
-    """Reads `host:port` of each. Raises ConfigError."""
+    """Parses a list of `host:port`. Raises ConfigError if one is invalid."""
     return tuple(parse_address(item, key) for item in text)
 
 
 def parse_address(text: str, key: str) -> Address:
-    """Reads `host:port`. Raises ConfigError."""
+    """Parses `host:port`. Raises ConfigError if the text is invalid."""
     address = read_server(text)
     if address is None:
         raise ConfigError(f"Invalid url in {key}: {text}; it must be host:port", key=key)
@@ -95,7 +101,10 @@ def parse_address(text: str, key: str) -> Address:
 
 
 def parse_bind_address(text: str, key: str) -> Address:
-    """Reads `host:port` to listen at: no host is every interface, port 0 any free one. Raises ConfigError."""
+    """Parses `host:port` of a socket to listen on. No host means every interface, and port 0 any free port.
+
+    Raises ConfigError if the text is invalid.
+    """
     address = read_address(text.strip())
     if address is None:
         raise ConfigError(
@@ -106,7 +115,7 @@ def parse_bind_address(text: str, key: str) -> Address:
 
 
 def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
-    """Reads `id@host:port` of each, as id to (host, port). Raises ConfigError."""
+    """Parses a list of `id@host:port` into a table of (host, port) by id. Raises ConfigError if one is invalid."""
     voters: dict[int, Address] = {}
     for item in text:
         node, at, address = item.partition("@")
@@ -121,7 +130,8 @@ def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
 
 
 def _clash(listeners: list[Listener]) -> bool:
-    """Whether two listeners share a port; one with an IPv4 and one with an IPv6 host may (KIP-797)."""
+    """Whether two listeners clash by using the same port. One with an IPv4 host and one with an IPv6 host do not clash
+    (KIP-797)."""
     ports: dict[int, list[str]] = {}
     for listener in listeners:
         ports.setdefault(listener.port, []).append(listener.host)

@@ -1,7 +1,7 @@
-"""Keys of features that are not built: those that are ignored, and those that must not be.
+"""Keys of features that are not built: a key is ignored with a warning, or the node refuses to start.
 
-If a missing feature only costs comfort or speed, a warning says that its key does nothing. If ignoring the key would
-open something that it closes (an authorizer, a policy, an encrypted listener), the node refuses to start.
+A key is ignored with a warning if the missing feature would only bring comfort or speed. The node refuses to start if
+to ignore the key would remove a protection (an authorizer, a policy, an encrypted listener).
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
     }.items()
     for prefix in prefixes
 }
-"""Features whose keys change nothing, by prefix."""
+"""Missing features whose keys are ignored, by the prefix of these keys."""
 
 _OF_NO_CONSEQUENCE = ("share.coordinator.state.topic.",)
-"""The settings of a topic that is created with the first share group. Kafka's own server.properties sets them, and a
-client of share groups gets an error anyway."""
+"""Prefixes of keys that are ignored without a warning. Kafka's own server.properties sets these keys of share groups,
+and a client that uses share groups gets an error anyway."""
 
 ONE_LOOP = frozenset(
     {
@@ -88,15 +88,15 @@ MUST_NOT_IGNORE: Mapping[str, str] = {
     "alter.config.policy.class.name": "configuration policies",
     "remote.log.storage.system.enable": "tiered storage",
 }
-"""Keys that close something, or name the place of a part of the data."""
+"""Keys that protect something or name the place of data, so that the node must not start without their feature."""
 
-# Keys that only plugins read, so that Kafka's own table does not list them.
+# Keys that are not in Kafka's table of keys, because only plugins read them.
 _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 _SCOPED = "listener.name."
 
 
 def check_can_serve(config: BrokerConfig) -> None:
-    """Raises ConfigError if the node must not serve without a missing feature."""
+    """Raises ConfigError if a key needs a missing feature without which the node must not start."""
     for name, feature in MUST_NOT_IGNORE.items():
         if config.texts.get(name) and not _is_default(name, config):
             raise ConfigError(
@@ -133,7 +133,8 @@ def _check_quorum_of_one(config: BrokerConfig) -> None:
 
 
 def start_up_warnings(config: BrokerConfig) -> list[str]:
-    """A line for each key of the file that does nothing, with its place, and for each setting that looks wrong."""
+    """The warnings at start: a line for each key of the file that has no effect, with file and line, and for each
+    setting that is probably a mistake."""
     found = []
     for name in config.texts:
         said = _what_is_wrong_with(name, config)
@@ -146,7 +147,7 @@ def start_up_warnings(config: BrokerConfig) -> list[str]:
 
 
 def feature_not_built(name: str) -> str | None:
-    """The missing feature that a key belongs to; None without one, or if an operator would not miss it."""
+    """The missing feature to which a key belongs. None if the key belongs to no such feature or needs no warning."""
     if name.startswith(_OF_NO_CONSEQUENCE):
         return None
     for prefix, feature in NOT_BUILT_PREFIXES.items():
@@ -186,7 +187,7 @@ def _protocols_not_built(asked: Iterable[str]) -> str | None:
 
 
 def _base_name(name: str) -> str:
-    """A key without its `listener.name.<listener>.` and, for SASL, `<mechanism>.` scope."""
+    """The name of a key without the prefix `listener.name.<listener>.` and, for SASL, `<mechanism>.`."""
     if not name.startswith(_SCOPED):
         return name
     rest = name[len(_SCOPED) :].partition(".")[2]
@@ -196,7 +197,7 @@ def _base_name(name: str) -> str:
 
 
 def _is_default(name: str, config: BrokerConfig) -> bool:
-    """Whether a key is set to its default: Kafka's own files set many keys to their defaults."""
+    """Whether a key is set to its default, as many keys are in the configuration files of Kafka."""
     return name in BROKER and config[name] == BROKER.default(name)
 
 

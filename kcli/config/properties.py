@@ -1,7 +1,7 @@
-"""Java's `.properties` files: read by the rules of `java.util.Properties.load`, written by those of `store`.
+"""Reads and writes `.properties` files by the rules of Java's `Properties.load` and `Properties.store`.
 
-Bytes are ISO-8859-1, as Java reads them from a stream; other characters are written as
-`\\uXXXX`. Every key remembers its line, so that an error can name it.
+A file is read as ISO-8859-1, as Java does; other characters stand in it as `\\uXXXX`. Every key remembers its line, so
+that an error can name the line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WRITTEN = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"} | 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MAX_FILE_BYTES = 16 << 20
-"""People write properties files by hand: a larger file is another one given by mistake."""
+"""The largest properties file. These files are written by hand, so a larger file was given by mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,20 @@ class _Entry:
 
 
 class Properties(MutableMapping[str, str]):
-    """Keys and texts in the order of the file; a key set twice keeps its last value."""
+    """The keys and their texts, in the order of the file. If a key is set twice, the last value counts."""
 
     def __init__(self, entries: Mapping[str, str] | None = None, *, where: str = "") -> None:
         self._entries: dict[str, _Entry] = {}
         self.update_from(entries or {}, where=where)
 
     def update_from(self, entries: Mapping[str, str], *, where: str) -> None:
-        """Sets every entry; `where` is their place for errors (a file and line, `--override`)."""
+        """Sets every entry. `where` names the source of the entries in errors, such as `--override`."""
         for key, value in entries.items():
             place = entries.where(key) if isinstance(entries, Properties) else where
             self._entries[key] = _Entry(value, place)
 
     def where(self, key: str) -> str:
-        """The place that set the key, such as `server.properties:12`; empty if unknown."""
+        """The place where the key is set, such as `server.properties:12`. Empty if it is unknown."""
         entry = self._entries.get(key)
         return entry.where if entry else ""
 
@@ -63,7 +63,7 @@ class Properties(MutableMapping[str, str]):
         return len(self._entries)
 
     def __repr__(self) -> str:
-        # Values may be passwords.
+        # The values are left out, because they may be passwords.
         return f"Properties({', '.join(self._entries)})"
 
 
@@ -77,7 +77,7 @@ def load(path: str) -> Properties:
 
 
 def parse(text: str, *, source: str = "") -> Properties:
-    """The properties in `text`; `source` names it in errors."""
+    """The properties in `text`. Errors name `source`, such as the name of the file."""
     properties = Properties()
     name = os.path.basename(source) or "properties"
     for line_number, line in _logical_lines(text):
@@ -91,14 +91,16 @@ def parse(text: str, *, source: str = "") -> Properties:
 
 
 def dumps(entries: Mapping[str, str], *, now: datetime, comment: str = "") -> str:
-    """`entries` as `Properties.store` writes them through a UTF-8 writer: comment, date, then Java's hash order."""
+    """Formats `entries` as `Properties.store` does with a UTF-8 writer: the comment, the date, then the entries in the
+    order of Java's hash table."""
     lines = [f"#{comment}", f"#{_java_date(now)}"]
     lines += [f"{_escape(key, key=True)}={_escape(entries[key], key=False)}" for key in hash_order(entries)]
     return "\n".join(lines) + "\n"
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """(line number, content) of each logical line: continuations joined, comments and blank lines left out."""
+    """Yields the number and content of each logical line. Continued lines are joined; comments and blank lines are left
+    out."""
     pending: list[str] = []
     started_at = 0
     continued = False
@@ -121,12 +123,12 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _natural_lines(text: str) -> list[str]:
-    """The lines, ended by \\n, \\r or \\r\\n; `str.splitlines` would also split at characters that Java keeps."""
+    """Splits a text at \\n, \\r and \\r\\n. `str.splitlines` would also split at characters that Java keeps."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Key and value, still escaped, split at the first unescaped `=`, `:` or blank."""
+    """Splits a line into key and value at the first unescaped `=`, `:` or blank. Both stay escaped."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANK:
         end += 2 if line[end] == "\\" else 1
@@ -155,7 +157,7 @@ def _unescape(text: str) -> str:
             index += 4
         else:
             out.append(_ESCAPES.get(char, char))
-    # Two escapes may be the halves of one character beyond the first plane.
+    # Two \uXXXX escapes may be the surrogate pair of one character above U+FFFF.
     return "".join(out).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
@@ -175,6 +177,6 @@ def _escape(text: str, *, key: bool) -> str:
 
 
 def _java_date(now: datetime) -> str:
-    """`Sat Nov 21 08:25:06 UTC 2026`, in English whatever the locale; `now` must know its zone."""
+    """Formats a time like `Sat Nov 21 08:25:06 UTC 2026`, in English for every locale. `now` must have a time zone."""
     day, month = _DAYS[now.weekday()], _MONTHS[now.month - 1]
     return f"{day} {month} {now:%d %H:%M:%S} {now.tzname()} {now.year}"

@@ -1,7 +1,8 @@
-"""Values kept elsewhere: `${env:NAME}`, `${file:/path/secrets.properties:key}`, `${dir:/path:file}` (KIP-297).
+"""Configuration providers (KIP-297): they replace variables in values by texts from the environment or from files.
 
-`config.providers=env` names providers, `config.providers.env.class` has the class of each. The three classes of Kafka
-are known by their Java names. Another class is refused, because its variables would be taken for values.
+The variables are `${env:NAME}`, `${file:/path/secrets.properties:key}` and `${dir:/path:file}`. A setting such as
+`config.providers=env` names the providers, and `config.providers.env.class` the Java class of one. Kafka's three
+classes are supported. Any other class is refused, because its variables would be used as if they were values.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _PREFIX = "config.providers."
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 MAX_SECRET_BYTES = 1 << 20
-"""Secrets are short: a larger file is another one given by mistake."""
+"""The largest file with a secret. Secrets are short, so a larger file was given by mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider: `read(path, key)` is the value of a variable. None if it is missing; then the variable stays in the
-    text."""
+    """A provider. `read(path, key)` returns the value of a variable. If that is missing, it returns None, and the
+    variable stays in the text unchanged."""
 
     name: str
     read: Callable[[str, str], str | None]
@@ -91,7 +92,7 @@ class _Environment:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Keys of properties files; each file is read once."""
+    """Reads keys of properties files. Each file is read once."""
 
     allowed: tuple[str, ...]
     read_already: dict[str, Properties] = field(default_factory=dict)
@@ -108,7 +109,7 @@ class _Files:
 
 @dataclass(frozen=True, slots=True)
 class _Directories:
-    """Files whose whole content is a value, as Kubernetes mounts secrets."""
+    """Reads files whose whole content is one value, as in the secrets that Kubernetes mounts."""
 
     allowed: tuple[str, ...]
 

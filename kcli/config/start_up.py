@@ -1,4 +1,7 @@
-"""The configuration that a node starts with, and the rules between its keys, with Kafka's texts if it has one."""
+"""Reads the configuration with which a node starts, and checks that its keys fit together.
+
+The errors have the texts of Kafka for the rules that Kafka has too.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ CONTROLLER_KEYS = (
     "num.partitions",
     "default.replication.factor",
 )
-"""Settings of the controller role, which a node without that role ignores."""
+"""The keys of the controller role. A node without this role ignores them."""
 
 MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
 NEWEST_CODEC = 4
@@ -43,8 +46,8 @@ NEWEST_CODEC = 4
 def node_config(properties: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> BrokerConfig:
     """The configuration of a node that is about to start.
 
-    `overrides` (from `--override key=value`) take precedence over `properties`. Raises ConfigError, naming file, line
-    and key, for every configuration that Kafka refuses to start with.
+    `overrides` (from `--override key=value`) take precedence over `properties`. Raises ConfigError for every
+    configuration with which Kafka refuses to start. The error names file, line and key.
     """
     texts = Properties()
     texts.update_from(properties, where="")
@@ -68,7 +71,7 @@ def _derive_node_id(texts: Properties) -> None:
 
 
 def check_removed(texts: Mapping[str, str]) -> None:
-    """Raises ConfigError for a file from the time of ZooKeeper, with the replacements, before missing keys are
+    """Raises ConfigError, with the replacement, for a file of Kafka with ZooKeeper. Call it before missing keys are
     reported."""
     if "zookeeper.connect" in texts and "process.roles" not in texts:
         raise ConfigError(
@@ -95,7 +98,7 @@ def check(config: BrokerConfig) -> None:
         _check_broker_listeners(config)
         _check_groups(config)
     _check_limits(config)
-    _ = config.metrics_address  # raises if it is invalid
+    _ = config.metrics_address  # raises ConfigError if the address is invalid
 
 
 def warnings(config: BrokerConfig) -> list[str]:
@@ -307,7 +310,7 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
 
 
 def _check_groups(config: BrokerConfig) -> None:
-    consumer_group_keys(config)  # raises if they contradict each other
+    consumer_group_keys(config)  # raises ConfigError if the keys contradict each other
     codec = config.integer("offsets.topic.compression.codec")
     _require(
         0 <= codec <= NEWEST_CODEC, f"Unknown compression type id: {codec}", "offsets.topic.compression.codec"

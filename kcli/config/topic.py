@@ -1,7 +1,8 @@
 """Topic configuration: the keys of Kafka 4.1, the broker keys that supply their defaults, and `LogConfig`.
 
-The value of a topic key comes from the topic's own overrides, else from the broker keys of `SERVER_SYNONYMS`, else from
-the table's default. The first synonym that is set counts, converted to the topic key's unit.
+The value of a topic key comes from the topic's own overrides, else from a broker key of `SERVER_SYNONYMS`, else from
+the default in the table. If several of the broker keys are set, the first one counts. Its value is converted to the
+unit of the topic key.
 """
 # ruff: noqa: E501  (a table reads best with one key to a line)
 
@@ -122,7 +123,7 @@ TOPIC = ConfigDef((
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker key that supplies a topic key's default; `unit_ms` turns its unit into milliseconds."""
+    """A broker key that supplies a topic key's default. `unit_ms` is the number of milliseconds in its unit."""
 
     name: str
     unit_ms: int = 1
@@ -171,9 +172,9 @@ SERVER_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
 
 
 def server_default(name: str, broker: Mapping[str, ConfigValue]) -> ConfigValue:
-    """The broker's value for topic key `name`; the table's default if the broker has none.
+    """The broker's value for topic key `name`, or the default in the table if the broker sets no such key.
 
-    `broker` maps broker keys to parsed values or to text; an absent or null key counts as not set.
+    `broker` maps broker keys to parsed values or to texts. A missing or null key counts as not set.
     """
     key = TOPIC[name]
     for synonym in SERVER_SYNONYMS.get(name, ()):
@@ -195,7 +196,7 @@ def server_default(name: str, broker: Mapping[str, ConfigValue]) -> ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The topic configuration that a partition's log needs; a field is named as its key, with underscores."""
+    """The topic configuration that a partition's log needs. Each field has the name of its key, with underscores."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -242,15 +243,16 @@ class LogConfig:
 
     @property
     def segment_size_bytes(self) -> int:
-        """The size at which to roll: the internal override, which may be tiny, takes precedence over the public key."""
+        """The size at which a new segment begins. internal.segment.bytes takes precedence over segment.bytes, because
+        tests need segments smaller than segment.bytes allows."""
         return self.segment_bytes if self.internal_segment_bytes is None else self.internal_segment_bytes
 
     @classmethod
     def resolve(cls, topic_overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]) -> Self:
         """The configuration of a topic: its own overrides, else the broker's values, else Kafka's defaults.
 
-        Overrides that this version does not know are ignored, as in Kafka: a newer release may have written them. The
-        broker refuses unknown ones from a client. Raises ConfigError for an invalid value.
+        Unknown overrides are ignored, as in Kafka, because a newer release may have written them. (Unknown overrides in
+        a client's request are refused elsewhere.) Raises ConfigError for an invalid value.
         """
         values: dict[str, ConfigValue] = {}
         for name, key in TOPIC.items():

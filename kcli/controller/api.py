@@ -1,8 +1,8 @@
 """The controller's APIs, one row each: the function that turns a request into a decision.
 
-A caller of the controller passes a row, in this process or over the network. For a request that a broker forwarded in
-an Envelope (KIP-590) the controller looks the row up. A rarely used row imports its decider at first use, so that a
-start does not load it.
+A caller passes a row to the controller. For a request that a broker forwarded in an Envelope (KIP-590), the controller
+looks up the row by the API key. A rarely used row imports its deciding function at first use, so that the start of a
+node does not load that code.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 NEWEST_VERSION = 0x7FFF
-"""Above every version: a node's own request may use all fields of its message."""
+"""An API version above all others: a node's own request may use every field of its message."""
 
 
 def _always(_topic: str) -> bool:
@@ -89,9 +89,9 @@ class ControllerRequestContext:
     charge: Charge = no_charge
     """Counts partitions against the client's quota (KIP-599)."""
     describable: Callable[[str], bool] = _always
-    """Returns True for a topic whose configuration the client may see in the answer of CreateTopics."""
+    """Returns True for a topic whose configuration the client may see in the response to CreateTopics."""
     resolvable: Callable[[str], bool] = _never
-    """Returns True for an address, or for a host name that has one; needed by AlterClientQuotas."""
+    """Returns True for an IP address or a host name with an IP address. AlterClientQuotas needs it."""
 
 
 OWN_REQUEST = ControllerRequestContext()
@@ -99,12 +99,16 @@ OWN_REQUEST = ControllerRequestContext()
 
 @dataclass(frozen=True, slots=True)
 class ControllerApi(Generic[Q, R]):
-    """A row: `decide(controller, request, context, now_ms)` is pure; `timeout_ms` limits the wait for the commit."""
+    """One API of the controller.
+
+    `decide(controller, request, context, now_ms)` is a pure function that returns a decision. `timeout_ms` takes the
+    request and returns the longest wait for the commit.
+    """
 
     key: ApiKey
     decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R]]
     timeout_ms: Callable[[Q], int] = lambda _request: 0
-    """Milliseconds; 0 is no limit."""
+    """In milliseconds; 0 means no limit."""
 
 
 CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = ControllerApi(

@@ -28,7 +28,7 @@ from kcli.protocol.records.metadata import (
 )
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-# The first level with metadata transactions (3.6-IV1, KIP-868).
+# The first level of metadata.version with metadata transactions (3.6-IV1, KIP-868).
 METADATA_TRANSACTIONS_SINCE = 13
 DEFAULT_MIN_INSYNC_REPLICAS = "1"
 
@@ -36,9 +36,9 @@ DEFAULT_MIN_INSYNC_REPLICAS = "1"
 def bootstrap_records(
     features: Mapping[str, int], scram: Iterable[UserScramCredentialRecord] = ()
 ) -> list[MetadataRecord]:
-    """The bootstrap records: metadata.version first, then every feature above 0 by name, then the credentials.
+    """The bootstrap records: metadata.version, then the other features above level 0 sorted by name, then credentials.
 
-    kraft.version is not among them, because control records hold it.
+    kraft.version is not among these records, because control records of the log hold it.
     """
     names = [name for name in sorted(features) if name not in (METADATA_VERSION, KRAFT_VERSION)]
     return [
@@ -67,7 +67,7 @@ def decode_bootstrap(content: bytes, name: str = BOOTSTRAP_FILE) -> list[Metadat
 
 
 def encode_voters_snapshot(voters: VotersRecord, kraft_version: int, now_ms: int) -> bytes:
-    """The content of the snapshot 0-0 that `format --standalone` leaves in `__cluster_metadata-0`."""
+    """The content of the snapshot 0-0 that `format --standalone` writes to `__cluster_metadata-0`."""
     batches = encode_snapshot(
         (),
         epoch=FIRST_LEADER_EPOCH,
@@ -84,7 +84,7 @@ def first_log_records(
 ) -> list[MetadataRecord]:
     """The first batch of the first controller: the bootstrap records in a metadata transaction.
 
-    With ELR the cluster gets one min.insync.replicas for all brokers, the controller's own (KIP-966).
+    If ELR is enabled, the controller's own min.insync.replicas becomes the default of the cluster (KIP-966).
     """
     levels = {
         record.name: record.feature_level for record in bootstrap if isinstance(record, FeatureLevelRecord)
@@ -106,5 +106,5 @@ def first_log_records(
 
 
 def encode_records(records: Iterable[MetadataRecord], metadata_version: int) -> list[bytes]:
-    """Record values, each in the version that a cluster at this metadata.version writes."""
+    """The encoded records, each in the version that a cluster at this metadata.version writes."""
     return [encode_metadata_record(record, write_version_for(record, metadata_version)) for record in records]

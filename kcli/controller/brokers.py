@@ -36,7 +36,7 @@ from kcli.protocol.records.metadata import (
 )
 
 FIRST_DIRECTORY_ID = 100
-"""Directory ids below this have meanings of their own (image.py)."""
+"""The lowest id of a real directory. Lower ids have special meanings (metadata/image.py)."""
 
 FENCE = 1
 UNFENCE = -1
@@ -59,7 +59,10 @@ class BrokerContext:
 def register_broker(
     context: BrokerContext, request: br.BrokerRegistrationRequest
 ) -> Decision[br.BrokerRegistrationResponse]:
-    """Registers a broker. Its epoch is the first offset of the batch with its registration. Raises KafkaError."""
+    """Registers a broker. The broker epoch is the first offset of the batch that registers the broker.
+
+    Raises KafkaError if the registration is refused.
+    """
     image = context.image
     existing = image.brokers.get(request.broker_id)
     _check_registration(context, request, existing)
@@ -190,7 +193,10 @@ class BrokerState(Enum):
 def heartbeat(
     context: BrokerContext, request: hb.BrokerHeartbeatRequest
 ) -> Decision[hb.BrokerHeartbeatResponse]:
-    """Moves the broker to the state that it asks for, if its duties allow it. Raises KafkaError."""
+    """Moves the broker to the state that its heartbeat asks for, as soon as that is safe.
+
+    Raises KafkaError if the broker or its epoch is unknown.
+    """
     broker = known_broker(context.image, request.broker_id, request.broker_epoch)
     context.sessions.touch(broker.id, broker.epoch, Offset(request.current_metadata_offset), context.now_ms)
     current = _state(broker)
@@ -299,7 +305,7 @@ def _change(
 def _offline_directories(
     context: BrokerContext, broker: BrokerRegistration, request: hb.BrokerHeartbeatRequest
 ) -> list[MetadataRecord]:
-    """Removes replicas in failed directories from the ISR; the broker goes on with the rest (KIP-858)."""
+    """Removes replicas in failed directories from the ISR. The broker's other directories stay in use (KIP-858)."""
     offline = frozenset(request.offline_log_dirs)
     online = tuple(directory for directory in broker.directories if directory not in offline)
     if len(online) == len(broker.directories):
@@ -318,9 +324,10 @@ def _offline_directories(
 
 
 def fence_expired(context: BrokerContext, exempt: int | None) -> list[MetadataRecord]:
-    """Fences one broker whose session has expired: one at a time, because each moves leaderships.
+    """Fences one broker whose session has expired. A call fences only one, because each fencing moves leaderships.
 
-    `exempt` is the broker in this process: it is alive, even after a long suspension of the process.
+    `exempt` is the broker in this process. It is never fenced, because it is alive even after a long suspension of
+    the process.
     """
     for broker in context.sessions.expired(context.image.brokers, context.now_ms):
         if broker.id != exempt:

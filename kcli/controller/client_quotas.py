@@ -1,6 +1,7 @@
-"""Quotas of users, clients and addresses: alters them, and finds those that match a filter (KIP-546, KIP-612).
+"""Alters the quotas of users, clients and IP addresses, and finds quotas that match a filter (KIP-546, KIP-612).
 
-An entity is a user, a client id, both, or an address; a null name stands for the default of its type.
+A quota belongs to an entity: a user, a client id, a user with a client id, or an IP address. A null name means the
+default entity of its type.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ENTITY_TYPES = (USER, CLIENT_ID, IP)
 _FRACTION_MAX = 1e-6
 _INTEGER_MAX = {ConfigType.INT: ("an INT", 2.0**31 - 1), ConfigType.LONG: ("a LONG", 2.0**63)}
 
-# The match types of a filter's component: one name, the default, any name.
+# The match types of a component of a filter: an exact name, the default entity, any name.
 EXACT, DEFAULT, ANY = 0, 1, 2
 _NAMELESS = {DEFAULT: "MATCH_TYPE_DEFAULT", ANY: "MATCH_TYPE_SPECIFIED"}
 
@@ -57,7 +58,7 @@ def entity_of(parts: Sequence[_Named]) -> QuotaEntity:
 def alter_client_quotas(
     image: MetadataImage, request: AlterClientQuotasRequest, *, resolvable: Callable[[str], bool]
 ) -> Decision[AlterClientQuotasResponse]:
-    """Alters quotas. `resolvable` returns whether a text is an address or a host name that has one."""
+    """Alters quotas. `resolvable` returns True for an IP address or a host name with an IP address."""
     records: list[MetadataRecord] = []
     errors: dict[QuotaEntity, ApiError] = {}
     for entry in request.entries:
@@ -87,7 +88,7 @@ def _alter(
 ) -> list[MetadataRecord]:
     ops = {op.key: op for op in entry.ops}
     if len(ops) < len(entry.ops):
-        # For a repeated key Kafka has the same message as for a repeated entity.
+        # Kafka reports a repeated key with the message of a repeated entity.
         raise InvalidRequestException(f"Ignoring duplicate entity {_java_text(entity)}")
     keys = _keys_of(entity, resolvable)
     present: Mapping[str, float] = image.client_quotas.get(entity, {})
@@ -107,12 +108,12 @@ def _alter(
 
 
 def _order(names: Collection[str]) -> list[str]:
-    """The names in the order of a HashMap made with room for all of them."""
+    """The names in the iteration order of a Java HashMap whose initial capacity is the number of names."""
     return map_order(names, string_hash, capacity=len(names))
 
 
 def _keys_of(entity: QuotaEntity, resolvable: Callable[[str], bool]) -> ConfigDef:
-    """The keys that an entity may have. Raises InvalidRequestException for an impossible entity."""
+    """The quota keys that an entity may have. Raises InvalidRequestException for an invalid entity."""
     if not entity:
         raise InvalidRequestException("Invalid empty client quota entity")
     names: dict[str, str | None] = {}
@@ -128,7 +129,7 @@ def _keys_of(entity: QuotaEntity, resolvable: Callable[[str], bool]) -> ConfigDe
         return CLIENTS
     if len(names) > 1:
         raise InvalidRequestException(
-            # Kafka's spelling.
+            # The spelling "shouldnot" is Kafka's.
             "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         )
     address = names[IP]
@@ -162,9 +163,9 @@ def _java_text(entity: QuotaEntity) -> str:
 def describe_client_quotas(
     image: MetadataImage, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """The quotas of the entities that have every component of the filter; a strict filter allows no other component.
+    """The quotas of the entities that match every component of the filter.
 
-    Raises KafkaError for an impossible entity.
+    If the filter is strict, the entities have no other components. Raises KafkaError for an invalid filter.
     """
     wanted = _filter(request.components)
     return DescribeClientQuotasResponse(

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs and AlterConfigs: every resource succeeds or fails by itself."""
+"""Serves IncrementalAlterConfigs and AlterConfigs. A resource that is refused does not affect the others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def incremental(
 def replacing(
     image: MetadataImage, settings: ControllerSettings, request: AlterConfigsRequest
 ) -> Decision[AlterConfigsResponse]:
-    """Replaces all keys of each resource (the older AlterConfigs)."""
+    """Replaces all keys of each resource (AlterConfigs, the older API)."""
     asked = [
         ResourceChange(
             resource.resource_type,

@@ -21,9 +21,9 @@ from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
 
 NewValues = Mapping[str, str | None]
-"""A key's value by its name; None deletes it."""
+"""The value of each key, by the key's name. None deletes the key."""
 
-# KIP-714: how often clients may be asked to push.
+# The shortest interval at which a client may be asked to push its metrics (KIP-714).
 MIN_PUSH_INTERVAL_MS = 100
 MAX_PUSH_INTERVAL_MS = 3_600_000
 CLIENT_MATCH_NAMES = frozenset(
@@ -39,7 +39,10 @@ CLIENT_MATCH_NAMES = frozenset(
 
 
 def validate(resource: ConfigResource, config: NewValues, settings: ControllerSettings) -> None:
-    """Checks the configuration that a resource would have. The broker itself has checked its keys before."""
+    """Checks the configuration that a resource would have after a change.
+
+    For a broker as the resource, that broker has already checked the keys.
+    """
     match resource.type:
         case ConfigResourceType.TOPIC:
             if not resource.name:
@@ -115,8 +118,8 @@ def _validate_group(config: Mapping[str, str], settings: ControllerSettings) -> 
 
 
 def check_exists(image: MetadataImage, resource: ConfigResource) -> None:
-    """Raises if the topic or broker does not exist. Groups and subscriptions need not exist: a configuration creates
-    them."""
+    """Raises if the topic or broker does not exist. Groups and client-metrics subscriptions need not exist, because
+    their first configuration creates them."""
     if resource.type is ConfigResourceType.TOPIC and resource.name not in image.topics:
         raise UnknownTopicOrPartitionException(f"The topic '{resource.name}' does not exist.")
     if (

@@ -1,7 +1,8 @@
-"""Changing configurations: of topics, brokers, groups and client-metrics subscriptions (KIP-339, KIP-226, KIP-1131).
+"""Changes the configurations of topics, brokers, groups and client-metrics subscriptions (KIP-226, KIP-339, KIP-1131).
 
-A change is checked as the whole configuration after it. Unchanged values write no record, except a broker's. A key set
-again makes the broker read it again, and so load a renewed key store (KIP-226).
+A change is valid if the whole resulting configuration is valid. A key that is set to its present value gives no record,
+except for a broker. There the record makes the broker read the key again, for example to load a renewed key store
+(KIP-226).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, Metadat
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 MAX_VALUE_LENGTH = 32_767
-"""Kafka's strings have a 16-bit length."""
+"""The longest value, because the length of a Kafka string is an int16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,9 @@ def topic_config_records(
 def incremental_values(
     image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange]
 ) -> NewValues:
-    """The values after the operations. Raises InvalidConfigurationException for a list operation on a key that is no
-    list.
+    """The new values of the keys that the operations name.
+
+    Raises InvalidConfigurationException for APPEND or SUBTRACT on a key that is not a list.
     """
     present = image.config(resource)
     values: dict[str, str | None] = {}
@@ -93,7 +95,7 @@ def _items(text: str | None) -> list[str]:
 
 
 def replacing_values(image: MetadataImage, resource: ConfigResource, wanted: NewValues) -> NewValues:
-    """The values after a legacy AlterConfigs, which replaces all of them."""
+    """The new values for a legacy AlterConfigs, which replaces every key of the resource."""
     return {**wanted, **{name: None for name in image.config(resource) if name not in wanted}}
 
 
@@ -133,7 +135,7 @@ def elr_enabled(image: MetadataImage) -> bool:
 def _check_min_insync_replicas(
     image: MetadataImage, resource: ConfigResource, name: str, value: str | None
 ) -> None:
-    """With ELR the cluster must have one default of min.insync.replicas: raises for a broker's own, and for its removal
+    """Raises if ELR is enabled and the change sets min.insync.replicas for one broker or removes the cluster's default
     (KIP-966)."""
     if (
         name != MIN_INSYNC_REPLICAS
@@ -152,7 +154,7 @@ def _check_min_insync_replicas(
 
 
 def clear_elr_records(image: MetadataImage, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-    """The records that clear ELRs, because a new min.insync.replicas changes which replicas are eligible."""
+    """The records that clear the ELRs if `records` change min.insync.replicas, on which eligibility depends."""
     if not elr_enabled(image):
         return []
     changed = [
@@ -176,7 +178,7 @@ _DEFINITIONS: Mapping[ConfigResourceType, ConfigDef] = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """One resource of a request, with the operations on its keys or (legacy) all its new keys."""
+    """One resource of a request, with the operations on its keys or (legacy AlterConfigs) all its new values."""
 
     resource_type: int
     resource_name: str

@@ -1,8 +1,8 @@
 """The state on which every decision about the cluster depends: the appended image, and the brokers' sessions.
 
-Decisions are the rows of `api`. Only `replay` changes the state, live and on reload alike, so a restart and normal
-running are the same code. The caller must append the records of a decision and replay them before it asks for the next
-one.
+The functions that decide are the rows of `api`. Only `replay` changes the image, in normal running and after a restart
+alike, so both use the same code. The caller must append the records of a decision and replay them before it asks for
+the next decision.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kcli.runtime.rng import Rng
 
 
 class Controller:
-    """The active controller's state. `settings` and `rng` are for the deciders; the sessions of known brokers begin at
-    `now_ms`."""
+    """The active controller's state. `settings` and `rng` are inputs of decisions. The sessions of the brokers that are
+    registered already begin at `now_ms`."""
 
     def __init__(self, replayer: ImageReplayer, settings: ControllerSettings, rng: Rng, now_ms: int) -> None:
         self._replayer = replayer
@@ -46,12 +46,12 @@ class Controller:
     def replay(
         self, records: Iterable[MetadataRecord], *, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int
     ) -> MetadataDelta | None:
-        """Replays the next batch of the log. None while a metadata transaction is open."""
+        """Replays the next batch of the log. Returns None while a metadata transaction is open."""
         self.next_offset = Offset(last_offset + 1)
         return self._replayer.replay(records, last_offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
     def skip(self, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> None:
-        """Passes a control batch of the log."""
+        """Moves the image past a control batch of the log, which holds no metadata records."""
         self.next_offset = Offset(last_offset + 1)
         self._replayer.skip(last_offset, epoch, timestamp_ms)
 
@@ -70,20 +70,20 @@ class Controller:
     # --- records that no request asked for
 
     def fence_expired(self, now_ms: int, *, exempt: int | None = None) -> Sequence[MetadataRecord]:
-        """The records that fence a broker whose session has expired; none if there is no such broker."""
+        """The records that fence a broker whose session has expired. Empty if there is no such broker."""
         return brokers.fence_expired(self.broker_context(now_ms), exempt)
 
     def register_controller(self, registration: ControllerRegistration) -> Sequence[MetadataRecord]:
-        """The record of a controller's endpoints and features; none if it is unchanged."""
+        """The record of a controller's endpoints and features. Empty if the registration is unchanged."""
         if self.image.controllers.get(registration.id) == registration:
             return ()
         return (controller_record(registration),)
 
     def abort_transaction(self) -> Sequence[MetadataRecord]:
-        """Ends a metadata transaction that the last controller left open."""
+        """The record that aborts the metadata transaction which the last controller left open."""
         return (AbortTransactionRecord(reason="controller failover"),)
 
     def no_op(self) -> Sequence[MetadataRecord]:
-        """The record of an idle controller: the high watermark moves, so that every node sees a live quorum
-        (KIP-835)."""
+        """The NoOpRecord that an idle controller appends, so that the high watermark moves and every node sees that the
+        quorum is alive (KIP-835)."""
         return (NoOpRecord(),)

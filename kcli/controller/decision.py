@@ -11,8 +11,8 @@ from kcli.protocol.records.metadata import MetadataRecord
 R = TypeVar("R")
 
 MAX_RECORDS_PER_BATCH = 10_000
-"""Kafka's limit of a batch of the metadata log, and so of a client's operation, which is one atomic batch. The records
-after a broker's start or stop may be more: they are cut into several batches."""
+"""Kafka's limit of the records in a batch of the metadata log. It also limits a client's operation, which is one atomic
+batch. The records for the start or stop of a broker may be more: they are split into several batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ def decide(records: list[MetadataRecord], response: R) -> Decision[R]:
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """The error of one topic or resource of a request; NONE without one. A null message means the code's own."""
+    """The error of one topic or resource of a request, or NONE. Without a message the code's default message counts."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
 
     @classmethod
     def of(cls, error: KafkaError) -> ApiError:
-        """The message is left out if it only repeats the code's own."""
+        """The code and message of an exception. The message is None if it is the default message of the code."""
         return cls(error.code, None if error.message == error.default_message else error.message)
 
 

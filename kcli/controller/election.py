@@ -1,8 +1,8 @@
 """The rules of leader election and of the eligible leader replicas (ELR, KIP-966).
 
-`partition_change` builds the record that changes one partition to its target. A replica is acceptable if its broker is
-active. It is valid if it is acceptable and certain to have every committed record. Such replicas are in the ISR, or in
-the ELR while the ISR is empty.
+`partition_change` builds the record that changes one partition to its target. A replica is *acceptable* if its broker
+is active and its directory is online. A replica is *valid* if it is acceptable and certain to have every committed
+record: it is in the ISR, or in the ELR while the ISR is empty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from kcli.protocol.records.metadata import NO_LEADER_CHANGE, PartitionChangeReco
 
 
 class Election(Enum):
-    """The kind of election: keep the leader if possible, prefer the first replica, or take any live one."""
+    """The kind of election.
+
+    ONLINE keeps the leader if that is valid. PREFERRED elects the first replica if that is valid. UNCLEAN elects any
+    acceptable replica if none is valid.
+    """
 
     ONLINE = auto()
     PREFERRED = auto()
@@ -36,7 +40,7 @@ class Election(Enum):
 class ElectionRules:
     """The cluster's settings for the elections of one topic.
 
-    `acceptable(broker, directory)` returns whether that broker may lead with its replica in that directory.
+    `acceptable(broker, directory)` returns whether a replica of this broker in this directory may lead.
     """
 
     acceptable: Callable[[BrokerId, uuid.UUID], bool]
@@ -53,7 +57,8 @@ class _Elected:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTarget:
-    """The target of a change; None keeps a value. `uncleanly_stopped` replicas are dropped from the ELR."""
+    """The new values of a partition; None keeps the present value. Replicas that are `uncleanly_stopped` leave the
+    ELR."""
 
     isr: tuple[BrokerId, ...] | None = None
     replicas: tuple[BrokerId, ...] | None = None
@@ -80,7 +85,7 @@ def partition_change(
         isr = _without(isr, removing)
         adding = removing = ()
     if not isr and not rules.elr_enabled:
-        # Without an ELR the last in-sync replica stays in the ISR, dead or alive.
+        # If ELR is disabled, the last in-sync replica stays in the ISR even if its broker is dead.
         isr = old.isr
     elr = _eligible(old, isr, rules, target.uncleanly_stopped)
     elected = _elect(
@@ -112,7 +117,7 @@ def partition_change(
         leader_recovery_state=-1 if recovery is old.recovery_state else int(recovery),
         eligible_leader_replicas=_changed(elr, old.elr),
         last_known_elr=_changed(last_known, old.last_known_elr),
-        # New replicas need directories in the record, or their directories would be unknown.
+        # A record that changes the replicas must name their directories, or the directories would be unknown.
         directories=_changed(directories, old.directories) if replicas == old.replicas else directories,
     )
     if leader == NO_LEADER_CHANGE and _same(merge_partition_change(old, record), old):
@@ -126,7 +131,8 @@ def _is_complete(
     adding: Sequence[BrokerId],
     removing: Sequence[BrokerId],
 ) -> bool:
-    """Whether a reassignment may end: the replicas that stay are in sync, or at least as many as leave."""
+    """Whether a reassignment may end. Every added replica must be in the ISR. If fewer replicas are added than removed,
+    every replica of the target must be in the ISR."""
     if not adding and not removing:
         return False
     target = set(replicas) - set(removing)
@@ -152,7 +158,7 @@ def _same(merged: PartitionImage, old: PartitionImage) -> bool:
 def _eligible(
     old: PartitionImage, isr: Sequence[BrokerId], rules: ElectionRules, uncleanly_stopped: Sequence[BrokerId]
 ) -> tuple[BrokerId, ...]:
-    """The ELR beside `isr`: replicas that left the ISR while it was too small to commit records without them."""
+    """The ELR for this `isr`: while the ISR is below min.insync.replicas, replicas that leave the ISR join the ELR."""
     if not rules.elr_enabled:
         return old.elr
     if len(isr) >= _effective_min_isr(rules, old.replicas):
@@ -205,7 +211,7 @@ def _last_known(
     rules: ElectionRules,
     replicas: Sequence[BrokerId],
 ) -> tuple[BrokerId, ...]:
-    """Remembers the last leader of a partition without a leader, in case ISR and ELR are both empty later."""
+    """The last leader of a partition that has no leader now. It may be elected if both ISR and ELR are empty."""
     if not rules.elr_enabled:
         return old.last_known_elr
     if len(isr) >= _effective_min_isr(rules, replicas):
@@ -224,7 +230,7 @@ def _changed(new: tuple, old: tuple) -> tuple | None:  # type: ignore[type-arg] 
 
 
 def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[BrokerId, uuid.UUID], bool]:
-    """The rule who may lead: active brokers, unless the replica's directory is offline (KIP-858)."""
+    """The rule for `ElectionRules.acceptable`: the broker is active and the replica's directory is online (KIP-858)."""
 
     def acceptable(broker_id: BrokerId, directory: uuid.UUID) -> bool:
         broker = brokers.get(broker_id)
@@ -234,8 +240,8 @@ def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[BrokerId, u
 
 
 def directory_online(broker: BrokerRegistration, directory: uuid.UUID) -> bool:
-    """Whether a directory counts as online: also one that is not chosen yet, and any of a broker without a list of
-    directories."""
+    """Whether a directory counts as online. A directory that the broker has not chosen yet does, and so does any
+    directory of a broker that registered no list of directories."""
     if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY) or not broker.directories:
         return True
     return directory in broker.directories

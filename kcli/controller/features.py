@@ -1,4 +1,5 @@
-"""Raises and lowers the cluster's feature levels (KIP-584, KIP-1022). One refused feature refuses them all."""
+"""Raises and lowers the cluster's feature levels (KIP-584, KIP-1022). If one feature of a request is refused, none of
+them changes."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import ConfigRecord, FeatureLevelRecord, MetadataRecord
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-# The levels of metadata.version that added records or fields to the log: a downgrade below one would lose
-# them.
+# The levels of metadata.version that added records or fields to the log. A downgrade below such a level would
+# lose these records or fields.
 METADATA_CHANGED_AT = frozenset((8, 11, 13, 14, 15, 16, 17, 18, 23))
 DEFAULT_MIN_INSYNC_REPLICAS = "1"
 
@@ -104,7 +105,7 @@ def _invalid(name: str, level: int, reason: str) -> InvalidUpdateVersionExceptio
 
 
 def _check_supported(image: MetadataImage, settings: ControllerSettings, name: str, level: int) -> None:
-    """Raises unless the controllers and every broker support the level."""
+    """Raises KafkaError unless the controllers and every broker support the feature level."""
     nodes = [(f"Local controller {settings.node_id}", settings.supported_features)]
     nodes += [
         (f"Controller {controller.id}", controller.features)
@@ -140,7 +141,8 @@ def _check_downgrade(current: int, wanted: int, *, unsafe: bool) -> None:
 def _elr_records(
     image: MetadataImage, settings: ControllerSettings, name: str, level: int
 ) -> list[MetadataRecord]:
-    """The records of switching ELR on: one min.insync.replicas for the cluster, and none of single brokers."""
+    """The records needed to enable ELR: they set the cluster's default of min.insync.replicas and remove the values of
+    single brokers."""
     if name != ELIGIBLE_LEADER_REPLICAS_VERSION or level == 0 or image.features.get(name, 0) > 0:
         return []
     records: list[MetadataRecord] = []

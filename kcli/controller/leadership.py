@@ -30,8 +30,8 @@ class PartitionRef:
 def partitions_where(
     image: MetadataImage, wanted: Callable[[PartitionImage], bool]
 ) -> Iterator[PartitionRef]:
-    """The partitions that `wanted` accepts. It visits every partition, so it is for rare events such as the start of a
-    broker."""
+    """The partitions for which `wanted` returns True. Every partition of the cluster is visited, so call it only for
+    rare events such as the start of a broker."""
     for topic in image.topics:
         for number, partition in topic.partitions.items():
             if wanted(partition):
@@ -39,8 +39,8 @@ def partitions_where(
 
 
 def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str, name: str) -> str:
-    """The value of a topic key whose broker key has the same name: from topic, cluster, the node's file, or the
-    default."""
+    """The value of a topic key whose broker key has the same name. The first of these that has a value wins: the topic,
+    the cluster's default, this node's file, Kafka's default."""
     for layer in (image.topic_config(topic), image.config(CLUSTER_DEFAULT), settings.static_config):
         if name in layer:
             return layer[name]
@@ -52,7 +52,7 @@ def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str
 def election_rules(
     image: MetadataImage, settings: ControllerSettings, topic: str, brokers: Mapping[int, BrokerRegistration]
 ) -> ElectionRules:
-    """The rules for one topic, with `brokers` as they will be after the operation that asks."""
+    """The rules for one topic. `brokers`: the brokers as they will be after the operation that needs the election."""
     min_isr = TOPIC[MIN_INSYNC_REPLICAS].parse(topic_setting(image, settings, topic, MIN_INSYNC_REPLICAS))
     unclean = TOPIC[UNCLEAN_LEADER_ELECTION].parse(
         topic_setting(image, settings, topic, UNCLEAN_LEADER_ELECTION)
@@ -67,7 +67,7 @@ def election_rules(
 
 
 class PartitionUpdates:
-    """Collects the changes of one operation, in which `brokers` are what the image's brokers will be."""
+    """Collects the partition changes of one operation. `brokers`: the brokers as they will be after the operation."""
 
     def __init__(
         self, image: MetadataImage, settings: ControllerSettings, brokers: Mapping[int, BrokerRegistration]
@@ -79,7 +79,7 @@ class PartitionUpdates:
         self._rules: dict[str, ElectionRules] = {}
 
     def change(self, ref: PartitionRef, target: PartitionTarget) -> PartitionChangeRecord | None:
-        """Adds the record for one partition, if it changes."""
+        """Adds the record for one partition, if the target changes the partition. Returns that record."""
         record = partition_change(
             ref.topic.topic_id, ref.partition_id, ref.partition, target, self.rules(ref.topic.name)
         )
@@ -95,7 +95,7 @@ class PartitionUpdates:
         return rules
 
     def remove_from_isr(self, broker_id: BrokerId) -> None:
-        """Removes the broker from every ISR, and gives its leaderships to others."""
+        """Removes the broker from every ISR, and gives its leaderships to other brokers."""
         for ref in partitions_where(self._image, lambda partition: broker_id in partition.isr):
             self.change(ref, PartitionTarget(isr=_without(ref.partition.isr, broker_id)))
 
@@ -120,8 +120,8 @@ def _without(values: tuple[BrokerId, ...], removed: BrokerId) -> tuple[BrokerId,
 def elect_leaders(
     image: MetadataImage, settings: ControllerSettings, request: el.ElectLeadersRequest
 ) -> Decision[el.ElectLeadersResponse]:
-    """Elects the preferred replica, or any live one, at an operator's request (KIP-183, KIP-460). Null: for all
-    partitions that need it."""
+    """Elects the preferred replica, or any live replica, at an operator's request (KIP-183, KIP-460). If the request
+    names no partitions (null), elects for all partitions that need it."""
     try:
         election = _ELECTIONS[request.election_type]
     except KeyError:

@@ -1,8 +1,9 @@
 """Places new replicas, striped over racks, and inside a rack over brokers (KIP-36's aim, KRaft's algorithm).
 
-Racks in the order of their names, brokers of a rack in the order of their ids; both start at a random place so that
-small topics do not pile up on the first broker. Partition i walks the racks round-robin, starting one rack later than
-partition i-1. Fenced brokers are taken only when the unfenced ones run out, and never as the leader.
+Racks are sorted by name, and the brokers of a rack by id. Both lists are used as rings that start at a random place, so
+that the partitions of small topics do not all go to the first broker. Each partition takes its replicas from the racks
+in turn and starts one rack later than the partition before it. Fenced brokers are used only if a rack has no more
+unfenced brokers, and never as the leader.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def place(
 
 
 class _Ring:
-    """Brokers in turn. Each partition starts one place later (`epoch`), and each draw goes on from there."""
+    """The brokers of a rack, drawn in turn. Each partition has its own `epoch`, and its first draw is one broker later
+    than that of the epoch before."""
 
     def __init__(self, brokers: Sequence[BrokerId], start: int) -> None:
         self._brokers = brokers
@@ -53,7 +55,7 @@ class _Ring:
         self._index = 0
 
     def draw(self, epoch: int) -> BrokerId | None:
-        """The next broker in this epoch, None after a full round."""
+        """The next broker for this epoch. None if every broker has been drawn."""
         if epoch != self._epoch:
             if self._epoch >= 0:
                 self._start = (self._start + 1) % max(1, len(self._brokers))
@@ -96,7 +98,8 @@ class _Racks:
         self._epoch = 0
 
     def next_partition(self, replication_factor: int) -> list[BrokerId]:
-        """The leader from the first rack that has an unfenced broker, the rest from the racks after it, in turn."""
+        """The replicas of the next partition. The leader is an unfenced broker of the first rack that has one; the
+        other replicas come from the racks after that, in turn."""
         epoch, self._epoch = self._epoch, self._epoch + 1
         count = len(self._racks)
         replicas: list[BrokerId] = []

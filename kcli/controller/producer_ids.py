@@ -1,4 +1,4 @@
-"""Blocks of producer ids, handed out to brokers so that no two producers ever get the same one (KIP-730)."""
+"""Gives brokers blocks of producer ids, so that no two producers ever get the same id (KIP-730)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_PRODUCER_ID = (1 << 63) - 1
 def allocate_producer_ids(
     context: BrokerContext, request: ap.AllocateProducerIdsRequest
 ) -> Decision[ap.AllocateProducerIdsResponse]:
-    """Hands out the next block. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
+    """Gives the next block to a broker. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
     known_broker(context.image, request.broker_id, request.broker_epoch)
     first = context.image.next_producer_id
     if first > MAX_PRODUCER_ID - BLOCK_SIZE:

@@ -1,7 +1,8 @@
 """Reassignments of replicas to other brokers: starts, replaces, cancels and lists them (KIP-455, KIP-860).
 
-During a reassignment a partition has the target's replicas, then those to be removed, and lists both differences. It
-completes when the ISR has caught up (`election.partition_change`); no function here waits.
+During a reassignment the partition's replicas are those of the target followed by those to be removed. `adding` and
+`removing` hold the differences. The reassignment completes when the new replicas are in the ISR
+(`election.partition_change`). No function here waits for that.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from kcli.protocol.messages import list_partition_reassignments as lr
 def alter_partition_reassignments(
     image: MetadataImage, settings: ControllerSettings, request: ar.AlterPartitionReassignmentsRequest
 ) -> Decision[ar.AlterPartitionReassignmentsResponse]:
-    """Starts, replaces and cancels reassignments. All accepted changes are one atomic batch; a refused partition has
-    its error in the response."""
+    """Starts, replaces and cancels reassignments. All accepted changes are one atomic batch. The response has an error
+    for each partition that is refused."""
     updates = PartitionUpdates(image, settings, image.brokers)
     responses = []
     for topic in request.topics:
@@ -82,7 +83,8 @@ def _find(image: MetadataImage, name: str, number: int) -> PartitionRef:
 
 
 def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) -> None:
-    """Compares with the target of a running reassignment, and not with old and new replicas together."""
+    """Raises if the target has another number of replicas. During a reassignment the present number is that of the
+    running target, without the replicas to be removed."""
     current = len(partition.replicas) - len(partition.removing)
     if len(target) != current:
         raise InvalidReplicationFactorException(
@@ -114,7 +116,7 @@ def _start(
 
 
 def _cancel(updates: PartitionUpdates, ref: PartitionRef) -> None:
-    """Restores the replicas without those being added. Raises KafkaError if that would lose the leader."""
+    """Restores the replicas of before the reassignment. Raises KafkaError if that would need an unclean election."""
     partition = ref.partition
     if not is_reassigning(partition):
         raise NoReassignmentInProgressException
@@ -149,7 +151,7 @@ def is_reassigning(partition: PartitionImage) -> bool:
 def list_partition_reassignments(
     image: MetadataImage, request: lr.ListPartitionReassignmentsRequest
 ) -> lr.ListPartitionReassignmentsResponse:
-    """The running reassignments among the partitions of the request (null: all)."""
+    """The running reassignments of the requested partitions, or of all partitions if the request has a null list."""
     found = []
     if request.topics is None:
         found = [_ongoing(topic, tuple(topic.partitions)) for topic in image.topics]

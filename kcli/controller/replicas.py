@@ -1,4 +1,4 @@
-"""Reports of leaders and brokers about replicas: a new ISR (KIP-497), the directory of a replica (KIP-858)."""
+"""Takes reports about replicas: from leaders a new ISR (KIP-497), from brokers the directory of a replica (KIP-858)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_EPOCH = -1
 def alter_partition(
     context: BrokerContext, request: ap.AlterPartitionRequest
 ) -> Decision[ap.AlterPartitionResponse]:
-    """Takes the ISRs that a leader proposes. Raises StaleBrokerEpoch for the request as a whole."""
+    """Takes the ISRs that a leader proposes. Raises StaleBrokerEpoch if the leader's broker epoch is old."""
     sender = known_broker(context.image, request.broker_id, request.broker_epoch)
     records: list[MetadataRecord] = []
     topics = []
@@ -60,8 +60,8 @@ def _alter_partition(
     records += updates.records
     after = partition if change is None else merge_partition_change(partition, change)
     if after.leader != broker_id:
-        # The new ISR completed a reassignment that removes the leader: the change is valid, and the sender no
-        # longer leads.
+        # The new ISR completed a reassignment that removes the leader. The change is valid, but the sender of the
+        # request no longer leads.
         return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
     return ap.ResponsePartitionData(
         partition_index=asked.partition_index,
@@ -84,7 +84,7 @@ def _check(
     asked: ap.RequestPartitionData,
     isr: Sequence[int],
 ) -> ErrorCode:
-    """Makes Kafka's checks in Kafka's order: epochs, the sender, the shape of the ISR, its members."""
+    """Checks the epochs, the sender, the form of the ISR and its members, in Kafka's order."""
     if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if asked.leader_epoch < partition.leader_epoch:
@@ -113,7 +113,7 @@ def _eligible(broker: BrokerRegistration | None, epoch: int) -> bool:
 def assign_replicas_to_dirs(
     context: BrokerContext, request: ad.AssignReplicasToDirsRequest
 ) -> Decision[ad.AssignReplicasToDirsResponse]:
-    """Takes the directories that a broker chose for its replicas. Raises StaleBrokerEpoch."""
+    """Takes the directories that a broker chose for its replicas. Raises StaleBrokerEpoch if its epoch is old."""
     broker = known_broker(context.image, request.broker_id, request.broker_epoch)
     updates = PartitionUpdates(context.image, context.settings, context.image.brokers)
     directories = []

@@ -1,10 +1,12 @@
-"""SCRAM credentials of users: stores them, and describes them without secrets (KIP-554, KIP-900).
+"""Alters the SCRAM credentials of users, and describes them without secrets (KIP-554, KIP-900).
 
-Requests have salted passwords; the log gets only the keys derived from them. No message has a secret.
+Requests have salted passwords. Only the keys derived from the salted passwords are written to the log. No error message
+contains a secret.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from kcli.config.features import SCRAM_SUPPORTED_FROM
@@ -45,7 +47,8 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 def alter_user_scram_credentials(
     image: MetadataImage, request: AlterUserScramCredentialsRequest
 ) -> Decision[AlterUserScramCredentialsResponse]:
-    """Takes one change per user: a second one refuses both, also with another mechanism."""
+    """Changes one credential per user. Two changes for the same user, even with different mechanisms, are both
+    refused."""
     changes: dict[str, MetadataRecord] = {}
     refused: dict[str, KafkaError] = {}
     asked: list[Change] = [*request.deletions, *request.upsertions]
@@ -104,8 +107,8 @@ def _record(image: MetadataImage, change: Change) -> MetadataRecord:
 def describe_user_scram_credentials(
     image: MetadataImage, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Mechanisms and iterations of the named users, or of all; never a key."""
-    asked = [user.name for user in request.users or ()]
+    """The mechanisms and iterations of the named users, or of all users. The response contains no keys."""
+    asked = Counter(user.name for user in request.users or ())
     by_user: dict[str, list[CredentialInfo]] = {}
     for key, credential in sorted(image.scram.items(), key=lambda item: item[0].mechanism):
         info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
@@ -113,8 +116,7 @@ def describe_user_scram_credentials(
     return DescribeUserScramCredentialsResponse(
         error_message=None,
         results=tuple(
-            _described(user, by_user.get(user, ()), asked.count(user))
-            for user in hash_order(asked or by_user)
+            _described(user, by_user.get(user, ()), asked[user]) for user in hash_order(asked or by_user)
         ),
     )
 

@@ -1,7 +1,7 @@
-"""The sessions of brokers: the controller's memory of their heartbeats. They are not in the log, and start empty.
+"""The sessions of brokers: the last heartbeat of each. They are not in the log, so a new controller has none.
 
-A broker whose session has expired is fenced. After a restart of the controller no session is valid before its first
-heartbeat, but an unfenced broker has the whole session timeout to send one.
+A broker whose session has expired is fenced. After a restart of the controller a session becomes valid with the
+broker's next heartbeat. An unfenced broker has the whole session timeout to send that heartbeat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class _Session:
     epoch: int
     last_contact_ms: int | None
     metadata_offset: Offset = NO_OFFSET
-    # In controlled shutdown: the offset that the active brokers must reach before this one may stop.
+    # In controlled shutdown: the metadata offset that the other active brokers must reach before this broker may stop.
     controlled_shutdown_offset: Offset | None = None
 
 
@@ -48,13 +48,14 @@ class BrokerSessions:
         self._sessions.pop(broker_id, None)
 
     def begin_controlled_shutdown(self, broker_id: BrokerId, offset: Offset) -> None:
-        """Begins a controlled shutdown. `offset`: the log end after the records that move the broker's leaderships."""
+        """Begins a controlled shutdown. `offset`: the metadata offset of the last record that moves the broker's
+        leaderships."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.controlled_shutdown_offset = offset
 
     def may_shut_down(self, broker_id: BrokerId, brokers: Mapping[int, BrokerRegistration]) -> bool:
-        """Whether every active broker has read the records that moved the leaderships."""
+        """Whether every active broker has read the records that moved this broker's leaderships."""
         session = self._sessions.get(broker_id)
         if session is None or session.controlled_shutdown_offset is None:
             return True

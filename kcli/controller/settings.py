@@ -11,7 +11,10 @@ from kcli.metadata.image import VersionRange
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """`static_config` holds the keys that the node's own file sets, as text; `config` every key's value."""
+    """The settings of the node that the decisions need.
+
+    `static_config`: the texts of the keys that the node's own file sets. `config`: the values of all keys.
+    """
 
     node_id: int
     supported_features: Mapping[str, VersionRange]

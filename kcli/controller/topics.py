@@ -1,7 +1,7 @@
-"""Creates, grows and deletes topics: Kafka's checks in Kafka's order, and the resulting records.
+"""Creates topics, adds partitions, and deletes topics: makes Kafka's checks in Kafka's order and builds the records.
 
-Every function is pure: an image and a request in, records and a response out. The topics of one request do not see each
-other's changes, except that a name may occur only once.
+Every function is pure: it takes an image and a request, and returns records and a response. Each topic of a request is
+checked against the image of before the request, except that a name may occur only once.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from kcli.protocol.records.metadata import MetadataRecord, RemoveTopicRecord, To
 from kcli.runtime.rng import Rng
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Kafka's limit of the partitions in one CreateTopics request, and so of the size of their batch."""
+"""Kafka's limit of the partitions in one CreateTopics request. It limits the size of the resulting batch."""
 
 Charge = Callable[[int], None]
-"""Called with the number of partitions created or deleted. Raises ThrottlingQuotaExceededException if it exceeds the
-quota (KIP-599)."""
+"""Takes the number of partitions that will be created or deleted. Raises ThrottlingQuotaExceededException if the
+client's quota is exceeded (KIP-599)."""
 
 
 def no_charge(_partitions: int) -> None:
-    """The charge of a caller without a quota."""
+    """The `Charge` of a caller without a quota: charges nothing."""
 
 
 DEFAULT = -1
-""""Use the default", in requests."""
+"""In a request: use the default number of partitions or replicas."""
 
 # The first version of DeleteTopics with TOPIC_DELETION_DISABLED, and the first that names topics by id.
 TOPIC_DELETION_DISABLED_SINCE = 3
@@ -70,8 +70,8 @@ DELETE_BY_ID_SINCE = 6
 
 @dataclass(frozen=True, slots=True)
 class TopicContext:
-    """The inputs of the topic functions besides the request. `described` is a cache, so make one context per
-    request."""
+    """The inputs of the topic functions besides the request. Make one context per request, because `described` caches
+    parts of the response."""
 
     image: MetadataImage
     settings: ControllerSettings
@@ -95,9 +95,9 @@ def create_topics(
     describable: Callable[[str], bool],
     charge: Charge = no_charge,
 ) -> Decision[ct.CreateTopicsResponse]:
-    """Creates topics. `describable` returns for a topic whether the client may see its configuration.
+    """Creates topics. `describable` returns whether the client may see the configuration of a topic.
 
-    Raises PolicyViolationException if the request is too large as a whole.
+    Raises PolicyViolationException if the request has too many partitions or needs too many records.
     """
     _check_total_partitions(context, request.topics)
     records: list[MetadataRecord] = []
@@ -132,7 +132,11 @@ def _check_total_partitions(context: TopicContext, topics: Iterable[ct.Creatable
         else:
             total += context.settings.num_partitions
     if total > MAX_PARTITIONS_PER_REQUEST:
-        raise PolicyViolationException("Excessively large number of partitions per request.")
+        raise too_many_partitions()
+
+
+def too_many_partitions() -> PolicyViolationException:
+    return PolicyViolationException("Excessively large number of partitions per request.")
 
 
 def _create_topic(context: TopicContext, topic: ct.CreatableTopic, describable: bool) -> _NewTopic:
@@ -168,13 +172,7 @@ def _check_new_name(image: MetadataImage, name: str) -> None:
 
 
 def _colliding_topic(image: MetadataImage, unified: str) -> str | None:
-    for other in image.topics.names:
-        if (
-            topic_names.has_collision_characters(other)
-            and topic_names.unify_collision_characters(other) == unified
-        ):
-            return other
-    return None
+    return image.topics.unified_names.get(unified)
 
 
 def _check_counts(topic: ct.CreatableTopic) -> None:
@@ -274,8 +272,8 @@ def _place(context: TopicContext, count: int, replication_factor: int) -> list[P
 
 
 def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> PartitionImage:
-    """A new partition. Active brokers are in the ISR, and the first of them leads. Without an active one the ISR is
-    empty."""
+    """A new partition. Its ISR holds the replicas on active brokers, and the first of these replicas leads. The ISR is
+    empty if no replica is on an active broker."""
     isr = tuple(replica for replica in replicas if image.brokers[replica].active)
     return PartitionImage(
         replicas=tuple(replicas),
@@ -289,8 +287,8 @@ def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> Partit
 
 
 def default_directory(image: MetadataImage, broker_id: BrokerId) -> uuid.UUID:
-    """The directory of a new replica: that of a broker with a single one. Else the broker chooses and reports it
-    (KIP-858)."""
+    """The directory of a new replica, if the broker has only one directory. If it has several, the broker chooses the
+    directory and reports it (KIP-858)."""
     directories = image.brokers[broker_id].directories
     if not directories:
         return MIGRATING_DIRECTORY
@@ -319,8 +317,8 @@ def _result(
 
 
 def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.CreatableTopicConfigs, ...]:
-    """Describes a topic's configuration, from a cache: topics of one request mostly have the same, and to describe it
-    is most of the work."""
+    """Describes a topic's configuration. The result is cached, because the topics of one request mostly have the same
+    configuration, and describing it is most of the work."""
     key = tuple(sorted(overrides.items()))
     described = context.described.get(key)
     if described is None:
@@ -334,7 +332,7 @@ def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.Cre
 
 
 def broker_layers(image: MetadataImage, settings: ControllerSettings) -> BrokerLayers:
-    """This node's configuration by layer."""
+    """The layers from which this node's broker keys get their values: dynamic configurations, file and defaults."""
     return BrokerLayers(
         dynamic=image.config(ConfigResource(ConfigResourceType.BROKER, str(settings.node_id))),
         dynamic_default=image.config(ConfigResource(ConfigResourceType.BROKER, "")),
@@ -414,7 +412,7 @@ def delete_topics(
     api_version: int,
     charge: Charge = no_charge,
 ) -> Decision[dt.DeleteTopicsResponse]:
-    """Deletes topics by name, or (v6) by id. Raises if the cluster forbids to delete topics."""
+    """Deletes topics by name, or (v6) by id. Raises KafkaError if delete.topic.enable is false."""
     if not settings.delete_topic_enable:
         if api_version < TOPIC_DELETION_DISABLED_SINCE:
             raise InvalidRequestException("Topic deletion is disabled.")
@@ -464,7 +462,7 @@ def _charged(charge: Charge, topic: TopicImage) -> ApiError:
 
 
 def _once(records: list[MetadataRecord]) -> list[MetadataRecord]:
-    """Removes a topic once, even if the request has it by name and by id."""
+    """The records without repetitions: a request may name the same topic by name and by id."""
     return list(dict.fromkeys(records))
 
 

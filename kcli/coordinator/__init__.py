@@ -1,1 +1,1 @@
-"""The decisions of coordinators as state machines: requests in; records, replies and deadlines out. Pure."""
+"""The coordinators as state machines. They take requests and return records and replies, without input or output."""

@@ -1,4 +1,4 @@
-"""Java's hash codes: every broker must agree on which partition coordinates a key, and in which order members count."""
+"""Java's hash codes. They decide the partition of a key and the order of members, on which all brokers must agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIN_INT32 = -(2**31)
 
 
 def java_hash(text: str) -> int:
-    """Returns `String.hashCode`: 31-ary over UTF-16 code units, as a signed 32-bit integer."""
+    """Returns Java's `String.hashCode` of a text, as a signed 32-bit integer."""
     value = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
@@ -22,19 +22,20 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Returns the partition with the state of a key. As in Kafka, the smallest int has the absolute value 0."""
+    """Returns the partition of a coordinator's topic that stores the state of a key, such as a group id. As in Kafka,
+    the absolute value of the smallest int is taken as 0."""
     value = java_hash(key)
     return (0 if value == MIN_INT32 else abs(value)) % partition_count
 
 
 def uuid_hash(value: uuid.UUID) -> int:
-    """Returns `Uuid.hashCode`: both halves folded into 32 bits."""
+    """Returns the hash code of Kafka's class Uuid."""
     folded = (value.int >> 64) ^ (value.int & 0xFFFFFFFFFFFFFFFF)
     return (folded >> 32) ^ (folded & 0xFFFFFFFF)
 
 
 def in_hash_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
-    """Returns distinct `items` in the order of a Java HashMap or HashSet, which assignments follow."""
+    """Returns the distinct `items` in the order of a Java HashMap or HashSet, which decides about assignments."""
     distinct = list(dict.fromkeys(items))
     table = 16
     while len(distinct) > table * 3 // 4:

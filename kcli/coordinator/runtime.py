@@ -1,18 +1,19 @@
-"""The contract between a coordinator shard and its shell, and the deadlines that a shard keeps.
+"""The contract between a coordinator's shard and its shell (the server code around it), and the deadlines of a shard.
 
 A shard is a deterministic state machine that owns one partition of an internal topic. A call returns a `Ready`: records
-for the shell to append and replies to send once those records are committed. The order is a contract: append, wait for
-the high watermark, `replay` each record, call `written`, send the replies. If the append fails, `written` gets the
-error and the requests in `replies` get that error instead. A `Ready` without records is sent at once. `sends` is work
-outside the shard that is due with the replies: the shell does it and reports to the shard.
+that the shell must append, and replies that it sends when these records are committed. The shell must do this in order:
+append, wait for the high watermark, `replay` each record, call `written`, send the replies. If the append fails,
+`written` and the requests in `replies` get the error. The replies of a `Ready` without records are sent at once.
+`sends` is work outside the shard, such as writing markers. The shell begins it when it sends the replies, and reports
+the result to the shard.
 
-The records of a `Ready` that names a `producer` belong to that producer's transaction: they are pending until its
-marker is in the log, which ends the transaction by `end_transaction`.
+If a `Ready` names a `producer`, its records belong to that producer's transaction. They are pending until the marker of
+the transaction is in the log. The shell then calls `end_transaction`.
 
-A reply names the request it answers by the token that came with it. So a parked request (a JoinGroup waiting for the
-other members) is answered out of a later call, or out of a timer. The type of a token is that of its answer.
+A request comes with a token, and the reply names the request by this token. So a request that waits (such as a
+JoinGroup that waits for other members) can be answered by a later call or by a timer.
 
-Type parameters: `RecordT` is what a shard writes, `SendT` the work that it asks of the shell.
+Type parameters: `RecordT` is the type of records, `SendT` the type of work in `sends`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ AnswerT_contra = TypeVar("AnswerT_contra", contravariant=True)
 
 
 class Token(Protocol[AnswerT_contra]):
-    """A request that waits for its answer: a future of the shell. A shard only keeps it and hands it back."""
+    """A request that waits for its answer: a future of the shell. A shard only stores the token and puts it into the
+    reply."""
 
     def done(self) -> bool: ...
     def set_result(self, result: AnswerT_contra, /) -> None: ...
@@ -40,14 +42,15 @@ class Token(Protocol[AnswerT_contra]):
 
 
 class Reply(Protocol):
-    """An answer together with the request that it is for; the shell decides whether the request gets it."""
+    """An answer and the token of its request. The shell sends the answer, or an error if the write failed."""
 
     def deliver(self) -> None: ...
     def refuse(self, error: KafkaError) -> None: ...
 
 
 class Answer(NamedTuple, Generic[AnswerT]):
-    """The one kind of `Reply`. Does nothing to a request that is not waiting: its connection may be closed."""
+    """The only implementation of `Reply`. If the request no longer waits (its connection may be closed), it does
+    nothing."""
 
     token: Token[AnswerT]
     response: AnswerT
@@ -78,7 +81,8 @@ class Ready(Generic[RecordT, SendT]):
     continuations: tuple[Continuation[RecordT, SendT], ...] = ()
 
     def written(self, code: ErrorCode, now_ms: int) -> Ready[RecordT, SendT]:
-        """Tells the shard that the records are committed, or why not; returns what the shard does next."""
+        """Reports to the shard that the records are committed or, with an error code, that the write failed. Returns
+        the shard's next `Ready`."""
         if not self.continuations:
             return Ready()
         step: Step[RecordT, SendT] = Step(now_ms)
@@ -88,7 +92,7 @@ class Ready(Generic[RecordT, SendT]):
 
 
 class Step(Generic[RecordT, SendT]):
-    """A `Ready` in the making: one call of the shard, at one moment."""
+    """Collects the `Ready` of one call of the shard, at one moment."""
 
     __slots__ = ("_continuations", "_producer", "_replies", "_sends", "now_ms", "records")
 
@@ -110,8 +114,8 @@ class Step(Generic[RecordT, SendT]):
         self._sends.append(work)
 
     def when_written(self, continuation: Continuation[RecordT, SendT]) -> None:
-        """Adds a call for when the records of the step are committed or have failed. Each part of a shard may add one.
-        They are called in the order of addition."""
+        """Adds a function that is called when the records of the step are committed or have failed. Each part of a
+        shard may add one. They are called in the order in which they were added."""
         self._continuations.append(continuation)
 
     def fail(self, code: ErrorCode) -> None:
@@ -130,14 +134,15 @@ class Step(Generic[RecordT, SendT]):
 
 
 Continuation = Callable[[ErrorCode, Step[RecordT, SendT]], None]
-"""Gets the fate of a write, and a new step to go on with."""
+"""A function that is called after a write, with the error code of the write and a new step."""
 
 
 class Timers(Generic[KeyT]):
-    """Deadlines by key, where moving a deadline further away is the common case (every heartbeat does it).
+    """Deadlines by key. Mostly a deadline is moved to a later time, as every heartbeat does, so this must be cheap.
 
-    Moving one back costs a dictionary write: the heap still holds the earlier moment, and when that comes the key is
-    put back with its real deadline. Invariant: a key with a deadline has a heap entry at or before it.
+    Such a move costs only a dictionary write. The heap still has an entry with the earlier time. When that time comes,
+    the key is put into the heap again with its real deadline. Invariant: a key with a deadline has a heap entry at or
+    before that deadline.
     """
 
     __slots__ = ("_deadlines", "_heap", "_queued", "_sequence")
@@ -162,11 +167,11 @@ class Timers(Generic[KeyT]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The next moment at which `pop_expired` may find something; may be early, never late."""
+        """The next time at which `pop_expired` may return a key. It may be too early, but never too late."""
         return self._heap[0][0] if self._heap else None
 
     def pop_expired(self, now_ms: int) -> KeyT | None:
-        """Removes and returns the key whose deadline passed first, or None."""
+        """Removes and returns the key with the earliest deadline. None if no deadline has passed."""
         while self._heap and self._heap[0][0] <= now_ms:
             queued_ms, _, key = heapq.heappop(self._heap)
             if self._queued.get(key) != queued_ms:

@@ -1,4 +1,4 @@
-"""Reads and writes Avro values (binary, without a file header) by fastavro."""
+"""Reads and writes Avro values (binary, without a file header) with fastavro."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcli.formats.codec import FormatError, Value, ValueCodec
 
 
 class AvroField(TypedDict):
-    """A field of a record."""
+    """A field of a record type."""
 
     name: str
     type: AvroSchema
@@ -35,7 +35,7 @@ AvroSchema = str | list["AvroSchema"] | AvroDeclaration
 
 
 def avro_schema(text: str | bytes) -> AvroSchema:
-    """Reads the schema of an .avsc file. FormatError if the text is not JSON."""
+    """Parses the schema of an .avsc file. Raises FormatError if the text is not JSON."""
     try:
         found: AvroSchema = json.loads(text)
     except ValueError as error:
@@ -44,7 +44,7 @@ def avro_schema(text: str | bytes) -> AvroSchema:
 
 
 def avro_codec(schema: AvroSchema) -> ValueCodec:
-    """Returns the codec of a schema. FormatError if the schema is invalid."""
+    """Returns the codec of a schema. Raises FormatError if the schema is invalid."""
     import fastavro
     from fastavro.schema import SchemaParseException, UnknownType
 

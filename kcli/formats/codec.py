@@ -28,12 +28,15 @@ Value = Scalar | list["Value"] | tuple["Value", "Value"] | dict[str, "Value"]
 
 
 class FormatError(KcliError):
-    """The schema is invalid. The message is one line for the user."""
+    """Raised if a schema is invalid. The message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueCodec:
-    """The codec of one schema. `decode` and `encode` raise the library's errors for values that do not fit."""
+    """The codec of one schema.
+
+    `decode` and `encode` raise the library's errors for values that do not fit the schema.
+    """
 
     decode: Callable[[bytes], Value]
     encode: Callable[[Value], bytes]

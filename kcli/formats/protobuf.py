@@ -1,4 +1,4 @@
-"""Reads and writes Protobuf values by the descriptors of their .proto files.
+"""Reads and writes Protobuf values, according to the descriptors of their .proto files.
 
 A message is a dict of its fields. An unset field with presence is None, a map is a list of pairs, an enum is a name,
 and a Timestamp is a time in UTC.
@@ -22,9 +22,11 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def message_class(descriptors: bytes, name: str) -> type[Message]:
-    """Returns the message with a full name. `descriptors` is a file of protoc --descriptor_set_out --include_imports.
+    """Returns the class of the message with the full name `name`.
 
-    FormatError if it is not such a file, or has no such message.
+    `descriptors` is a file of protoc --descriptor_set_out --include_imports.
+
+    Raises FormatError if `descriptors` is not such a file, or has no such message.
     """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     from google.protobuf.message import DecodeError
@@ -46,7 +48,7 @@ def message_class(descriptors: bytes, name: str) -> type[Message]:
 
 
 def protobuf_codec(message: type[Message]) -> ValueCodec:
-    """Returns the codec of a message."""
+    """Returns the codec of a message class."""
 
     def decode(value: bytes) -> Value:
         return _fields(message.FromString(value))
@@ -92,7 +94,7 @@ def _one(field: FieldDescriptor, value: Message | int | float | str | bytes) -> 
 
 
 def _fill(message: Message, record: Value) -> None:
-    """Sets the fields of a message. ValueError names an unknown field."""
+    """Sets the fields of a message. Raises ValueError for an unknown field."""
     if not isinstance(record, dict):
         raise ValueError(f"message {message.DESCRIPTOR.full_name}: expected fields by name")
     fields = message.DESCRIPTOR.fields_by_name

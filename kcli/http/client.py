@@ -19,7 +19,7 @@ class NotHttp(KcliError):
 
 
 class ResponseTooLong(KcliError):
-    """The response has more bytes than the caller takes."""
+    """The response has more bytes than the caller permits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,10 @@ class Response:
 async def get(
     address: Address, target: str, *, body_max_bytes: int, credentials: str | None = None
 ) -> Response:
-    """The response to GET `target` (a path, with its query), whatever its status. The caller limits the time.
+    """Sends GET `target` (a path with its query), and returns the response, whatever its status.
 
-    `credentials`: user:password, sent as HTTP Basic. Raises NotHttp, ResponseTooLong, and OSError as a socket does.
+    The caller limits the time. `credentials` are user:password, sent as HTTP Basic. Raises NotHttp, ResponseTooLong,
+    and the same OSErrors as a socket.
     """
     headers = {"Accept": "application/json", "User-Agent": "kcli"}
     if credentials is not None:

@@ -1,8 +1,9 @@
 """An HTTP/1.1 server: a table of routes, and limits that protect the process from slow or hostile clients.
 
 aiohttp parses requests, finds the route and writes responses; sockets come from the caller's `Network`. This module
-adds the limits that aiohttp does not have: on connections, on the time that a client takes to read its response, and
-on the bytes that it sends ahead. A handler is a coroutine `(Request) -> Response`, or raises HttpError.
+adds the limits that aiohttp does not have. They are on the number of connections, on the time in which a client must
+read its response, and on the bytes that a client sends ahead. A handler is a coroutine `(Request) -> Response`, or
+raises HttpError.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11
 from aiohttp.http_exceptions import LineTooLong
 
-# The types and the route functions that handlers and their tables need; no other room imports aiohttp.
+# The types and the route functions that handlers and their tables need, because no other package imports aiohttp.
 from aiohttp.web import Request as Request
 from aiohttp.web import Response as Response
 from aiohttp.web import RouteDef as RouteDef
@@ -29,41 +30,45 @@ from kcli.runtime.network import Network
 _log = logging.getLogger("kcli.http.Server")
 
 LINE_MAX_BYTES = 16 * 1024
-"""A request line: `kcli jmx` puts all its object names into one query. Twice what a browser sends."""
+"""The longest request line, twice what browsers send at most. `kcli jmx` puts all object names into one query."""
 
 HEADER_MAX_BYTES = 8 * 1024
-"""A header: tokens and cookies may have several kilobytes, and most other servers stop at 8 KB."""
+"""The longest header. Tokens and cookies may have several kilobytes, and most other servers stop at 8 KB."""
 
 HEADERS_MAX = 64
-"""Browsers send about 20 headers, proxies add some."""
+"""The most headers of a request. Browsers send about 20, and proxies add some."""
 
 AHEAD_MAX_BYTES = 512 * 1024
-"""Bytes a client may send before the server takes up its next request. An event loop reads 256 KB at a time, and a
-client that pipelines requests may be one read ahead."""
+"""How many bytes a client may send before the server handles its next request.
+
+An event loop reads 256 KB at a time, and a client that pipelines requests may be one read ahead.
+"""
 
 CONNECTIONS_MAX = 32
-"""A few scrapers and some people looking; each may hold a response of some megabytes."""
+"""The most connections: a few scrapers and some people with browsers. Each may hold a response of some megabytes."""
 
 IDLE_MAX_SECONDS = 120.0
-"""From a response to the end of the next request's head. Prometheus asks every 15 to 60 seconds, on the same
-connection."""
+"""The longest time from a response to the end of the next request's header.
+
+Prometheus sends a request every 15 to 60 seconds on the same connection.
+"""
 
 RESPONSE_MAX_SECONDS = 120.0
-"""Until a client has read its whole response."""
+"""The longest time until a client has read its whole response."""
 
 STOP_MAX_SECONDS = 1.0
-"""How long a stop waits for requests in progress."""
+"""How long a stop of the server waits for requests in progress."""
 
-# The library logs each request at INFO: a scraper would fill the log.
+# aiohttp logs each request at INFO. With a scraper, these lines would fill the log, so the level is WARNING.
 _access_log = logging.getLogger("kcli.http.access")
 _access_log.setLevel(logging.WARNING)
 
 
 class HttpError(KcliError):
-    """Becomes a response of this status, with the message as plain text."""
+    """An error that a handler raises. The client gets a response with this status and the message as plain text."""
 
     def __init__(self, status: HTTPStatus, message: str, *, close: bool = False) -> None:
-        """`close`: end the connection, because the rest of the request must not be read as another one."""
+        """With `close` the connection is closed, so that the rest of the request is not read as another request."""
         super().__init__(message)
         self.status = status
         self.close = close
@@ -76,19 +81,22 @@ class HttpServer:
         self._network = network
         app = web.Application(middlewares=[_respond])
         app.add_routes(routes)
-        # A handler ends when its client is gone, because only that client waits for the response.
+        # A handler is cancelled when its client has closed the connection, because only that client needs the response.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=STOP_MAX_SECONDS)
         self._listener: asyncio.AbstractServer | None = None
 
     async def start(self, host: str | None, port: int) -> int:
-        """Listens on host (None: every interface) and port (0: any free one); returns the port. Raises OSError."""
+        """Listens on a host (None: all interfaces) and port (0: any free port). Returns the port.
+
+        Raises OSError if it cannot.
+        """
         await self._runner.setup()
         self._listener = await self._network.create_server(self._connect, host, port)
         sockets = getattr(self._listener, "sockets", None)
         return int(sockets[0].getsockname()[1]) if sockets else port
 
     async def stop(self) -> None:
-        """Closes idle connections at once, and the others after their response or STOP_MAX_SECONDS."""
+        """Closes idle connections immediately, and the others after their response or after STOP_MAX_SECONDS."""
         if self._listener is not None:
             self._listener.close()
         server = self._runner.server
@@ -117,13 +125,14 @@ class HttpServer:
 
 
 class Connection(web.RequestHandler):
-    """A client's connection: aiohttp's, with a limit on bytes sent ahead and our response to a malformed request."""
+    """A connection of aiohttp with a limit on bytes sent ahead, and with our response to a malformed request."""
 
     __slots__ = ("ahead_bytes",)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.ahead_bytes = 0
-        # A response counts as sent when the kernel has all of it. `_send` waits for that up to its limit.
+        # A response counts as sent when the kernel has all of it. `_send` waits until then, at most
+        # RESPONSE_MAX_SECONDS.
         cast(asyncio.Transport, transport).set_write_buffer_limits(high=0)
         super().connection_made(transport)
 
@@ -141,7 +150,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Responds to a request that cannot be parsed; the connection is closed after it."""
+        """Responds to a request that cannot be parsed. The connection is closed after the response."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
         if isinstance(exc, LineTooLong) or _TOO_MANY in (message or ""):
@@ -157,11 +166,11 @@ class Connection(web.RequestHandler):
 
 
 _TOO_MANY = "Too many"
-"""In the message of an error for which aiohttp has no class of its own."""
+"""A part of the message of an aiohttp error that has no class of its own."""
 
 
 class _Refusal(asyncio.Protocol):
-    """The connection of a client above the limit."""
+    """The connection of a client beyond CONNECTIONS_MAX: it gets a response with an error, and is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         body = f"{CONNECTIONS_MAX} clients are connected\n"
@@ -180,7 +189,7 @@ JSON = "application/json; charset=utf-8"
 
 
 def respond(body: bytes, content_type: str, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    """A response with this body; `content_type` may have parameters."""
+    """Returns a response with this body. `content_type` may have parameters."""
     return Response(status=status, body=body, headers={hdrs.CONTENT_TYPE: content_type})
 
 

@@ -1,1 +1,1 @@
-"""The metadata that every node has of the cluster: the image, its changes, and the replay of records."""
+"""The cluster metadata that every node holds: the image, its changes, and the replay of records."""

@@ -1,9 +1,9 @@
 """The step from one image to the next: replays metadata records and remembers the topics and keys that they change.
 
-A delta is made on an image, fed with the records of one or more batches in log order, and applied once. Tables are
-copied when they are first written to, a topic's partitions when the topic is first written to. Replay trusts the log. A
-record that contradicts the image (a partition of an unknown topic) means that the log or this program is broken, and
-raises `MetadataLogError`.
+A delta starts from an image, replays the records of one or more batches in log order, and is applied once. A table of
+the image is copied at the first change to it, and a topic's partitions at the first change to the topic. Records are
+not validated again. A record that contradicts the image, such as a partition of an unknown topic, raises
+`MetadataLogError`, because the log or this program is broken.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MetadataLogError(CorruptRecordError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionDiff:
-    """One partition before and after a delta; None where it did not or does not exist."""
+    """One partition before and after a delta. `None` means that the partition does not exist at that time."""
 
     topic: str
     topic_id: uuid.UUID
@@ -53,7 +53,7 @@ class PartitionDiff:
 
 
 class _Table(Generic[K, V]):
-    """A map of the old image, copied at the first write; remembers the written keys."""
+    """A map of the old image that is copied at the first write and remembers the keys that were written."""
 
     __slots__ = ("_base", "_own", "touched")
 
@@ -83,7 +83,7 @@ class _Table(Generic[K, V]):
 
 
 class MetadataDelta:
-    """The changes on top of `image`. `replay` in log order, then `apply`."""
+    """The changes on top of `image`. Call `replay` for each record in log order, then `apply` once."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -132,7 +132,7 @@ class MetadataDelta:
 
     @property
     def topics_created(self) -> tuple[TopicImage, ...]:
-        """Topics that exist after the delta and did not before, without the partitions still to be applied."""
+        """The topics that the delta creates, without their partitions, which `apply` adds."""
         after, before = self._topics.current, self.image.topics.by_id
         return tuple(
             after[topic_id]
@@ -147,7 +147,8 @@ class MetadataDelta:
         return tuple(before[key] for key in self._topics.touched if key in before and key not in after)
 
     def partitions_changed(self) -> Iterator[PartitionDiff]:
-        """Every partition created, changed or deleted (with its topic), in the order the log touched the topics."""
+        """Every partition that was created, changed, or deleted with its topic. The deleted topics come first, then the
+        other topics in the order of their first records."""
         for topic in self.topics_deleted:
             for partition, before in sorted(topic.partitions.items()):
                 yield PartitionDiff(topic.name, topic.topic_id, partition, before, None)
@@ -186,7 +187,7 @@ class MetadataDelta:
         _REPLAY[type(record)](self, record)  # type: ignore[arg-type]  # the table pairs each type with its method
 
     def apply(self, offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> MetadataImage:
-        """The image after everything replayed, which reaches to `offset` inclusive."""
+        """The image after all replayed records. `offset`, `epoch` and `timestamp_ms` are those of the last record."""
         return MetadataImage(
             cluster_id=self.image.cluster_id,
             offset=offset,
@@ -434,14 +435,14 @@ class MetadataDelta:
             self._client_quotas.remove(entity)
 
     def _nothing(self, _record: records.MetadataRecord) -> None:
-        """Ignores a record: NoOp changes nothing, ZkMigrationState is obsolete, and replay.py handles transactions."""
+        """Ignores a record. NoOp changes nothing, ZkMigrationState is obsolete, and replay.py handles transactions."""
 
 
 def merge_partition_change(
     partition: PartitionImage, record: records.PartitionChangeRecord
 ) -> PartitionImage:
-    """The partition after the change. Every change increments the partition epoch; a record with a leader increments
-    the leader epoch."""
+    """The partition after the change. Every change increments the partition epoch. A change of the leader, even to the
+    same leader, also increments the leader epoch."""
     leader, leader_epoch = partition.leader, partition.leader_epoch
     if record.leader != records.NO_LEADER_CHANGE:
         leader, leader_epoch = record.leader, LeaderEpoch(leader_epoch + 1)

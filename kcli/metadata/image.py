@@ -1,8 +1,8 @@
 """The cluster at one offset of the metadata log: topics, brokers, configs, features, ACLs and the rest.
 
-An image never changes. `MetadataDelta` (delta.py) makes the next one, and shares all unchanged parts with it. A commit
-copies the table of topics and the topics that it changes. So a topic with ten thousand partitions is copied once per
-commit, and not once per record.
+An image never changes. `MetadataDelta` (delta.py) builds the next image, which shares all unchanged parts with this
+one. A commit copies the table of topics and the topics that it changes. So a topic with ten thousand partitions is
+copied once per commit, and not once per record.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.ids import (
     FIRST_LEADER_EPOCH,
@@ -23,7 +24,7 @@ from kcli.model.ids import (
     ProducerId,
 )
 
-# Directory ids with a meaning of their own (KIP-858); real ones are random and never below 100.
+# Directory ids with special meanings (KIP-858). The ids of real directories are random and never below 100.
 MIGRATING_DIRECTORY = uuid.UUID(int=0)
 UNASSIGNED_DIRECTORY = uuid.UUID(int=1)
 LOST_DIRECTORY = uuid.UUID(int=2)
@@ -32,7 +33,7 @@ METADATA_VERSION = "metadata.version"
 
 
 class LeaderRecoveryState(IntEnum):
-    """Whether a leader was elected uncleanly and has not reported yet that its log is recovered (KIP-704)."""
+    """Whether the leader must still recover its log after an unclean election (KIP-704)."""
 
     RECOVERED = 0
     RECOVERING = 1
@@ -40,7 +41,7 @@ class LeaderRecoveryState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """A partition as the controller has decided it. `directories` runs parallel to `replicas`."""
+    """The state of a partition in the metadata. `directories` has one directory id for each of `replicas`, in order."""
 
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
@@ -84,7 +85,7 @@ class VersionRange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A broker that has registered; `epoch` is the offset of its registration and fences older lives of the same id."""
+    """A registered broker. `epoch` is the offset of its registration. It fences earlier runs of the same broker."""
 
     id: BrokerId
     epoch: int
@@ -99,7 +100,7 @@ class BrokerRegistration:
 
     @property
     def active(self) -> bool:
-        """Whether the broker may lead and be in ISRs."""
+        """Whether the broker may lead partitions and join ISRs."""
         return not self.fenced and not self.in_controlled_shutdown
 
 
@@ -114,7 +115,7 @@ class ControllerRegistration:
 
 @dataclass(frozen=True, slots=True)
 class AclEntry:
-    """One access control entry; the numbers are those of the wire (AclOperation, PatternType, …)."""
+    """One access control entry. Operation, pattern type and so on have the numbers of Kafka's wire protocol."""
 
     resource_type: int
     resource_name: str
@@ -127,7 +128,7 @@ class AclEntry:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """The keys stored for a password (RFC 5802); never shown."""
+    """The keys stored for a password (RFC 5802). They are never shown to clients."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -145,8 +146,8 @@ class ScramKey:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A delegation token (KIP-48). Principals are `Type:name`. The HMAC is not stored: it is derived from the id and
-    the secret key."""
+    """A delegation token (KIP-48). Principals have the form `Type:name`. The HMAC is not stored, because it is derived
+    from the token id and the secret key."""
 
     token_id: str
     owner: str
@@ -157,7 +158,7 @@ class DelegationToken:
     expiration_timestamp_ms: int
 
 
-# The user, client id or address of a quota: (type, name) pairs sorted by type; name None is the default
+# The user, client id or IP address of a quota: (type, name) pairs sorted by type. The name None is the default
 # entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
@@ -165,14 +166,15 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 
 class Topics:
-    """The topics of one image: by name, by id, and all of them in the order of their names."""
+    """The topics of one image, which can be found by name or id and are listed in the order of their names."""
 
-    __slots__ = ("_sorted_names", "by_id", "ids")
+    __slots__ = ("_sorted_names", "_unified_names", "by_id", "ids")
 
     def __init__(self, by_id: Mapping[uuid.UUID, TopicImage], ids: Mapping[str, uuid.UUID]) -> None:
         self.by_id = by_id
         self.ids = ids
         self._sorted_names: tuple[str, ...] | None = None
+        self._unified_names: dict[str, str] | None = None
 
     def topic(self, name: str) -> TopicImage | None:
         topic_id = self.ids.get(name)
@@ -187,10 +189,22 @@ class Topics:
             self._sorted_names = tuple(sorted(self.ids))
         return self._sorted_names
 
+    @property
+    def unified_names(self) -> Mapping[str, str]:
+        """The names with '.' or '_', by their form in metrics, where both are '_'. The form must be unique."""
+        if self._unified_names is None:
+            self._unified_names = {
+                topic_names.unify_collision_characters(name): name
+                for name in reversed(self.names)
+                if topic_names.has_collision_characters(name)
+            }
+        return self._unified_names
+
     def with_partitions(self, by_id: Mapping[uuid.UUID, TopicImage]) -> Topics:
-        """The same topics with other partitions; keeps the sorted names."""
+        """The same topics with changed partitions. No names change, so they need not be sorted again."""
         topics = Topics(by_id, self.ids)
         topics._sorted_names = self._sorted_names
+        topics._unified_names = self._unified_names
         return topics
 
     def __iter__(self) -> Iterator[TopicImage]:
@@ -210,8 +224,8 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """The state after all records of the metadata log up to and including `offset` (-1: none yet), written in
-    `epoch`."""
+    """The state after all records of the metadata log up to and including `offset` (-1: no record yet). `epoch` is the
+    leader epoch of the last record."""
 
     cluster_id: str = ""
     offset: Offset = NO_OFFSET
@@ -233,7 +247,7 @@ class MetadataImage:
         return None if topic_image is None else topic_image.partitions.get(partition)
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
-        """The dynamic config of a resource: only what was set."""
+        """The dynamic configs that are set for a resource."""
         return self.configs.get(resource, _NO_CONFIG)
 
     def topic_config(self, name: str) -> Mapping[str, str]:

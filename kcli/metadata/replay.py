@@ -1,6 +1,6 @@
-"""Follows the metadata log: record batches in, images out, metadata transactions held back until they end (KIP-868).
+"""Replays the batches of the metadata log into images. Metadata transactions take effect when they end (KIP-868).
 
-The records between BeginTransaction and EndTransaction become visible together; AbortTransaction drops them. An
+The records between BeginTransaction and EndTransaction become visible together. AbortTransaction drops the records. An
 unfinished transaction at the end of the log stays open until the next leader aborts it.
 """
 
@@ -21,7 +21,7 @@ from kcli.protocol.records.metadata import (
 
 
 class ImageReplayer:
-    """Owns the newest image and the open transaction, if any. One batch at a time, in log order."""
+    """Holds the newest image and the open transaction, if there is one. Call it for each batch, in log order."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -29,15 +29,15 @@ class ImageReplayer:
 
     @property
     def in_transaction(self) -> bool:
-        """No snapshot may be taken while this is true: the image lags behind the log."""
+        """Whether a transaction is open. No snapshot may be written then, because the image lags behind the log."""
         return self._transaction is not None
 
     def replay(
         self, records: Iterable[MetadataRecord], *, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int
     ) -> MetadataDelta | None:
-        """Replays the batch that ends at `last_offset`. Returns the changes; None while a transaction is open.
+        """Replays the batch that ends at `last_offset`. Returns the changes, or None while a transaction is open.
 
-        A transaction that ends, and everything after it in the batch, form one delta.
+        If a transaction ends in the batch, its records and the rest of the batch form one delta.
         """
         delta = self._transaction or MetadataDelta(self.image)
         for record in records:
@@ -64,7 +64,7 @@ class ImageReplayer:
         return delta
 
     def skip(self, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> None:
-        """Passes control records of the quorum, which take offsets and change nothing else."""
+        """Moves the image past control records of the quorum, which have offsets but do not change the image."""
         if self._transaction is None:
             self.image = replace(self.image, offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
 

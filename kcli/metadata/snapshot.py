@@ -1,4 +1,4 @@
-"""An image as records: the content of a snapshot of the metadata log.
+"""Converts an image into records, the content of a snapshot of the metadata log.
 
 The order is Kafka's: features, brokers, controllers, topics with their partitions, configs, client quotas, producer
 ids, ACLs, SCRAM credentials, delegation tokens. Replaying the records gives the image back.
@@ -23,7 +23,7 @@ from kcli.protocol.records import metadata as records
 
 
 def image_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
-    """Every record of the image. metadata.version comes first, because it gives the versions of the records after
+    """Every record of the image. metadata.version comes first, because it decides the versions of the records after
     it."""
     yield from _features(image)
     for broker in image.brokers.values():
@@ -35,7 +35,7 @@ def image_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
     yield from _config_records(image)
     yield from _client_quota_records(image)
     if image.next_producer_id > 0:
-        # The image does not have the broker that got the last block.
+        # The image does not store which broker got the last block of ids.
         yield records.ProducerIdsRecord(
             broker_id=BrokerId(-1), broker_epoch=-1, next_producer_id=image.next_producer_id
         )
@@ -132,7 +132,7 @@ def partition_record(topic: TopicImage, number: int, partition: PartitionImage) 
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         directories=partition.directories,
-        # An empty list is left out, as the absent field reads back the same.
+        # An empty list is left out, because an absent field is read as an empty list.
         eligible_leader_replicas=partition.elr or None,
         last_known_elr=partition.last_known_elr or None,
     )

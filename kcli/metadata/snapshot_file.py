@@ -1,8 +1,8 @@
-"""Snapshots of the metadata log: their names and their bytes (KIP-630).
+"""Snapshots of the metadata log: their file names and their bytes (KIP-630).
 
-A snapshot is a sequence of record batches. The first is a control batch: SnapshotHeader and, from kraft.version 1 on,
-KRaftVersion and Voters. Data batches follow. The last is a control batch with SnapshotFooter. Offsets count the records
-of the file. All batches have the epoch of the snapshot's id.
+A snapshot is a sequence of record batches. The first is a control batch with SnapshotHeader and, from kraft.version 1
+on, KRaftVersion and Voters. Data batches follow. The last is a control batch with SnapshotFooter. Offsets start at 0
+and count the records of the file. All batches have the epoch of the snapshot's id.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from kcli.protocol.batches.control import (
 )
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024
-"""Kafka's bound on a batch of the metadata log (internal.metadata.max.batch.size.in.bytes)."""
+"""Kafka's limit for a batch of the metadata log (internal.metadata.max.batch.size.in.bytes)."""
 
 RECORD_OVERHEAD_BYTES = 21
-"""Bytes of a record around its value at most: varints of length, deltas and counts."""
+"""The most bytes that a record adds to its value: varints of length, deltas and counts."""
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
@@ -46,7 +46,8 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotId:
-    """`end_offset` is the first offset that the snapshot does not contain, `epoch` that of the last it does."""
+    """The id of a snapshot. `end_offset` is the first offset that it does not contain. `epoch` is the epoch of the last
+    offset that it contains."""
 
     end_offset: Offset
     epoch: LeaderEpoch
@@ -57,11 +58,11 @@ class SnapshotId:
 
 
 BOOTSTRAP_SNAPSHOT_ID = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
-"""The snapshot that `format` writes: it has only the voters."""
+"""The id of the snapshot that `format` writes, which contains only the voters."""
 
 
 def snapshot_id_of(file_name: str) -> SnapshotId | None:
-    """The id in the file name of a finished snapshot; None for other names."""
+    """The id in the file name of a finished snapshot. None for other file names."""
     match = _NAME.fullmatch(file_name)
     return None if match is None else SnapshotId(Offset(int(match[1])), LeaderEpoch(int(match[2])))
 
@@ -75,7 +76,7 @@ def encode_snapshot(
     kraft_version: int = 0,
     voters: VotersRecord | None = None,
 ) -> Iterator[bytes]:
-    """The batches of a snapshot of these record values, one after another."""
+    """Yields the batches of a snapshot with these record values."""
     controls: list[RaftControl] = [
         SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_log_timestamp_ms)
     ]
@@ -109,7 +110,7 @@ def _chunks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot read whole. `values` are the records' bytes, batch by batch."""
+    """A snapshot that was read completely. `batches` has the record values of each data batch."""
 
     last_contained_log_timestamp_ms: int
     kraft_version: int
@@ -118,8 +119,8 @@ class Snapshot:
 
 
 def decode_snapshot(content: bytes, name: str) -> Snapshot:
-    """Reads a snapshot. Raises CorruptRecordError, with the name of the file, unless it begins and ends as a snapshot
-    does."""
+    """Reads a snapshot. Raises CorruptRecordError, with the file name, if the header or footer is missing or a batch is
+    damaged."""
     controls: list[Control] = []
     batches: list[tuple[bytes, ...]] = []
     read_to = 0

@@ -17,7 +17,7 @@ from kcli.protocol.records.metadata import (
 
 
 def directories(values: Sequence[uuid.UUID], replicas: int) -> tuple[uuid.UUID, ...]:
-    """A partition's directories, one per replica; records older than KIP-858 have none."""
+    """A partition's directories, one per replica. Records from before KIP-858 have no directories."""
     return tuple(values) or (MIGRATING_DIRECTORY,) * replicas
 
 
@@ -53,5 +53,5 @@ def broker_registration(record: RegisterBrokerRecord) -> BrokerRegistration:
 
 
 def known_id(value: uuid.UUID | None) -> uuid.UUID:
-    """The id of a message for a record: messages have None for the zero id, records the zero id itself."""
+    """Converts an id of a message to that of a record: None, which stands for the zero id in messages, becomes it."""
     return MIGRATING_DIRECTORY if value is None else value

@@ -1,1 +1,1 @@
-"""Kafka's nouns, declared once: ids, sentinels, enums of the wire, names of topics, addresses."""
+"""Types for Kafka's basic terms: ids, special values, enums of the wire protocol, topic names, addresses."""

@@ -1,7 +1,7 @@
-"""Kafka's nouns of access control, with their numbers on the wire and in the metadata log.
+"""Enums of access control, with their numbers on the wire and in the metadata log.
 
-The names and numbers are those of Kafka's AclOperation, ResourceType, PatternType and AclPermissionType. Number 0
-stands for every value that this version does not know. ANY and MATCH occur in filters only.
+The names and numbers are those of Kafka's AclOperation, ResourceType, PatternType and AclPermissionType. Number 0 means
+a value that this version does not know. ANY and MATCH occur only in filters.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 CLUSTER_NAME = "kafka-cluster"
-"""The name of the one resource of type CLUSTER."""
+"""The name of the only resource of type CLUSTER."""
 
 
 class AclOperation(IntEnum):

@@ -1,4 +1,4 @@
-"""Addresses of servers, and the one reader of `host:port`."""
+"""Addresses of servers, and the functions that parse `host:port`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROTOCOL = re.compile(r"[0-9a-zA-Z\-%._]*://", re.ASCII)
 
 
 class Address(NamedTuple):
-    """A host and a port; equal to the pair `(host, port)`. Prints with brackets around an IPv6 address."""
+    """A host and a port. It is equal to the pair `(host, port)`. Its text has brackets around an IPv6 address."""
 
     host: str
     port: int
@@ -23,9 +23,9 @@ class Address(NamedTuple):
 
 
 def read_address(text: str) -> Address | None:
-    """Reads `host:port` or `[ipv6]:port`; None if it is neither, or the port is above 65535.
+    """Parses `host:port` or `[ipv6]:port`. Returns None for any other text or a port above 65535.
 
-    The host may be empty and the port 0: the caller knows if a server can listen there or a client can go there.
+    The host may be empty and the port 0. The caller decides whether such an address is valid.
     """
     match = _HOST_PORT.fullmatch(text)
     if match is None or int(match[2]) > MAX_PORT:
@@ -34,9 +34,9 @@ def read_address(text: str) -> Address | None:
 
 
 def read_server(text: str) -> Address | None:
-    """Reads an address that a client can go to: None unless it has a host and a port of 1 to 65535.
+    """Parses an address to which a client can connect. Returns None unless it has a host and a port of 1 to 65535.
 
-    As in Kafka's clients, the protocol of a listener may stand in front: `PLAINTEXT://host:9092`.
+    As in Kafka's clients, the address may begin with a protocol: `PLAINTEXT://host:9092`.
     """
     protocol = _PROTOCOL.match(text)
     address = read_address(text[protocol.end() :] if protocol else text)

@@ -1,4 +1,4 @@
-"""Configurations as the wire and the metadata log name them: their resources, and the sources of values."""
+"""The resources that have configurations and the sources of values, as on the wire and in the metadata log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ConfigResourceType(IntEnum):
-    """The kind of thing that a configuration belongs to."""
+    """The type of the resource to which a configuration belongs."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -19,7 +19,7 @@ class ConfigResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ConfigResource:
-    """A topic, a broker (the empty name is the default of all brokers), a group, a client-metrics subscription."""
+    """A topic, broker, group or client-metrics subscription. The empty broker name means the default of all brokers."""
 
     type: ConfigResourceType
     name: str

@@ -1,8 +1,9 @@
 """The order in which Java's hash maps and hash sets list their keys.
 
-Some of Kafka's files, records and listings come out in that order: meta.properties, the directories of `format`, the
-configs of a topic, the partitions that a tool prints. Text compared byte for byte must follow it. A bucket holds its
-keys in insertion order; it only becomes a tree from eight colliding keys on, more than the few keys here ever have.
+Some of Kafka's files, records and listings have this order, and ours must be equal byte for byte: meta.properties, the
+directories of `format`, the configs of a topic, the partitions that a tool prints. The keys of one bucket keep the
+order of insertion. (In Java a bucket with more than eight keys becomes a tree. So many keys of one bucket do not occur
+here.)
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ def string_hash(text: str) -> int:
 
 
 def partition_hash(partition: tuple[str, int]) -> int:
-    """Java's hash of a TopicPartition: first of its number, then of its topic."""
+    """Java's `TopicPartition.hashCode`, computed from the number of the partition, then the name of the topic."""
     topic, number = partition
     return (31 * ((31 + number) & _UINT32) + string_hash(topic)) & _UINT32
 
 
 def map_order(keys: Iterable[T], hash_of: Callable[[T], int], *, capacity: int = DEFAULT_CAPACITY) -> list[T]:
-    """`keys`, without repetitions, as a HashMap created with room for `capacity` lists them."""
+    """`keys` without repetitions, in the order of a Java HashMap that was created with this initial capacity."""
     distinct = list(dict.fromkeys(keys))
     table = 1 << max(0, capacity - 1).bit_length()
     while len(distinct) > table * _LOAD_FACTOR:
@@ -43,12 +44,12 @@ def map_order(keys: Iterable[T], hash_of: Callable[[T], int], *, capacity: int =
 
 
 def hash_order(names: Iterable[str]) -> list[str]:
-    """`names`, without repetitions, as a HashMap of Java's default size lists them."""
+    """`names` without repetitions, in the order of a Java HashMap with the default initial capacity."""
     return map_order(names, string_hash)
 
 
 def copied_hash_order(names: Collection[str]) -> list[str]:
-    """`names` as a HashMap that copies another map lists them: its table is as small as possible."""
+    """`names` in the order of a Java HashMap that was copied from another map. Such a table is as small as possible."""
     table = 1 << math.ceil(math.log2(max(1.0, len(names) / _LOAD_FACTOR + 1)))
     return map_order(names, string_hash, capacity=table)
 

@@ -1,7 +1,7 @@
 """JMX object names, `domain:key=value,…`, and the patterns that select them (javax.management.ObjectName).
 
-In a pattern `*` and `?` stand for any characters, in the domain and in values; `,*` at the end allows more keys. A
-value in quotation marks may hold every character, with a backslash before a special one.
+In the domain and the values of a pattern, `*` matches any characters and `?` one character. `,*` at the end allows more
+keys. A value in quotation marks may contain every character, with a backslash before a special character.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-# One `key=value` and the separator after it; a value is quoted, or has no separators.
+# One `key=value` and the separator after it. A value is quoted or contains no separators.
 _PROPERTY = re.compile(r'([^,=:"*?]+)=("(?:[^"\\\n]|\\["\\*?n])*"|[^,=:"]*)(,|$)')
 _NEEDS_QUOTES = re.compile(r'[,=:"*?\n]')
 _ESCAPED = re.compile(r'\\(["\\*?n])')
@@ -20,11 +20,11 @@ _SPECIAL = re.compile(r'["\\*?]')
 
 
 class MalformedObjectName(ValueError):
-    """Not an object name; the text is Java's reason."""
+    """A text is not an object name. The error has the text of Java's error."""
 
 
 def quoted(value: str) -> str:
-    """The value as it stands in an object name: quoted if necessary, as in Kafka."""
+    """Converts a value to its form in an object name: quoted if necessary, by Kafka's rule."""
     if not _NEEDS_QUOTES.search(value):
         return value
     escaped = _SPECIAL.sub(lambda special: "\\" + special[0], value).replace("\n", "\\n")
@@ -32,7 +32,7 @@ def quoted(value: str) -> str:
 
 
 def unquoted(value: str) -> str:
-    """The meaning of a value of an object name: without its quotes."""
+    """Converts a value of an object name back: removes quotation marks and backslashes."""
     if not value.startswith('"'):
         return value
     return _ESCAPED.sub(lambda escaped: "\n" if escaped[1] == "n" else escaped[1], value[1:-1])
@@ -40,13 +40,13 @@ def unquoted(value: str) -> str:
 
 @dataclass(frozen=True)
 class ObjectName:
-    """A name or a pattern. `text` is the original text."""
+    """An object name or a pattern. `text` is the text from which it was parsed."""
 
     text: str
     domain: str
     properties: Mapping[str, str]
     is_open: bool
-    """Whether it ends with `*`, so that names with more keys match."""
+    """Whether the pattern ends with `,*`, so that names with more keys match."""
 
     @classmethod
     def parse(cls, text: str) -> ObjectName:
@@ -103,6 +103,6 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """The regular expression of a pattern. `fnmatch` gives brackets a meaning, and JMX does not."""
+    """The regular expression of a pattern. `fnmatch` is no use here, because it treats brackets as special."""
     escaped = re.sub(r"[\[]", "[[]", pattern)
     return re.compile(fnmatch.translate(escaped))

@@ -1,4 +1,4 @@
-"""The answer of ListOffsets for one partition."""
+"""The result of ListOffsets for one partition."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAt:
-    """The first record at or after a point in time: its offset, timestamp in ms and leader epoch, -1 if unknown.
+    """The first record at or after a point in time: its offset, timestamp in ms and leader epoch.
 
-    The offset is -1 if the partition has no such record.
+    All three are -1 if the partition has no such record. The timestamp or leader epoch is -1 if it is unknown.
     """
 
     offset: int = NO_OFFSET

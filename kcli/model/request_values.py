@@ -1,11 +1,11 @@
-"""Named values of request fields: acknowledgements, isolation levels, points in time of ListOffsets."""
+"""Constants for request fields: acks, isolation levels, special timestamps of ListOffsets."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 ACKS_ALL = -1
-"""Produce: answer when all in-sync replicas have the records."""
+"""The acks of a produce that is answered when all in-sync replicas have the records."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -13,11 +13,11 @@ READ_COMMITTED = 1
 
 LATEST = -1
 EARLIEST = -2
-"""Timestamps of ListOffsets that mean the two ends of a log."""
+"""Timestamps of ListOffsets that mean the start and the end of a log."""
 
 
 class OffsetSpec(IntEnum):
-    """The named points in time of ListOffsets; any value >= 0 is a timestamp in milliseconds."""
+    """The special timestamps of ListOffsets. A value of 0 or more is a timestamp in milliseconds."""
 
     LATEST = LATEST
     EARLIEST = EARLIEST
@@ -28,7 +28,7 @@ class OffsetSpec(IntEnum):
 
 
 class CoordinatorType(IntEnum):
-    """The types of coordinators, numbered as in FindCoordinator."""
+    """The types of coordinators, with their numbers in FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1

@@ -1,4 +1,4 @@
-"""The rules for names of topics, and the names that collide in metrics."""
+"""The rules for topic names, and the rule by which two names collide in metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from kcli.errors import InvalidTopicException
 
-# Leaves room in a file name of 255 for "-", the partition and the suffix of a deleted directory.
+# Kafka's limit. It leaves room for "-" and a partition number in a directory name of at most 255 characters.
 MAX_NAME_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -50,5 +50,5 @@ def has_collision_characters(name: str) -> bool:
 
 
 def unify_collision_characters(name: str) -> str:
-    """Names that become equal here cannot exist side by side: metrics write '.' as '_'."""
+    """Replaces '.' by '_', as names of metrics do. Two topics whose names become equal cannot both exist."""
     return name.replace(".", "_")

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic by name; equal to the pair `(topic, partition)`. Prints as Kafka prints it: `orders-0`."""
+    """A partition, by the name of its topic. It is equal to the pair `(topic, partition)`. Its text is Kafka's:
+    `orders-0`."""
 
     topic: str
     partition: int
@@ -17,7 +18,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition of a topic by the topic's id, which no later topic of the same name has (KIP-516)."""
+    """A partition, by the id of its topic. A later topic of the same name has another id (KIP-516)."""
 
     topic_id: uuid.UUID
     partition: int

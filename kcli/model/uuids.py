@@ -14,7 +14,7 @@ def uuid_to_text(value: uuid.UUID) -> str:
 
 
 def uuid_from_text(text: str) -> uuid.UUID:
-    """Reads the text form of an id. Raises ValueError unless it has 16 bytes."""
+    """Parses the text form of an id. Raises ValueError unless the text encodes 16 bytes."""
     try:
         raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

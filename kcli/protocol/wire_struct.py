@@ -1,8 +1,9 @@
-"""`@wire_struct`: a frozen keyword-only slots dataclass that is made when it is first used.
+"""`@wire_struct`: a frozen keyword-only slots dataclass whose methods are compiled at their first use.
 
-The wire has hundreds of structs and a process uses a few of them. `dataclasses.dataclass` compiles six methods for
-each, which with the rest of its work was a third of what starting a broker cost. Here the class exists at once, its
-constructor is compiled at the first call, and what `dataclasses.fields` reads is made at the first question.
+Kafka's protocol has hundreds of structs, and a process uses only a few of them. `dataclasses.dataclass` compiles six
+methods for each, and its work was a third of the cost of starting a broker. With `@wire_struct` the class exists at
+once, its constructor is compiled at the first call, and the table for `dataclasses.fields` is built when it is first
+read.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from typing import Protocol, TypeVar, cast, dataclass_transform
 T = TypeVar("T")
 
 _NOT_COPIED = ("__dict__", "__weakref__")
-"""Attributes that a class body leaves behind and a class with slots cannot have."""
+"""Attributes of the decorated class that a class with slots cannot have."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def wire_struct(cls: type[T]) -> type[T]:
-    """Makes the class from the attributes annotated in its body; values are defaults, and nothing is inherited.
+    """Makes a class whose fields are the annotated attributes of `cls`. Fields of base classes are not inherited.
 
-    Behaves as `@dataclass(frozen=True, slots=True, kw_only=True)`, `replace`, `fields` and `is_dataclass` included.
+    The class behaves as with `@dataclass(frozen=True, slots=True, kw_only=True)`, also for `replace`, `fields` and
+    `is_dataclass`.
     """
     names = tuple(cls.__annotations__)
     body = {name: value for name, value in vars(cls).items() if name not in _NOT_COPIED}
@@ -50,7 +52,7 @@ def _first_call(names: tuple[str, ...], defaults: dict[str, object]) -> Callable
 
 
 def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, object]) -> Callable[..., None]:
-    """Compiles the constructor. It sets each slot through its own descriptor, past `__setattr__`."""
+    """Compiles the constructor. It sets each slot through the slot's descriptor, because `__setattr__` refuses."""
     scope: dict[str, object] = {"__name__": cls.__module__}
     parameters = []
     for name in names:
@@ -66,7 +68,7 @@ def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, object])
 
 
 class _Fields:
-    """`cls.__dataclass_fields__`, made at first use from a plain dataclass with the same attributes."""
+    """The value of `cls.__dataclass_fields__`, taken at first use from a plain dataclass with the same attributes."""
 
     def __init__(self, defaults: dict[str, object]) -> None:
         self._defaults = defaults

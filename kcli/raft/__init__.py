@@ -1,1 +1,1 @@
-"""The metadata quorum (KIP-595): who leads, who votes, and how far the log is committed. Pure."""
+"""The metadata quorum (KIP-595): its leader, its voters, and how far the log is committed. No input or output."""

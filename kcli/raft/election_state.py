@@ -1,4 +1,4 @@
-"""The state of elections that a voter must remember across restarts. The server keeps it in the quorum-state file."""
+"""The election state that a voter must remember across restarts. The server stores this state in quorum-state."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NO_VOTE = BrokerId(-1)
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """The newest epoch a voter has seen, its leader if known, and the vote given in it (KIP-595).
+    """The newest epoch that a voter has seen, the leader of that epoch if known, and the vote given in it (KIP-595).
 
-    `static_voters`: the ids of controller.quorum.voters. None from kraft.version 1 on, where the log names the voters
-    (KIP-853); then the vote names the voter's directory too.
+    `static_voters`: the ids of controller.quorum.voters. From kraft.version 1 on it is None, because the log names the
+    voters (KIP-853). The vote then also names the directory of the candidate.
     """
 
     epoch: LeaderEpoch = FIRST_LEADER_EPOCH

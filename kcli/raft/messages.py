@@ -1,10 +1,10 @@
-"""The messages a raft node takes, and `Ready`: the duties it gives to its caller.
+"""The messages that a raft node takes, and `Ready`: the duties that the node gives to its caller.
 
-Every record takes the same way: append, flush, count, commit. On `Append` the node asks for an append and a flush.
-`Flushed` reports how far the log is on disk. The node counts the voters that hold it and answers with `Ready.apply`,
-the new high watermark.
+A record is committed in four steps. The caller sends `Append`. The node returns a `Ready` that asks for an append and a
+flush. The caller reports with `Flushed` how far the log is on disk. If a majority of the voters now has more of the log
+on disk, the node returns `Ready.apply`, the new high watermark.
 
-More voters add kinds of messages (votes, fetches, timers). They change none of these types.
+A quorum of several voters will need more messages (votes, fetches, timers), but no change of these types.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kcli.raft.voters import ReplicaKey, VoterSet
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The node starts with what its disk holds.
+    """The node starts, with the state found on its disk.
 
-    `log_epoch` is that of the newest record. `voters_in_log`: the log itself names the voters, not only the snapshot
-    that `format` wrote or the configuration.
+    `log_epoch` is the epoch of the newest record. `voters_in_log` is True if a record of the log names the voters, and
+    False if only the configuration or the snapshot that `format` wrote names them.
     """
 
     stored: ElectionState | None
@@ -35,21 +35,21 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """The active controller wants these record values in the log, as one batch."""
+    """The active controller appends these record values to the log, as one batch."""
 
     values: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """This node's log is on disk up to `end_offset`."""
+    """The caller flushed this node's log up to `end_offset`."""
 
     end_offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """The node is about to stop."""
+    """The node is about to stop, so it gives up the lead."""
 
 
 Message = Start | Append | Flushed | Resign
@@ -57,7 +57,7 @@ Message = Start | Append | Flushed | Resign
 
 @dataclass(frozen=True, slots=True)
 class ControlBatch:
-    """Records of the quorum itself: the new leader, the voters."""
+    """A batch with records of the quorum itself: the new leader, the voters."""
 
     epoch: LeaderEpoch
     records: tuple[RaftControl, ...]
@@ -65,7 +65,7 @@ class ControlBatch:
 
 @dataclass(frozen=True, slots=True)
 class DataBatch:
-    """The values of metadata records."""
+    """A batch with the values of metadata records."""
 
     epoch: LeaderEpoch
     values: tuple[bytes, ...]
@@ -84,20 +84,20 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The caller's duties, in the order of the fields. A duty that fails ends the ones after it."""
+    """The caller's duties, in the order of the fields. If a duty fails, the caller must not do the later ones."""
 
     persist: tuple[ElectionState, ...] = ()
-    """Write each to the quorum-state file, durably, before the next."""
+    """Write each state to the quorum-state file, and make it durable before the next."""
     truncate: Offset | None = None
-    """Cut the log at this offset: another history is the quorum's."""
+    """Truncate the log to this offset, because the quorum has other records from this offset on."""
     append: tuple[Batch, ...] = ()
-    """Append to the log at its end."""
+    """Append these batches to the log."""
     flush: bool = False
-    """Flush the log and report `Flushed`. One flush may serve many appends."""
+    """Flush the log and report `Flushed`. One flush may cover several appends."""
     send: tuple[Outgoing, ...] = ()
-    """Send to other voters: all that these messages report is durable by now."""
+    """Send these messages to other voters. The state that they report is durable by now."""
     apply: Offset | None = None
-    """Apply everything before this offset, the new high watermark: it is committed."""
+    """Apply the records before this offset, the new high watermark. They are committed."""
 
 
 NOTHING = Ready()

@@ -1,9 +1,9 @@
-"""One member of the metadata quorum (KIP-595): a message in, and out comes a `Ready`, the caller's duties.
+"""One member of the metadata quorum (KIP-595). It takes a message and returns a `Ready`: the caller's duties.
 
-The node holds no log, no file, no clock and no socket. The caller carries out each `Ready` from top to bottom: it makes
-the vote durable, appends, flushes, and only then sends and applies. So another node never learns of a vote or a record
-that a power failure could still take back. The node decides when the caller reports the flush: it counts the voters
-that hold the log on disk, and the high watermark is what a majority holds. A lone voter is its own majority.
+The node uses no log, file, clock or socket. The caller carries out each `Ready` from top to bottom: it makes the vote
+durable, appends, flushes, and only then sends and applies. So other nodes never learn of a vote or a record that could
+be lost in a power failure. When the caller reports a flush, the node computes the high watermark: the end offset that a
+majority of the voters has on disk. A lone voter is its own majority.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kcli.raft.voters import NO_VOTERS, ReplicaKey, VoterSet
 
 
 class QuorumError(KcliError):
-    """This node cannot take part in its quorum as it is set up."""
+    """This node cannot take part in its quorum, because of its configuration or its voters."""
 
 
 class RaftNode:
@@ -54,10 +54,10 @@ class RaftNode:
         return self.state.high_watermark if isinstance(self.state, Leader) else NO_OFFSET
 
     def step(self, message: Message, now: float) -> Ready:
-        """Takes a message. `now`: seconds of a monotonic clock, for the timers of elections; a lone voter has none.
+        """Takes a message. `now`: seconds of a monotonic clock, for election timers; a lone voter has no such timers.
 
-        Raises QuorumError on `Start` with voters it cannot lead alone, NotControllerException on `Append` while it
-        does not lead.
+        Raises QuorumError on `Start` unless this node is the only voter, and NotControllerException on `Append` if this
+        node is not the leader.
         """
         match message:
             case Start():
@@ -88,7 +88,8 @@ class RaftNode:
         return Ready(persist=(vote, self._election_state()), append=(first,), flush=True)
 
     def _first_records(self, elected: Candidate, voters_in_log: bool) -> tuple[RaftControl, ...]:
-        """The new leader's first batch. Voters known only from `format` are put into the log once and for all."""
+        """The records of the new leader's first batch. They include the voters if only `format` has named these so
+        far."""
         change = LeaderChangeMessage(
             leader_id=self.key.id,
             voters=tuple(VoterId(voter_id=voter_id) for voter_id in self.voters.ids),
@@ -134,7 +135,7 @@ class RaftNode:
 
 
 def _restored(start: Start, key: ReplicaKey) -> State:
-    """The state before the election. A log of a newer epoch than the stored state overrides it."""
+    """The state before the election, from quorum-state. If the log has a newer epoch, the stored state is ignored."""
     stored = start.stored
     if stored is None or stored.epoch < start.log_epoch:
         return Unattached(start.log_epoch)

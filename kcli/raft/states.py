@@ -1,12 +1,12 @@
-"""The states of a member of the quorum, one class each; the legal moves are one table.
+"""The states of a member of the quorum, one class each, and the table of legal moves between them.
 
-A lone voter needs four of them:
+A lone voter needs four states:
 
     start -> Unattached | Resigned | Candidate -> Candidate -> Leader -> Resigned
 
 At start it is Resigned if it led when it stopped, Candidate if it stopped during its own election, else Unattached.
-From each of them it becomes Candidate in a new epoch. Its own vote is the majority, so it leads at once, and it stays
-Leader until it resigns to stop, because no other voter can take the lead from it.
+From each of these states it becomes Candidate in a new epoch. Its own vote is a majority, so it becomes Leader at once.
+It stays Leader until it resigns in order to stop, because there is no other voter to take the lead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kcli.raft.voters import ReplicaKey, VoterSet
 
 @dataclass(frozen=True, slots=True)
 class Unattached:
-    """Knows the epoch and no leader; may have voted."""
+    """The node knows the epoch but no leader. It may have voted in this epoch."""
 
     epoch: LeaderEpoch
     voted: ReplicaKey | None = None
@@ -28,7 +28,7 @@ class Unattached:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Asks for votes in an epoch of its own. `granted`: the voters that gave theirs, itself first."""
+    """The node asks for votes in an epoch of its own. `granted`: the voters that voted for it, itself first."""
 
     epoch: LeaderEpoch
     granted: tuple[ReplicaKey, ...]
@@ -36,11 +36,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Leads `epoch`, whose first record is at `epoch_start_offset`.
+    """The node leads `epoch`, whose first record is at `epoch_start_offset`.
 
-    `flushed`: the end offset that each voter has on disk, by its id. The high watermark is the end offset that a
-    majority has on disk. It is unknown until that majority holds a record of this epoch: an older record could still
-    be overwritten, however many voters hold it (Raft, section 5.4.2).
+    `flushed`: the end offset that each voter has on disk, by voter id. The high watermark is the end offset that a
+    majority has on disk. It is unknown until a majority has a record of this epoch. Until then a later leader could
+    still overwrite a record of an older epoch, even if a majority has it (Raft, section 5.4.2).
     """
 
     epoch: LeaderEpoch
@@ -59,7 +59,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Resigned:
-    """Led the epoch and gave up the lead; only a higher epoch can follow."""
+    """The node led the epoch and gave up the lead. It can lead again only in a higher epoch."""
 
     epoch: LeaderEpoch
 

@@ -13,7 +13,10 @@ from kcli.protocol.batches.control import KRaftVersionFeature, VoterEndpoint, Vo
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKey:
-    """A voter is a node *and* its directory: a node with a new disk is a new voter. The zero id matches any."""
+    """The identity of a voter: node id *and* directory id, so a node with a new disk is a new voter.
+
+    A directory id of zero matches any directory.
+    """
 
     id: BrokerId
     directory_id: uuid.UUID = ZERO_ID
@@ -26,7 +29,7 @@ class ReplicaKey:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """A voter. `endpoints`: listener name to (host, port), in the order of the log."""
+    """A voter. `endpoints` maps listener names to (host, port), in the order of the record in the log."""
 
     key: ReplicaKey
     endpoints: Mapping[str, Address]
@@ -52,9 +55,9 @@ class VoterSet:
         return count > len(self.voters) // 2
 
     def majority_offset(self, end_offsets: Mapping[BrokerId, Offset]) -> Offset:
-        """The highest offset that a majority of the voters has reached; those not in `end_offsets` have none.
+        """The highest offset that a majority of the voters has reached. A voter without an entry has reached no offset.
 
-        Of n end offsets, highest first, the one at index n // 2 is reached by n // 2 + 1 voters: a majority.
+        If n end offsets are sorted highest first, n // 2 + 1 voters (a majority) have reached the one at index n // 2.
         """
         reached = sorted((end_offsets.get(voter_id, NO_OFFSET) for voter_id in self.ids), reverse=True)
         return reached[len(reached) // 2]

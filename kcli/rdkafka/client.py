@@ -1,4 +1,4 @@
-"""Creating a librdkafka client, and reading the errors that it returns."""
+"""Creates librdkafka clients, and converts the errors that they return."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed
 def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]) -> C:
     """Creates a librdkafka client.
 
-    A property that only Java knows is left out, and a value beyond librdkafka's limits is fitted; each with a warning.
-    Raises ConfigurationError, naming the property, for anything else that librdkafka refuses.
+    A property that only Java has is ignored, and a value beyond librdkafka's limits is changed to the limit. Both are
+    logged as a warning. Raises ConfigurationError with the name of the property for anything else that librdkafka
+    refuses.
     """
     from confluent_kafka import KafkaException
 
@@ -43,14 +44,14 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
                 logger().warning("%s is %s, which librdkafka limits to %s", known_as, config[name], fitted)
                 config[name] = fitted
             else:
-                # librdkafka's text names the property; the value may be a password and is not repeated.
+                # librdkafka's text names the property. The value may be a password, so the message does not contain it.
                 raise ConfigurationError(f"Failed to construct kafka client: {text}") from None
 
 
 def kafka_error(error: ClientError) -> KafkaError:
-    """Converts librdkafka's error to ours: with Kafka's text if a broker returned it.
+    """Converts librdkafka's error to ours: with Kafka's text if a broker returned the error.
 
-    A local error (a broker that is gone, a timeout) becomes a TimeoutException with librdkafka's text.
+    A local error (a lost connection, a time-out) becomes a TimeoutException with librdkafka's text.
     """
     code = error.code()
     known = BY_CODE.get(ErrorCode(code)) if code > 0 and code in ErrorCode._value2member_map_ else None
@@ -58,7 +59,7 @@ def kafka_error(error: ClientError) -> KafkaError:
 
 
 def is_fatal(error: ClientError) -> bool:
-    """Whether the client cannot go on: it is fenced, or the coordinator refuses it as a member."""
+    """Whether the client cannot go on: it is fenced, or the coordinator no longer accepts it as a member."""
     from confluent_kafka import KafkaError
 
     assert isinstance(error, KafkaError)

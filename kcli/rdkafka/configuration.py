@@ -1,7 +1,8 @@
-"""librdkafka's configuration, from the properties of Java's clients.
+"""Translates the properties of Java's clients to librdkafka's configuration.
 
-Most keys have one meaning in both. This module renames keys that librdkafka calls otherwise and drops keys of the JVM's
-own machinery. Keys that only Java has are left for librdkafka to refuse; `client.new_client` warns about those.
+Most keys have the same name and meaning in both. This module renames keys that have another name in librdkafka, and
+drops keys that concern only the JVM. All other keys that only Java has are passed on. librdkafka refuses them, and
+`client.new_client` logs a warning.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from kcli.rdkafka import java_config
 from kcli.security.jaas import login_options
 
 TRANSACTION_TIMEOUT_MS = 60_000
-"""Kafka's default, and librdkafka's."""
+"""The default of transaction.timeout.ms in Kafka and in librdkafka."""
 
-# Java name -> the name that librdkafka's errors use, where they differ.
+# The names of Java's keys in librdkafka's errors, if they differ.
 _RENAMED = {
     "acks": "request.required.acks",
     "buffer.memory": "queue.buffering.max.kbytes",
@@ -36,11 +37,11 @@ _RENAMED = {
 }
 
 JAVA_NAMES = {name: key for key, name in _RENAMED.items()}
-"""librdkafka's name of a key -> Java's, where the two differ."""
-# message.max.bytes: librdkafka's default, and the least it takes.
+"""The Java names of librdkafka's keys, if they differ."""
+# The default and the minimum of message.max.bytes in librdkafka.
 _MESSAGE_BYTES, _MESSAGE_BYTES_MIN = 1_000_000, 1_000
 
-# Java keys without an effect here, because they configure the JVM's own machinery.
+# Java's keys that are dropped, because librdkafka has nothing that they could configure.
 _WITHOUT_COUNTERPART = frozenset(
     {
         "key.serializer", "value.serializer", "key.deserializer", "value.deserializer",
@@ -53,7 +54,7 @@ _WITHOUT_COUNTERPART = frozenset(
     }
 )  # fmt: skip
 
-# Java's assignors by their classes -> librdkafka's names.
+# librdkafka's names of Java's assignor classes.
 _ASSIGNORS = {
     "org.apache.kafka.clients.consumer.RangeAssignor": "range",
     "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
@@ -63,7 +64,10 @@ _ASSIGNORS = {
 
 
 def translate(properties: Mapping[str, str]) -> dict[str, object]:
-    """Java client properties as a librdkafka configuration. Raises ConfigurationError for those that Java refuses."""
+    """Returns a librdkafka configuration for Java client properties.
+
+    Raises ConfigurationError for those that Java refuses.
+    """
     config: dict[str, object] = {}
     for key, value in java_config.checked(properties).items():
         if key in _WITHOUT_COUNTERPART:
@@ -73,10 +77,10 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
             case "buffer.memory":
                 config[name] = max(1, int(value) // 1024)
             case "receive.buffer.bytes" | "send.buffer.bytes" | "connections.max.idle.ms":
-                config[name] = max(0, int(value))  # Java's -1 (the system's size, or never) is 0 here
+                config[name] = max(0, int(value))  # Java's -1 (system default, or never) is 0 in librdkafka
             case "fetch.max.bytes":
                 config[name] = max(_MESSAGE_BYTES_MIN, int(value))
-                # librdkafka wants room for one message, which a broker sends whole whatever was asked for.
+                # librdkafka requires room for one message, because a broker always sends the first message whole.
                 config["message.max.bytes"] = min(_MESSAGE_BYTES, max(_MESSAGE_BYTES_MIN, int(value)))
             case "partition.assignment.strategy":
                 config[name] = ",".join(
@@ -94,7 +98,7 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
 
 
 def within_transaction(config: dict[str, object]) -> dict[str, object]:
-    """Limits the delivery timeout to the transaction's, because librdkafka refuses a longer one and Java does not."""
+    """Limits the delivery time-out to that of the transaction. librdkafka, unlike Java, refuses a longer one."""
     if "transactional.id" not in config:
         return config
     limit_ms = int(str(config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))

@@ -14,27 +14,28 @@ JAVA_DEFAULTS: dict[str, object] = {
     "check.crcs": True,
     "enable.auto.offset.store": False,
     "enable.partition.eof": False,
-    # Java fetches again as soon as the application polls; librdkafka's back-offs of half a second after an error and a
-    # whole one after a full queue would be felt.
+    # Java fetches again as soon as the application polls. librdkafka's default back-offs (0.5 s after an error, 1 s
+    # after a full queue) would be noticed, so they are shorter here.
     "fetch.error.backoff.ms": 100,
     "fetch.queue.backoff.ms": 5,
 }
 
 # max.poll.records of Java's consumer.
 POLL_RECORDS = 500
-# The longest wait of records for those of slower partitions, and the wait after which a queue counts as empty.
+# How long records wait for those of slower partitions, and the time without a record after which a queue counts as
+# empty.
 GATHER_S = 0.5
 QUIET_S = 0.02
-# The timeout of requests for the committed offsets of assigned partitions.
+# The time-out of requests for the committed offsets of assigned partitions.
 STANDING_TIMEOUT_S = 5.0
 
-_ENDS = {"earliest": -2, "latest": -1}  # as ListOffsets names them: timestamps
+_ENDS = {"earliest": -2, "latest": -1}  # the timestamps that name the ends in a ListOffsets request
 
 
 def gathered(consumer: Consumer, first: Message) -> list[Message]:
-    """The messages that one poll of Java's consumer returns: those that were fetched together, by partition.
+    """Returns the messages of one poll of Java's consumer: those that were fetched together, by partition.
 
-    Java returns partitions in the order of a hash map, so Kafka's tools print a small topic always in the same order.
+    Java returns partitions in the order of a hash map, so Kafka's tools always print a small topic in the same order.
     librdkafka returns the messages of each partition as soon as it has them.
     """
     assigned = consumer.assignment()
@@ -55,11 +56,13 @@ def gathered(consumer: Consumer, first: Message) -> list[Message]:
 
 
 class JavaPositions:
-    """Places a group in its partitions as Java's consumer does.
+    """Sets the positions of a group in its partitions as Java's consumer does.
 
-    Java's consumer commits its position in every partition, read or not: a group that waited at the end of a topic
-    later continues there, and misses no record. librdkafka commits only the offsets of records that were read.
-    All partitions are placed at once, so that the first fetch asks for all of them.
+    Java's consumer commits its position in every partition, even if it has read no record there. So a group that waited
+    at the end of a topic later continues at that offset and misses no record. librdkafka commits only the offsets of
+    records that were read.
+
+    The positions of all partitions are set together, so that the first fetch includes all of them.
     """
 
     def __init__(self, config: Mapping[str, object], on_assign: Rebalanced | None = None) -> None:
@@ -72,7 +75,7 @@ class JavaPositions:
         self._on_assign = on_assign
 
     def assigned(self, consumer: Consumer, partitions: list[PartitionOffset]) -> None:
-        """librdkafka's callback."""
+        """Sets the positions of assigned partitions. librdkafka calls this method."""
         from confluent_kafka import KafkaException
 
         if self._on_assign is not None:
@@ -86,7 +89,7 @@ class JavaPositions:
                 fresh = consumer.offsets_for_times(fresh, STANDING_TIMEOUT_S)
             places = list({(each.topic, each.partition): each for each in (*placed, *fresh)}.values())
             if any(each.error is not None or each.offset < 0 for each in places):
-                return  # librdkafka then places the partitions itself
+                return  # librdkafka then chooses the positions itself
             (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
             if self._commits and fresh:
                 consumer.store_offsets(offsets=fresh)
@@ -95,7 +98,7 @@ class JavaPositions:
 
 
 def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
-    """Notes for the next commit that the group is done with these messages."""
+    """Stores the offsets after these messages, for the next commit."""
     from confluent_kafka import KafkaException, TopicPartition
 
     last = {(message.topic(), message.partition()): message for message in messages}
@@ -108,11 +111,11 @@ def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     try:
         consumer.store_offsets(offsets=offsets)
     except KafkaException:
-        # A partition was taken away while its records were in our queue; its new owner reads them again.
+        # A partition was revoked while its records were in the queue. Its new owner reads the records again.
         return
 
 
 def _epoch(message: Message) -> int:
-    """The leader epoch to commit with an offset; librdkafka's -1 is "unknown"."""
+    """Returns the leader epoch to commit with an offset. In librdkafka -1 means unknown."""
     epoch = message.leader_epoch()
     return -1 if epoch is None else epoch

@@ -6,7 +6,7 @@ from kcli.errors import KcliError
 
 
 class RdkafkaError(KcliError):
-    """The root of this room's errors."""
+    """The base class of the errors of this package."""
 
 
 class ConfigurationError(RdkafkaError):
@@ -14,7 +14,7 @@ class ConfigurationError(RdkafkaError):
 
 
 class DurationResetError(ConfigurationError):
-    """An `auto.offset.reset=by_duration:…`, which librdkafka does not support."""
+    """The setting `auto.offset.reset=by_duration:…`, which librdkafka does not support."""
 
 
 class PatternError(RdkafkaError):
@@ -22,4 +22,4 @@ class PatternError(RdkafkaError):
 
 
 class TransactionError(RdkafkaError):
-    """A transaction that cannot be begun or committed."""
+    """A failure to begin or commit a transaction."""

@@ -1,4 +1,4 @@
-"""The checks of Java's ProducerConfig and ConsumerConfig, with their error texts."""
+"""The checks of Java's ProducerConfig and ConsumerConfig, with Java's error texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kcli.model.addresses import read_server
 from kcli.rdkafka.errors import ConfigurationError, DurationResetError
 
 _EXCEPTION = "org.apache.kafka.common.config.ConfigException"
-# Keys that a client may not set under a group protocol, because the broker decides there (KIP-848).
+# Keys that a client may not set under a group protocol, because under that protocol the broker decides (KIP-848).
 _NOT_IN_PROTOCOL = {
     "consumer": ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"),
     "classic": ("group.remote.assignor",),
@@ -16,7 +16,10 @@ _NOT_IN_PROTOCOL = {
 
 
 def checked(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties, without the blanks that Java strips. Raises ConfigurationError with Java's ConfigException."""
+    """Returns the properties, checked and without the spaces that Java strips.
+
+    Raises ConfigurationError with Java's text.
+    """
     found = {key: _checked(key, value) for key, value in properties.items()}
     protocol = found.get("group.protocol", "classic").lower()
     for key in _NOT_IN_PROTOCOL[protocol]:
@@ -31,7 +34,10 @@ def checked(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _checked(key: str, value: str) -> str:
-    """Checks the value of a producer's or consumer's key; a key of both has one definition. Others pass unchanged."""
+    """Checks and returns the value of a producer's or consumer's key.
+
+    The value of any other key is returned unchanged.
+    """
     from kcli.config.consumer import CONSUMER
     from kcli.config.definition import ConfigError, java_string
     from kcli.config.producer import PRODUCER

@@ -1,4 +1,4 @@
-"""librdkafka's log on stderr, in the pattern of Kafka's tools."""
+"""Writes librdkafka's log to stderr, in the format of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import sys
 from kcli.protocol.wire.peer import speaks_tls
 
 _WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
-# librdkafka logs every failed attempt to connect, some twenty a second; Java's back-off logs one a second.
+# A repeated line is logged once in this time. librdkafka logs about 20 failed connection attempts per second, Java one.
 REPEAT_S = 1.0
 _ELAPSED = re.compile(r"\(after \d+ms in state \w+.*?\)")
 _FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (kcli.rdkafka)"
 
 
 class Repeats(logging.Filter):
-    """Lets a line through once in REPEAT_S; how long the attempt took does not make another line of it."""
+    """Passes a line at most once in REPEAT_S.
+
+    Lines that differ only in the duration of an attempt count as the same line.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +29,7 @@ class Repeats(logging.Filter):
         line = _ELAPSED.sub("", record.getMessage())
         if record.created - self._logged.get(line, 0.0) < REPEAT_S:
             return False
-        # Forget older lines, so that the memory of a process that runs for weeks stays small.
+        # Older lines are forgotten, so that the memory of a long-running process stays small.
         self._logged = {
             old: logged for old, logged in self._logged.items() if record.created - logged < REPEAT_S
         }
@@ -35,7 +38,7 @@ class Repeats(logging.Filter):
 
 
 def logger() -> logging.Logger:
-    """The logger for librdkafka: warnings and errors on stderr, in the pattern of Kafka's tools."""
+    """Returns the logger for librdkafka. It writes warnings and errors to stderr, in the format of Kafka's tools."""
     found = logging.getLogger("kcli.rdkafka")
     if not found.handlers:
         handler = logging.StreamHandler(sys.stderr)
@@ -51,7 +54,10 @@ def logger() -> logging.Logger:
 
 
 def _name_peer(record: logging.LogRecord) -> bool:
-    """Names the protocol of a port whose first bytes librdkafka took for the length of a response."""
+    """Adds the name of the protocol to the message about an invalid response size.
+
+    A port that speaks HTTP or TLS causes it: librdkafka reads the first bytes as the size of a response.
+    """
     found = _WRONG_SIZE.search(record.getMessage())
     if found is not None:
         first = int(found[1]).to_bytes(4, "big", signed=True)

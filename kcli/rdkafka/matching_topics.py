@@ -1,7 +1,8 @@
-"""Subscribing to every topic whose name matches a pattern, as Java's consumer does in both group protocols.
+"""Subscribes to every topic whose name matches a pattern, as Java's consumer does in both group protocols.
 
-The client lists the topics from time to time and leaves internal topics out. librdkafka's own patterns differ: in the
-classic protocol their syntax is another one, and in the newer protocol brokers match by RE2, internal topics included.
+This module lists the topics from time to time, and ignores internal topics. librdkafka's own patterns are not used. In
+the classic protocol they have another syntax. In the newer protocol brokers match them by RE2, and internal topics
+match too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Subscribe = Callable[[list[str]], None]
 
 
 def matcher(include: str) -> Callable[[str], bool]:
-    """Whether a topic of this name matches. Raises PatternError if `include` is not a regular expression."""
+    """Returns a predicate for topic names. Raises PatternError if `include` is not a regular expression."""
     try:
         compiled = re.compile(include)
     except re.error as error:
@@ -34,12 +35,15 @@ def matcher(include: str) -> Callable[[str], bool]:
 
 
 def max_age_s(config: dict[str, object]) -> float:
-    """The seconds between two lists of topics, from a consumer's configuration."""
+    """Returns the seconds between two requests for the list of topics, from a consumer's configuration."""
     return int(str(config.get("metadata.max.age.ms", METADATA_MAX_AGE_MS))) / 1000
 
 
 class MatchingTopics:
-    """Keeps a consumer subscribed to the matching topics: `subscribe` gets all their names whenever they change."""
+    """Keeps a consumer subscribed to the matching topics.
+
+    `subscribe` is called with all their names whenever they change.
+    """
 
     def __init__(
         self, consumer: Consumer, wanted: Callable[[str], bool], subscribe: Subscribe, *, every_s: float
@@ -52,7 +56,7 @@ class MatchingTopics:
         self._due = time.monotonic()
 
     def refresh(self) -> None:
-        """Lists the topics if it is time. Call this regularly."""
+        """Requests the list of topics if it is due. The caller must call this method regularly."""
         if time.monotonic() < self._due:
             return
         from confluent_kafka import KafkaException

@@ -1,4 +1,4 @@
-"""The objects of confluent-kafka, as far as kcli uses them. The package itself is not typed in all its versions."""
+"""Types for the objects of confluent-kafka that kcli uses, because not all versions of that package are typed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class ClientError(Protocol):
-    """An error of librdkafka (`KafkaError`): a negative code is a local error, another one came from a broker."""
+    """An error of librdkafka (`KafkaError`): a negative code is a local error, a positive one came from a broker."""
 
     _PARTITION_EOF: int
     _AUTO_OFFSET_RESET: int
@@ -30,15 +30,15 @@ class Message(Protocol):
     def value(self) -> bytes | None: ...
     def headers(self) -> Headers | None: ...
     def timestamp(self) -> tuple[int, int]:
-        """The type of the timestamp, and milliseconds since the epoch."""
+        """Returns the type of the timestamp, and milliseconds since the epoch."""
         ...
 
     def latency(self) -> float | None:
-        """The seconds from `produce` to the acknowledgement, for a produced record."""
+        """Returns the seconds from `produce` to the acknowledgement of a produced record."""
         ...
 
     def __len__(self) -> int:
-        """The bytes of the value."""
+        """Returns the size of the value in bytes."""
         ...
 
 
@@ -66,7 +66,7 @@ class ClusterMetadata(Protocol):
 
 
 class Consumer(Protocol):
-    """A consumer of librdkafka. Calls raise `KafkaException`."""
+    """A consumer of librdkafka. Its methods raise `KafkaException`."""
 
     def poll(self, timeout: float) -> Message | None: ...
     def consume(self, num_messages: int, timeout: float) -> list[Message]: ...
@@ -91,7 +91,10 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """A producer of librdkafka. Calls raise `KafkaException`, and `produce` raises BufferError for a full queue."""
+    """A producer of librdkafka. Its methods raise `KafkaException`.
+
+    `produce` raises BufferError if the queue is full.
+    """
 
     def produce(
         self,
@@ -113,7 +116,7 @@ class Producer(Protocol):
     def commit_transaction(self) -> None: ...
     def abort_transaction(self) -> None: ...
     def __len__(self) -> int:
-        """The number of records that are not acknowledged yet."""
+        """Returns the number of records that are not acknowledged yet."""
         ...
 
 

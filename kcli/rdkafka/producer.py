@@ -1,4 +1,4 @@
-"""A librdkafka producer with the defaults, the timeouts and the choice of partitions of Java's producer."""
+"""A librdkafka producer that has the defaults and time-outs of Java's producer and chooses partitions as that does."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.objects import ClientError, Delivered, Headers, Producer
 
-INT_MAX = 2**31 - 1  # of a Java int
-PARTITION_UA = -1  # librdkafka's "choose one"
+INT_MAX = 2**31 - 1  # the largest Java int
+PARTITION_UA = -1  # librdkafka then chooses the partition
 
-# The Java producer's defaults where librdkafka's differ, so that the same command behaves the same.
+# The Java producer's defaults that differ from librdkafka's, so that a command behaves as in Kafka.
 JAVA_DEFAULTS: dict[str, object] = {
     "partitioner": "murmur2_random",
     "message.max.bytes": 1_048_576,
@@ -30,28 +30,34 @@ JAVA_DEFAULTS: dict[str, object] = {
 }
 
 RECORD_OVERHEAD_BYTES = 61 + 21
-"""The header of a batch, and the longest encoding of a record's own fields: Java's producer adds both to a size."""
+"""The header of a batch, and the longest encoding of a record's own fields.
+
+Java's producer adds both to the size of a record.
+"""
 BATCH_BYTES = 16_384
-"""Java's batch.size: bytes without a key that go to one partition before the next one is chosen (KIP-794)."""
-LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # Java's, too
-IN_FLIGHT_MAX = 5  # of an idempotent producer
+"""Java's batch.size: after so many bytes of records without a key, the next partition is chosen (KIP-794)."""
+LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # the defaults of Java's producer
+IN_FLIGHT_MAX = 5  # the limit for an idempotent producer
 MAX_BLOCK_MS = 60_000  # max.block.ms
-# The timeout of a metadata request, and the pause before the next one.
+# The time-out of a metadata request, and the pause before the next one.
 METADATA_TIMEOUT_S = 5.0
 METADATA_PAUSE_S = 0.05
-# The pause before a record is passed to a full queue again.
+# If the queue is full, the pause before a record is passed to the queue again.
 FULL_QUEUE_WAIT_S = 0.01
 
 
 def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, object]:
-    """librdkafka's configuration from Java's properties. Idempotent unless they rule it out, as in Java (KIP-679)."""
+    """Returns librdkafka's configuration for Java's properties.
+
+    As in Java, idempotence is on if they permit it (KIP-679).
+    """
     config = {**translate(properties), **more}
     may_be_idempotent = (
         properties.get("acks", "all").strip() in ("all", "-1")
         and int(properties.get("retries", INT_MAX)) != 0
         and int(properties.get("max.in.flight.requests.per.connection", IN_FLIGHT_MAX)) <= IN_FLIGHT_MAX
     )
-    # A record may wait for its batch and then for the response, so Java's default covers both.
+    # A record may wait for its batch (linger.ms) and then for the response, so the default must be longer than both.
     linger_ms = int(properties.get("linger.ms", LINGER_MS))
     needed_ms = min(INT_MAX, linger_ms + int(properties.get("request.timeout.ms", REQUEST_TIMEOUT_MS)))
     if int(properties.get("delivery.timeout.ms", needed_ms)) < needed_ms:
@@ -68,7 +74,7 @@ def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, 
 
 
 class Destination:
-    """The topic that a producer sends to, as Java's producer sees it."""
+    """Sends to one topic as Java's producer does: waits for its metadata, and chooses partitions."""
 
     def __init__(self, producer: Producer, topic: str, config: Mapping[str, object]) -> None:
         from confluent_kafka import KafkaException
@@ -87,7 +93,8 @@ class Destination:
     def awaited(self) -> KafkaError | None:
         """Waits until the topic's partitions are known, or returns the error that prevents it.
 
-        Call this before the first record is sent; Java's producer waits in the same way in each send.
+        The caller must call this method before it sends the first record. Java's producer waits in the same way in each
+        send.
         """
         if self._partitions:
             return None
@@ -99,7 +106,7 @@ class Destination:
             try:
                 topic = self._producer.list_topics(self._topic, timeout_s).topics[self._topic]
             except KafkaException:
-                pass  # no broker answers; librdkafka logs why
+                pass  # no broker answers, and librdkafka logs the reason
             else:
                 self._partitions = [each.id for each in topic.partitions.values() if each.leader >= 0]
                 if topic.error is not None and topic.error.code() == ErrorCode.INVALID_TOPIC_EXCEPTION:
@@ -116,8 +123,8 @@ class Destination:
     def sticky(self, size_bytes: int) -> int:
         """Chooses the partition of the next record without a key, whose size is `size_bytes`.
 
-        Consecutive records stay in one partition, and so in order. librdkafka's own partitioner switches by time, which
-        would scatter the few records of a short run.
+        Consecutive records go to the same partition, so they stay in order. librdkafka's own partitioner changes the
+        partition after a time, so even a few records would go to different partitions.
         """
         if self._left_bytes <= 0:
             self._left_bytes = self._batch_bytes
@@ -135,8 +142,11 @@ class Destination:
         timestamp_ms: int | None = None,
         on_delivery: Delivered | None = None,
     ) -> KafkaError | None:
-        """Passes a record to librdkafka as soon as its queue has room; returns the error if librdkafka refuses it."""
-        timestamp = timestamp_ms or 0  # which librdkafka takes for "now"
+        """Passes a record to librdkafka as soon as its queue has room.
+
+        Returns the error if librdkafka refuses the record.
+        """
+        timestamp = timestamp_ms or 0  # for librdkafka 0 means the current time
         while True:
             try:
                 self._produce(
@@ -173,5 +183,5 @@ def _sized_bytes(part: bytes | None) -> int:
 
 
 def _varint_bytes(number: int) -> int:
-    """The length of a zigzag varint."""
+    """Returns the length of a zigzag varint."""
     return max(1, -(-(number << 1).bit_length() // 7))

@@ -1,4 +1,4 @@
-"""Consecutive transactions of one producer, each committed after a given time."""
+"""Runs consecutive transactions of one producer. Each one is committed after a given time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Source(Protocol):
 
 
 def is_purged(error: ClientError) -> bool:
-    """Whether a record was not sent because its transaction was aborted."""
+    """Whether the error says that a record was not sent because its transaction was aborted."""
     from confluent_kafka import KafkaError
 
     return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
@@ -38,11 +38,14 @@ class Transactions:
         self._began: float | None = None
         self._pending = 0
         self.committed = 0
-        """Records whose transaction is committed."""
+        """The number of records whose transaction is committed."""
         self._call(producer.init_transactions)
 
     def begin(self) -> None:
-        """Commits a transaction that is due and begins the next one. Call this before each record is sent."""
+        """Commits the open transaction if it is due, and begins one if none is open.
+
+        Must be called before each record.
+        """
         self.commit_if_due()
         if self._began is None:
             self._call(self._producer.begin_transaction)
@@ -51,7 +54,7 @@ class Transactions:
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the open transaction is due; None when none is open."""
+        """The seconds until the open transaction is due, or None if none is open."""
         if self._began is None:
             return None
         return max(0.0, self._began + self._duration_s - time.monotonic())
@@ -61,7 +64,7 @@ class Transactions:
             self.commit()
 
     def commit(self) -> None:
-        """Commits the open transaction. Raises TransactionError if it had to be aborted."""
+        """Commits the open transaction. Raises TransactionError if the transaction had to be aborted."""
         if self._began is None:
             return
         try:
@@ -73,7 +76,7 @@ class Transactions:
         self._began, self._pending = None, 0
 
     def abort(self) -> None:
-        """Aborts the open transaction, after a failure of any kind."""
+        """Aborts the open transaction, after any failure."""
         from confluent_kafka import KafkaException
 
         if self._began is None:
@@ -82,7 +85,8 @@ class Transactions:
         try:
             self._producer.abort_transaction()
         except KafkaException:
-            self._producer.purge()  # fenced, or no broker: its time-out ends the transaction
+            # the producer is fenced or no broker answers, so the time-out ends the transaction
+            self._producer.purge()
 
     def _call(self, step: Callable[[], object]) -> None:
         from confluent_kafka import KafkaException
@@ -93,12 +97,12 @@ class Transactions:
             raise TransactionError(f"org.apache.kafka.common.KafkaException: {error.args[0].str()}") from None
 
     def while_waiting(self, source: Source) -> Callable[[int], bytes]:
-        """Returns `source.read`, which also commits an open transaction in time while it waits for input."""
+        """Returns a function like `source.read` that commits a due transaction while it waits for input."""
         read = source.read
         try:
             descriptor = source.fileno()
         except (AttributeError, io.UnsupportedOperation):
-            return read  # a stream in memory never waits
+            return read  # a stream in memory has no file descriptor, and never waits
 
         def read_in_time(size: int) -> bytes:
             while (left := self.seconds_left) is not None and not select.select([descriptor], [], [], left)[

@@ -1,4 +1,4 @@
-"""The in-sync replicas of a partition (ISR), and how many of them it needs."""
+"""The in-sync replicas of a partition (ISR), and how many of them a commit needs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from kcli.model.ids import BrokerId
 
 @dataclass(frozen=True, slots=True)
 class Isr:
-    """`members`: the in-sync replicas, as the metadata names them.
+    """The in-sync replicas of a partition.
 
-    `required`: how many of them it takes to accept records with acks=all and to move the high watermark.
+    `members`: their brokers, from the metadata. `required`: the smallest ISR with which the leader accepts records with
+    acks=all and moves the high watermark.
     """
 
     members: tuple[BrokerId, ...]
@@ -23,5 +24,5 @@ class Isr:
 
 
 def effective_min_isr(min_insync_replicas: int, *, replicas: int) -> int:
-    """min.insync.replicas, but never more than the partition has replicas (KIP-966)."""
+    """min.insync.replicas, but at most the number of the partition's replicas (KIP-966)."""
     return min(min_insync_replicas, replicas)

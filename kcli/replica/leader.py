@@ -1,11 +1,11 @@
 """The state of a partition's leader: how far its records are committed, and whether it may take new ones.
 
-The high watermark is the smallest log end of the in-sync replicas. On one leader it never goes back, and it stands
-still while fewer replicas are in sync than min.insync.replicas asks for (KIP-966). A partition with one replica has an
-ISR of one: every append is committed at once.
+The high watermark is the smallest log end offset of the in-sync replicas. It never goes back while the leader stays the
+same. It does not move while the ISR is smaller than min.insync.replicas (KIP-966). A partition with one replica has an
+ISR of one, so every append is committed at once.
 
-All of it is values. The caller keeps the present `LeaderState`, one `FollowerState` per follower and the high watermark
-(in the log), and replaces each of them by what these functions return.
+The functions of this module change no state. The caller keeps the present `LeaderState`, one `FollowerState` per
+follower and the high watermark (in the log), and replaces each value by the one that a function returns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kcli.replica.isr import Isr, effective_min_isr
 
 @dataclass(frozen=True, slots=True)
 class FollowerState:
-    """A follower's log as its last fetch described it: it has every record below `log_end_offset`."""
+    """A follower's log according to its last fetch: the follower has every record below `log_end_offset`."""
 
     log_start_offset: Offset = NO_OFFSET
     log_end_offset: Offset = NO_OFFSET
@@ -29,7 +29,7 @@ class FollowerState:
 
 @dataclass(frozen=True, slots=True)
 class LeaderState:
-    """One term of leadership, as the metadata and the topic's config describe it. A new leader epoch is a new term."""
+    """The leader in one leader epoch, with values from the metadata and the topic's configuration."""
 
     node_id: BrokerId
     leader_epoch: LeaderEpoch
@@ -44,18 +44,18 @@ class LeaderState:
         return replace(self, isr=Isr(self.isr.members, required))
 
     def new_followers(self) -> dict[BrokerId, FollowerState]:
-        """The followers at the beginning of the term. Their log ends are unknown, which holds the high watermark
-        back."""
+        """The followers when the leader epoch begins. Their log end offsets are unknown, so the high watermark cannot
+        move until they fetch."""
         return {replica: FollowerState() for replica in self.replicas if replica != self.node_id}
 
     def accepts(self, acks: int) -> bool:
-        """Whether records may be appended. Only acks=all asks for enough in-sync replicas."""
+        """Whether records may be appended. With acks=all the ISR must be large enough."""
         return acks != ACKS_ALL or self.isr.is_sufficient
 
     def high_watermark(
         self, current: Offset, log_end_offset: Offset, followers: Mapping[BrokerId, FollowerState]
     ) -> Offset:
-        """The new high watermark, from the current one, the end of the leader's own log and its followers."""
+        """The new high watermark, computed from the current one and the log end offsets of leader and followers."""
         isr = self.isr
         if not isr.is_sufficient:
             return current
@@ -67,9 +67,9 @@ class LeaderState:
         return slowest if slowest > current else current
 
     def produce_outcome(self, offset: Offset, high_watermark: Offset) -> ErrorCode:
-        """The answer to a produce with acks=all that waited until now for everything before `offset`.
+        """The error code for a produce with acks=all that waited for the records before `offset` to be committed.
 
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records are committed, but replicas have left the ISR since.
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records are committed, but the ISR has become too small since the append.
         """
         if high_watermark < offset:
             return ErrorCode.REQUEST_TIMED_OUT

@@ -1,6 +1,6 @@
-"""Requests that wait: for a commit, for bytes, for several partitions. This room says which are due.
+"""Requests that wait for a commit, for bytes or for several partitions, and the rules by which they are due.
 
-The caller gives each waiter a token and gets the token back when it is due. Nothing here calls back.
+The caller registers a token for each waiting request. The functions return the tokens of the requests that are due.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ Waiter = TypeVar("Waiter")
 
 
 class CommitQueue(Generic[Waiter]):
-    """The waiters of one partition, each with the offset that must be committed; nearest offset first."""
+    """The waiting requests of one partition, ordered by the offset that must be committed for each."""
 
     __slots__ = ("_arrivals", "_heap")
 
     def __init__(self) -> None:
-        # The number of the arrival keeps the order among equal offsets, and waiters are never compared.
+        # Entries: (offset, number of arrival, waiter). The number keeps the order of arrival among equal offsets, so
+        # waiters are never compared.
         self._heap: list[tuple[int, int, Waiter]] = []
         self._arrivals = 0
 
@@ -27,29 +28,29 @@ class CommitQueue(Generic[Waiter]):
         return len(self._heap)
 
     def wait_for(self, offset: Offset, waiter: Waiter) -> None:
-        """The waiter is due once the high watermark is at `offset` or beyond."""
+        """Adds a waiter, which is due when the high watermark reaches `offset`."""
         self._arrivals += 1
         heappush(self._heap, (offset, self._arrivals, waiter))
 
     def due(self, high_watermark: Offset) -> list[Waiter]:
-        """Removes and returns the waiters whose offset is committed, in order."""
+        """Removes and returns the waiters that are due at this high watermark, lowest offset first."""
         heap, due = self._heap, []
         while heap and heap[0][0] <= high_watermark:
             due.append(heappop(heap)[2])
         return due
 
     def end(self) -> list[Waiter]:
-        """Removes and returns all waiters, in order: the leadership is over."""
+        """Removes and returns all waiters, lowest offset first, because this leader no longer leads."""
         waiting, self._heap = self._heap, []
         return [waiter for _, _, waiter in sorted(waiting, key=lambda entry: entry[:2])]
 
 
 class FetchWait:
-    """A fetch that waits for `min_bytes`, counted without asking the log more often than needed.
+    """A fetch that waits for `min_bytes`. It counts appends, so that the log is rarely asked for the readable size.
 
-    It keeps an upper bound of the bytes it could be given: those readable at first, and every append since.
-    The true size is measured only when the bound reaches `min_bytes`. It can be smaller, because readers of committed
-    records, and partitions that are cut by a limit, get less. So a thousand small appends cost a thousand additions.
+    It keeps an upper bound of the readable bytes: those readable at first, plus every later append. The caller
+    measures the true size only when this bound reaches `min_bytes`. The true size can be smaller, because of records
+    that are not committed yet and of limits per partition. So a thousand small appends cost only a thousand additions.
     """
 
     __slots__ = ("_size_bound", "min_bytes")
@@ -59,18 +60,21 @@ class FetchWait:
         self._size_bound = size_bytes
 
     def appended(self, size_bytes: int) -> bool:
-        """One of its partitions has `size_bytes` more. True: it may be due, so `measured` is to be called."""
+        """Counts `size_bytes` that were appended to one of the partitions.
+
+        Returns True if the fetch may be due. The caller must then measure the true size and call `measured`.
+        """
         self._size_bound += size_bytes
         return self._size_bound >= self.min_bytes
 
     def measured(self, size_bytes: int) -> bool:
-        """Takes the true size. True: the fetch is due."""
+        """Takes the true size of the readable bytes. Returns True if the fetch is due."""
         self._size_bound = size_bytes
         return size_bytes >= self.min_bytes
 
 
 class ProduceWait:
-    """A produce that waits until all its partitions have committed."""
+    """A produce that waits until its records are committed in all its partitions."""
 
     __slots__ = ("_missing",)
 
@@ -79,6 +83,6 @@ class ProduceWait:
         self._missing = partitions
 
     def committed(self) -> bool:
-        """One more partition has reached its offset. True: it was the last one."""
+        """Counts one more partition whose records are committed. Returns True if it was the last one."""
         self._missing -= 1
         return self._missing == 0

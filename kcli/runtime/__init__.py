@@ -1,1 +1,4 @@
-"""The four seams to the world: clock, disk, network, randomness. Each is a protocol with its real version."""
+"""The four interfaces to the outside world (called seams): clock, disk, network, randomness.
+
+Each interface is a typing.Protocol with a real implementation here and a simulated one in kcli.testing.
+"""

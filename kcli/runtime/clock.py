@@ -1,4 +1,4 @@
-"""The first of the four seams: time. All code that reads the time takes a `Clock`."""
+"""The interface to time. All code that reads the time takes a `Clock`, so that tests can simulate it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Wall-clock time in milliseconds since the Unix epoch; may jump."""
+        """The wall-clock time in milliseconds since the Unix epoch. It may jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes back. For time-outs and durations."""
+        """The seconds since an arbitrary start, for time-outs and durations. They never go back."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The real clock of the machine."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    # Not wrapped in a method, because each request reads it.
+    # Not wrapped in a method, because each request reads the time and a call costs.
     monotonic = staticmethod(time.monotonic)

@@ -1,7 +1,8 @@
-"""The second seam: files. Storage takes a `Disk`; tests give it a simulated one that can crash and fail.
+"""The interface to files. Storage takes a `Disk`, and tests pass a simulated `Disk` that can crash and fail.
 
-A `File` reads and writes at positions and has no cursor, so that a reader in a thread and the writer on the
-event loop can share one. All methods raise OSError as the operating system does; storage decides its meaning.
+A `File` reads and writes at given positions and has no current position. So a reader in a thread and the writer on the
+event loop can share a `File`. All methods raise OSError as the operating system does. The storage room decides how to
+handle the error.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from kcli.model.buffers import Buffer
 
 class File(Protocol):
     def fileno(self) -> int:
-        """The descriptor, for sendfile. A simulated file has none and raises OSError."""
+        """The file descriptor, for sendfile. A simulated file has no descriptor and raises OSError."""
         ...
 
     def size(self) -> int: ...
 
     def read_at(self, position: int, size: int) -> bytes:
-        """`size` bytes from `position`; fewer only where the file ends."""
+        """Reads `size` bytes from `position`. Returns fewer bytes only if the file ends before."""
         ...
 
     def read_cached_at(self, position: int, size: int) -> bytes | bytearray | None:
-        """Like `read_at`, but None if it would have to wait for the device."""
+        """Reads like `read_at`, but returns None if the read would have to wait for the device."""
         ...
 
     def read_cached_into(self, position: int, buffer: memoryview) -> int | None:
@@ -42,7 +43,7 @@ class File(Protocol):
         ...
 
     def write_at(self, position: int, *buffers: Buffer) -> None:
-        """Writes the buffers back to back from `position`. Raises OSError unless all bytes are written."""
+        """Writes the buffers one after another from `position`. Raises OSError unless all bytes are written."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -50,7 +51,7 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Syncs the file; returns when the content would survive a power failure."""
+        """Syncs the file. When it returns, the content would survive a power failure."""
         ...
 
     def close(self) -> None: ...
@@ -72,7 +73,7 @@ class DirectoryEntry:
 
 class Disk(Protocol):
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
-        """Opens for reading and writing; `create` makes a missing file."""
+        """Opens a file for reading and, unless `read_only`, for writing. With `create` a missing file is created."""
         ...
 
     def list_dir(self, path: str) -> list[DirectoryEntry]:
@@ -80,7 +81,7 @@ class Disk(Protocol):
         ...
 
     def list_names(self, path: str) -> list[str]:
-        """The names in a directory, in order, without a look at the files."""
+        """The names in a directory, sorted. Faster than `list_dir`, because it reads no sizes or types of files."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -94,7 +95,7 @@ class Disk(Protocol):
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Renames atomically; replaces a file at `target`."""
+        """Renames a file or directory atomically. A file at `target` is replaced."""
         ...
 
     def remove(self, path: str) -> None: ...
@@ -102,7 +103,7 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def sync_dir(self, path: str) -> None:
-        """Syncs a directory; returns when its names would survive a power failure."""
+        """Syncs a directory. When it returns, the names in the directory would survive a power failure."""
         ...
 
     def modified_ms(self, path: str) -> int: ...
@@ -110,11 +111,11 @@ class Disk(Protocol):
     def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
 
     def make_read_only(self, path: str) -> None:
-        """Removes all write permissions; the file can still be renamed and removed."""
+        """Removes all write permissions. The file can still be renamed and removed."""
         ...
 
     def space(self, path: str) -> tuple[int, int]:
-        """(total bytes, usable bytes) of the volume that holds `path`."""
+        """The total bytes and the usable bytes of the volume of `path`."""
         ...
 
     def lock(self, path: str) -> FileLock:
@@ -123,7 +124,7 @@ class Disk(Protocol):
 
 
 class SystemFile:
-    """A file descriptor; it is closed at the latest with its last reference."""
+    """A real file. Its descriptor is closed by `close`, or when the last reference to this object is gone."""
 
     __slots__ = ("_fd", "path")
 
@@ -155,12 +156,12 @@ class SystemFile:
         except OSError as error:
             if error.errno == errno.EAGAIN:
                 return None
-            if error.errno == errno.EOPNOTSUPP:  # a file system without the flag: reading it is all we can do
+            if error.errno == errno.EOPNOTSUPP:  # no RWF_NOWAIT in this file system: may wait
                 return self.read_at(position, size)
             raise
         if got < size and position + got < self.size():
             return None
-        # Not converted to bytes: the copy and its page faults are a fifth of the cost of a fetch.
+        # Not converted to bytes, because the copy and its page faults are a fifth of the cost of a fetch.
         return buffer if got == size else buffer[:got]
 
     def read_cached_into(self, position: int, buffer: memoryview) -> int | None:
@@ -204,15 +205,16 @@ class SystemFile:
             os.close(fd)
 
     def __del__(self) -> None:
-        # A thread may still read an evicted handle: the last reference closes it.
+        # A thread may still read this file after the cache of open files dropped it, so the last reference closes it.
         with contextlib.suppress(OSError, AttributeError):
             self.close()
 
 
 class SystemFileLock:
-    """A POSIX record lock, like Java's FileLock: brokers of kcli and Kafka exclude each other.
+    """A POSIX record lock, like Java's FileLock, so that a broker of kcli and one of Kafka exclude each other.
 
-    Such locks belong to the process, so a second one of the same process is refused by the table `held`.
+    These locks belong to the process: the system would grant the same lock to one process twice. So the table `held`
+    refuses a second lock.
     """
 
     held: ClassVar[set[str]] = set()
@@ -254,7 +256,7 @@ class SystemDisk:
             for entry in entries:
                 try:
                     status = entry.stat()
-                except FileNotFoundError:  # removed between the two calls, or a dangling link
+                except FileNotFoundError:  # the file was removed between the two calls, or is a dangling link
                     continue
                 modified_ms = status.st_mtime_ns // 1_000_000
                 found.append(DirectoryEntry(entry.name, entry.is_dir(), status.st_size, modified_ms))
@@ -307,14 +309,14 @@ class SystemDisk:
 
 
 MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
-"""Buffers written in one call: for more, Linux returns EINVAL, which looks like a failed disk."""
+"""The most buffers that one call may write. With more, Linux returns EINVAL, which looks like a failed disk."""
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-"""Linux only; elsewhere a cached read is a plain read."""
+"""The flag of reads that do not wait for the device. Only Linux has it; elsewhere a cached read is a plain read."""
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    """The content of a small file, also of one without write permission. Raises FileNotFoundError if it is missing."""
+    """The content of a small file, which may be read-only. Raises FileNotFoundError if the file is missing."""
     file = disk.open(path, read_only=True)
     try:
         return file.read_at(0, file.size())
@@ -323,7 +325,7 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 
 def make_durable_dir(disk: Disk, path: str) -> None:
-    """Makes the directory and its parents so that their names would survive a power failure."""
+    """Makes the directory and its parents durable: their names would survive a power failure."""
     if disk.exists(path):
         return
     parent = os.path.dirname(os.path.abspath(path))

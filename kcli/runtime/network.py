@@ -1,4 +1,5 @@
-"""The third seam: sockets, in asyncio's own shape so that a simulated one can hand out the same protocols."""
+"""The interface to sockets. It has the methods of asyncio, so that simulated networks use the same asyncio
+protocols."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 BACKLOG = 1024
-"""Connections that may wait in the kernel to be accepted: enough for a burst of clients, and as many as most kernels
-allow."""
+"""The connections that may wait in the kernel to be accepted. Enough for a burst of clients; most kernels allow no
+more."""
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
@@ -24,7 +25,7 @@ class Network(Protocol):
         tls: ssl.SSLContext | None = None,
         backlog: int = BACKLOG,
     ) -> asyncio.AbstractServer:
-        """Listens on host (None: every interface) and port (0: any free one). Raises OSError.
+        """Listens on a host (None: every interface) and a port (0: any free port). Raises OSError.
 
         `backlog`: how many connections may wait in the kernel to be accepted.
         """
@@ -33,7 +34,7 @@ class Network(Protocol):
     async def create_connection(
         self, protocol_factory: ProtocolFactory, host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """Connects; raises OSError when the peer cannot be reached."""
+        """Connects to a server. Raises OSError if the server cannot be reached."""
         ...
 
 

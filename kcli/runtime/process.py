@@ -1,4 +1,4 @@
-"""The operating system's figures of this process, for operators only."""
+"""Figures of this process from the operating system, such as memory. They are shown to operators and decide nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATUS = "/proc/self/statm"
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """Figures of the process; -1 if the system has none."""
+    """Figures of this process. A figure is -1 if the operating system does not provide it."""
 
     cpu_seconds: float
     resident_bytes: int
@@ -39,12 +39,12 @@ def process_figures() -> ProcessFigures:
 
 
 def thread_cpu_seconds() -> float:
-    """CPU seconds that the calling thread has used so far."""
+    """The CPU seconds that the calling thread has used so far."""
     return time.thread_time()
 
 
 def _memory() -> tuple[int, int]:
-    """(virtual, resident) in bytes."""
+    """The virtual and the resident memory in bytes."""
     try:
         with open(_STATUS) as status:
             virtual, resident, *_ = status.read().split()

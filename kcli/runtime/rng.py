@@ -1,4 +1,4 @@
-"""The fourth seam: randomness. A seeded `Rng` makes a run repeatable."""
+"""The interface to randomness. With a seeded `Rng` a run can be repeated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Rng(Protocol):
 
 
 class SystemRng:
-    """Randomness from the operating system, or repeatable with a seed."""
+    """Random values from the operating system. With a seed, the same values in each run."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random: random.Random = random.SystemRandom() if seed is None else random.Random(seed)
@@ -41,9 +41,9 @@ class SystemRng:
 
 
 def is_reserved_uuid(value: uuid.UUID) -> bool:
-    """True for ids that Kafka reserves: 0..99, and those whose text form starts with '-'.
+    """Whether Kafka reserves this id: a number of 0 to 99, or an id whose text form starts with '-'.
 
-    The text form is URL-safe base64; a leading '-' would read as an option on a command line. It starts
-    with '-' when the top six bits are 62.
+    The text form is URL-safe base64. It starts with '-' if the top six bits are 62. On a command line such a text would
+    be read as an option.
     """
     return value.int < 100 or value.int >> 122 == 62

@@ -1,1 +1,1 @@
-"""Security for server, client and Spark: principals, TLS, JAAS text, SASL mechanisms, the authorizer. No sockets."""
+"""Security for brokers, clients and Spark: principals, TLS, JAAS, SASL mechanisms, the authorizer. Uses no sockets."""

@@ -1,4 +1,4 @@
-"""The decision whether a principal may do an operation on a resource."""
+"""The authorizer decides whether a principal may do an operation on a resource."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcli.security.principal import Session
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource by its type and name."""
+    """A resource that ACLs protect, such as a topic: its type and name."""
 
     type: ResourceType
     name: str
@@ -24,7 +24,8 @@ class Authorizer(Protocol):
     """Decides on each request of a broker's clients."""
 
     def authorize(self, session: Session, host: str, operation: AclOperation, resource: Resource) -> bool:
-        """Returns whether the session's principal, from the address `host`, may do this. ACLs name the address too."""
+        """Returns whether the session's principal may do this operation. `host` is the client's IP address, because an
+        ACL may be limited to an address."""
 
 
 class AllowAll:

@@ -1,7 +1,7 @@
-"""The security of a client's connections, from the properties that Kafka's own clients take.
+"""Reads the security settings of a client from the properties that Kafka's own clients take.
 
-Callers that put a prefix before each property name (Spark's `kafka.`) pass it; errors show names with the prefix. A
-secret is never part of an error or of a value's text.
+A caller whose property names have a prefix (Spark's `kafka.`) passes that prefix, and errors then name properties with
+the prefix. Errors and the `repr` of these values contain no secrets.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ PROPERTIES = (
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """How a client connects: with TLS or without, with a SASL login or without."""
+    """The TLS and SASL settings of a client. None means no TLS or no SASL login."""
 
     tls: ClientTls | None = None
     sasl: Credentials | None = None
 
 
 def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSecurity:
-    """Reads the properties. Raises ValueError, which names the property that is wrong."""
+    """Reads the properties. If one is wrong, raises ValueError that names it."""
     protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"{prefix}security.protocol is {protocol}; {', '.join(PROTOCOLS)} are known")

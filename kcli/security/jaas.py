@@ -1,4 +1,4 @@
-"""The text of `sasl.jaas.config`: `module flag name="value" … ;`."""
+"""Parses the value of `sasl.jaas.config`, which has the form `module flag name="value" … ;`."""
 
 from __future__ import annotations
 

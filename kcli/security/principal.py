@@ -1,4 +1,4 @@
-"""The principal of a connection, and the session that a login begins."""
+"""The principal of a connection, and the session that begins with a login."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A user as ACLs and quotas name it. Kafka's own principals are all of type User."""
+    """A user as named in ACLs and quotas. All principals of Kafka itself have the type User."""
 
     type: str
     name: str
@@ -18,10 +18,10 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An authenticated connection. A new login on the same connection replaces it (KIP-368).
+    """The principal of a connection and the end of its login. A new login on the connection replaces it (KIP-368).
 
-    `mechanism` is the SASL mechanism, None without SASL. `expires_at` is in seconds of the connection's clock, None
-    if the session does not expire.
+    `mechanism` is the SASL mechanism, or None without SASL. `expires_at` is in seconds of the connection's clock, or
+    None if the session does not expire.
     """
 
     principal: Principal

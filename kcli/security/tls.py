@@ -1,4 +1,4 @@
-"""TLS contexts from PEM files or PEM text (KIP-651). Java's key stores cannot be read without Java."""
+"""Makes TLS contexts from PEM files or PEM text (KIP-651). Java's key stores are not supported."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """The certificates that a client trusts and sends. Each value is the path of a PEM file, or PEM text if it begins
-    with dashes.
+    """The certificates that a client trusts and sends. Each value is PEM text, or else the path of a PEM file.
 
-    `certificates` None trusts the authorities of the operating system. `key` is used with a `chain` of text; a chain
-    in a file holds the key itself.
+    If `certificates` is None, the client trusts the authorities of the operating system. `key` is used only if `chain`
+    is PEM text. A file for `chain` must also contain the key.
     """
 
     certificates: str | None = None
@@ -23,7 +22,7 @@ class ClientTls:
     checks_name: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """Raises OSError (ssl.SSLError is one) if a file or text cannot be loaded."""
+        """Makes the TLS context. Raises OSError (such as ssl.SSLError) if a file or text cannot be loaded."""
         context = ssl.create_default_context()
         if self.certificates is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -46,7 +45,7 @@ def _load_chain(context: ssl.SSLContext, chain: str, key: str | None, key_passwo
     if not is_pem(chain):
         context.load_cert_chain(chain, password=key_password)
         return
-    # The ssl module takes a chain only from a file. The temporary file has mode 0600.
+    # The ssl module loads a chain only from a file, so the text is written to a temporary file with mode 0600.
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(f"{chain}\n{key or ''}\n")
         file.flush()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class KcliDataSource(DataSource):
-    """The entry points that Spark calls for `format("kcli")`. Errors name the wrong option."""
+    """The entry points that Spark calls for `format("kcli")`. Each error names the invalid option."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)

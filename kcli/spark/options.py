@@ -1,7 +1,7 @@
 """Reads the options of the source and the sink, which have the names of Spark's own Kafka connector.
 
-Spark passes them as a dictionary of strings whose keys ignore case. An invalid option is refused by name. An unknown
-one is only logged, because Spark also passes options that are not for the connector.
+Spark passes them as a dictionary of strings whose keys ignore case. An invalid option raises an error with its name. An
+unknown option is only logged, because Spark also passes options that are not for the connector.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ REFUSED = {
     "kafka.value.serializer": "values are written as they are: make them binary or string in the query",
     "kafka.interceptor.classes": "kcli runs no Java classes",
 }
-"""Options of Kafka's clients that have no effect here, as in Spark's connector, with the reasons."""
+"""Options of Kafka's clients that have no effect here, and the reasons.
+
+Spark's own connector does not support them either.
+"""
 
 POLL_TIMEOUT_MS = 120_000
 """The default of kafkaConsumer.pollTimeoutMs, as in Spark: how long a task waits for records."""
@@ -93,7 +96,10 @@ SINK_OPTIONS = (
 )
 
 TRANSACTION_TIMEOUT_MS = 900_000
-"""The default time-out, which a micro-batch must not exceed: the broker's default of transaction.max.timeout.ms."""
+"""The default of kafka.transaction.timeout.ms: the broker's default of transaction.max.timeout.ms.
+
+A micro-batch must not take longer.
+"""
 
 SINK_COLUMNS = {
     "key": ("binary", "string"),
@@ -103,12 +109,15 @@ SINK_COLUMNS = {
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
-"""The columns of a row with their types. value is required, and topic is too unless the option names one."""
+"""The columns of a row with their types. `value` is required.
+
+`topic` is required too, unless the option `topic` is set.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The partitions to read. Exactly one field is set."""
+    """Selects the topics or partitions to read. Exactly one field is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -119,8 +128,8 @@ class Subscription:
 class Position:
     """The start or the end of reading.
 
-    Named partitions have `offsets` (EARLIEST, LATEST or an offset) or `timestamps`; `timestamp` is for every partition.
-    Other partitions have `default` (EARLIEST or LATEST).
+    `offsets` (EARLIEST, LATEST or an offset) and `timestamps` are for the partitions that they name. `timestamp` is for
+    every partition. `default` (EARLIEST or LATEST) is for all other partitions.
     """
 
     default: int
@@ -130,7 +139,7 @@ class Position:
 
     @property
     def by_time(self) -> bool:
-        """Whether timestamps are given, not offsets."""
+        """Whether the position is given by timestamps, not by offsets."""
         return bool(self.timestamps) or self.timestamp is not None
 
     def named(self) -> set[TopicPartition]:
@@ -155,7 +164,10 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     latest_if_no_offset: bool = False
-    """startingOffsetsByTimestampStrategy=latest: a partition without such a late record starts at its end."""
+    """Whether a partition without a record at or after the timestamp is read from its end.
+
+    This is startingOffsetsByTimestampStrategy=latest.
+    """
     poll_timeout_ms: int = POLL_TIMEOUT_MS
     log_directories: tuple[str, ...] = ()
     """Log directories to read, instead of a cluster."""
@@ -171,7 +183,10 @@ class SinkOptions:
     codec: Codec = Codec.NONE
     level: int | None = None
     transactional: bool | None = None
-    """None: streams are transactional, and batches are if they have a transactional id."""
+    """Whether rows are written in transactions.
+
+    None selects the default: streams do, and batches do if they have a transactional id.
+    """
     transactional_id: str | None = None
     """The prefix of the transactional ids of the tasks."""
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
@@ -179,7 +194,7 @@ class SinkOptions:
 
 
 def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Reads the options of the source. ValueError names an invalid one."""
+    """Reads the options of the source. Raises ValueError for an invalid option."""
     options = _known(raw, SOURCE_OPTIONS)
     if streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
@@ -216,7 +231,7 @@ def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
 
 
 def sink_options(raw: Mapping[str, str]) -> SinkOptions:
-    """Reads the options of the sink. ValueError names an invalid one."""
+    """Reads the options of the sink. Raises ValueError for an invalid option."""
     options = _known(raw, SINK_OPTIONS)
     acks = options.get("kafka.acks", "all")
     if acks not in ("all", "-1"):
@@ -260,7 +275,7 @@ def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _directories(options: Mapping[str, str]) -> tuple[str, ...]:
-    listed = json.loads(options.get("paths", "[]"))  # Spark's form of load([…])
+    listed = json.loads(options.get("paths", "[]"))  # the form in which Spark passes load([…])
     paths = (*filter(None, (each.strip() for each in options.get("path", "").split(","))), *listed)
     if paths and "kafka.bootstrap.servers" in options:
         raise ValueError("path (log directories) and kafka.bootstrap.servers (a cluster) exclude each other")
@@ -325,7 +340,11 @@ def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscr
 
 
 def _position(options: Mapping[str, str], side: str, default: int) -> Position:
-    """Reads a start or an end. As in Spark, one timestamp takes precedence over timestamps, and those over offsets."""
+    """Reads a start or an end.
+
+    As in Spark, a single timestamp takes precedence over timestamps by partition, and these take precedence over
+    offsets.
+    """
     if (text := options.get(f"{side}timestamp")) is not None:
         return Position(default, timestamp=_integer(text, f"{side}Timestamp"))
     if f"{side}offsetsbytimestamp" in options:
@@ -342,7 +361,10 @@ def _position(options: Mapping[str, str], side: str, default: int) -> Position:
 
 
 def _checked(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Checks offsets. Spark writes -2 for earliest and -1 for latest, as ListOffsets does; lower ones are invalid."""
+    """Checks offsets. As in a ListOffsets request, Spark writes -2 for earliest and -1 for latest.
+
+    Lower offsets are invalid.
+    """
     for part, offset in offsets.items():
         if offset < EARLIEST:
             raise ValueError(f"offset {offset} of {part}: expected -2 (earliest), -1 (latest) or an offset")
@@ -414,7 +436,7 @@ def _integer(text: str, name: str) -> int:
 
 
 def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
-    """Reads one of `values`. The first is the default."""
+    """Reads an option that must be one of `values`. The first value is the default."""
     text = options.get(name.lower(), values[0]).strip().lower()
     if text not in values:
         raise ValueError(f"{name} is {text!r}; expected {' or '.join(values)}")

@@ -1,12 +1,12 @@
 """Finds the Spark of the PySpark package and runs jobs with it, without any set-up by the user.
 
-`split_command_line` reads the command line as spark-submit does: Spark's options end at the first other word, which is
-the job. `submit` makes a configuration for the run, with our defaults and a quiet log, and starts Spark with this
-interpreter. Our settings are Spark *defaults*, so every setting of the user takes precedence.
+`split_command_line` reads the command line as spark-submit does: the first argument that is neither an option nor its
+value is the job. `submit` makes a configuration for the run, with our defaults and a quiet log, and starts Spark with
+this interpreter. Our settings are Spark *defaults*, so every setting of the user takes precedence.
 
-A file of the user runs under the real spark-submit. A built-in job does too if its driver runs in the cluster. Else its
-driver is a Python process that starts the JVM, as in the `pyspark` shell. The reason is that spark-submit gives a
-Python driver no stdin, one pipe for stdout and stderr, and no signals.
+A file of the user runs under the real spark-submit, and so does a built-in job whose driver runs in the cluster.
+Otherwise the driver of a built-in job is a Python process that starts the JVM, as in the `pyspark` shell. The reason is
+that spark-submit gives a Python driver no stdin, one pipe for stdout and stderr, and no signals.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ JOBS = {
     "profile": "statistics of topics: sizes, keys, gaps, rates; a table and a page with charts",
 }
 PREPARE = "prepare"
-"""The word in place of a job that makes the archive of classes for faster starts."""
+"""The argument that, in place of a job, makes the archive of Java classes for faster starts."""
 
 CLUSTER_MODE = "cluster"
 """The --deploy-mode of a driver in the cluster."""
 
 FLAGS = frozenset({"-h", "--help", "-v", "--verbose", "--version", "--supervise", "--load-spark-defaults"})
-"""The options of spark-submit without a value. Any other one takes the next word unless it has `=value`."""
+"""The options of spark-submit without a value.
+
+Any other option takes the next argument as its value, unless it has the form `--name=value`.
+"""
 
 MIN_JAVA = 17
 """The oldest Java that Spark 4 supports."""
@@ -52,7 +55,8 @@ STOP_SECONDS = 60.0
 """How long a stopped job may take to finish its micro-batch before it is killed."""
 
 DEFAULTS = {
-    # With a limit Spark computes the size of each row for Python, which is slow, and quadratic with headers.
+    # If this limit were lower, Spark would compute the size of each row for Python, which is slow (with headers, even
+    # quadratic).
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": (
@@ -60,11 +64,11 @@ DEFAULTS = {
     ),
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
-    # The summary of a stream is the sum of the reports of its micro-batches.
+    # Spark must keep all progress reports, because the summary of a stream adds up the reports of its micro-batches.
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 LOCAL_DEFAULTS = {
-    "spark.master": "local[*,4]",  # failed tasks are repeated, unlike with local[*]
+    "spark.master": "local[*,4]",  # unlike local[*], this repeats failed tasks
     "spark.sql.shuffle.partitions": "8",
 }
 
@@ -80,12 +84,13 @@ appender.stderr.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: {message}
 
 WHOLE_MESSAGE = "%m%n%ex"
 FIRST_WORDS = "%maxLen{%m}{200}%n%ex{none}"
-"""The log message without stack traces, for built-in jobs, which report errors themselves."""
+"""The log pattern without stack traces. It is for built-in jobs, because they report errors themselves."""
 
 QUIET_LOGGERS = (
-    "org.apache.hadoop.util.NativeCodeLoader",  # a missing native Hadoop is normal
-    "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",  # adaptive execution is off in streams
-    "org.apache.spark.util.Utils",  # it logs the address of a local driver
+    "org.apache.hadoop.util.NativeCodeLoader",  # warns of missing native code, which is normal
+    # This logger warns that adaptive execution is off in streams.
+    "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",
+    "org.apache.spark.util.Utils",  # warns about the address of a local driver
 )
 
 
@@ -95,7 +100,7 @@ class SubmitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The words of `kcli spark-submit`: Spark's options, the job or file, and its arguments."""
+    """The arguments of `kcli spark-submit`: Spark's options, the job or file, and the arguments of the job."""
 
     spark: tuple[str, ...]
     job: str | None
@@ -113,7 +118,7 @@ class CommandLine:
 
     @property
     def is_local(self) -> bool:
-        """Whether everything runs on this machine: there is no master, or a local one."""
+        """Whether everything runs on this machine: no master is set, or a local one."""
         master = self.value("--master") or self._conf("spark.master")
         return master is None or master.startswith("local")
 
@@ -129,7 +134,7 @@ class CommandLine:
         return tuple(kept)
 
     def with_files(self, path: str) -> CommandLine:
-        """Returns the command line with one more file in --py-files."""
+        """Returns the command line with `path` added to --py-files."""
         files = ",".join(filter(None, (path, self.value("--py-files"))))
         return replace(self, spark=(*self.without("--py-files"), "--py-files", files))
 
@@ -143,7 +148,7 @@ class CommandLine:
 
 
 def split_command_line(words: list[str]) -> CommandLine:
-    """Cuts the words as spark-submit does: at the first one that is neither an option nor its value."""
+    """Splits the arguments as spark-submit does: at the first one that is not an option or an option's value."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         takes_value = words[at] not in FLAGS and "=" not in words[at]
@@ -154,7 +159,7 @@ def split_command_line(words: list[str]) -> CommandLine:
 
 
 def spark_home() -> Path:
-    """Returns the directory of the PySpark package. SubmitError if a part is missing."""
+    """Returns the directory of the PySpark package. Raises SubmitError if a required package is missing."""
     for module in ("pyspark", "pyarrow", "pandas"):
         if importlib.util.find_spec(module) is None:
             raise SubmitError(f"{module} is not installed: pip install 'kcli-streaming[spark]'")
@@ -168,13 +173,13 @@ def spark_home() -> Path:
 
 
 def _java() -> str | None:
-    """Returns the `java` that Spark will run."""
+    """Returns the path of the `java` that Spark will run."""
     home = os.environ.get("JAVA_HOME")
     return os.path.join(home, "bin", "java") if home else shutil.which("java")
 
 
 def check_java() -> None:
-    """Checks the `java` that Spark will run. SubmitError if it is missing or too old."""
+    """Checks the `java` that Spark will run. Raises SubmitError if it is missing or too old."""
     wanted = f"install Java {MIN_JAVA} or newer (package openjdk-{MIN_JAVA}-jre-headless) or set JAVA_HOME"
     home = os.environ.get("JAVA_HOME")
     java = _java()
@@ -191,7 +196,10 @@ def check_java() -> None:
 
 
 def java_version(java: str) -> int:
-    """Returns the feature release (8, 17, …), if possible from the JDK's release file, which needs no JVM."""
+    """Returns the feature release (8, 17, …).
+
+    It reads the JDK's release file if possible, because that needs no JVM.
+    """
     release = Path(os.path.realpath(java)).parent.parent / "release"
     text = release.read_text() if release.is_file() else ""
     found = re.search(r'JAVA_VERSION="([^"]+)"', text)
@@ -205,7 +213,10 @@ def java_version(java: str) -> int:
 
 
 def job_code(job: str) -> str:
-    """Returns Python code that runs a built-in job. Its file cannot run, as modules beside it would hide Python's."""
+    """Returns Python code that runs a built-in job.
+
+    Python cannot run the job's file directly, because the modules beside it would hide modules of the standard library.
+    """
     return f"import sys; from kcli.spark.jobs.{job}.job import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -222,7 +233,7 @@ def job_file(job: str, directory: Path) -> str:
 
 
 def submit(line: CommandLine) -> int:
-    """Runs Spark and returns its exit code. SubmitError if it cannot start."""
+    """Runs Spark and returns its exit code. Raises SubmitError if Spark cannot start."""
     home = spark_home()
     check_java()
     with tempfile.TemporaryDirectory(prefix="kcli-spark-") as directory:
@@ -256,8 +267,9 @@ def _prepared(line: CommandLine, home: Path, directory: Path) -> tuple[CommandLi
 def _configured(line: CommandLine, home: Path, directory: Path, environment: dict[str, str]) -> CommandLine:
     """Adds our defaults, which the user's settings override.
 
-    If the user has a configuration directory, a copy with our defaults replaces it. Else our defaults are a properties
-    file, because the JVM ignores the archive of classes if a directory with files is on its class path.
+    If the user has a configuration directory, Spark gets a copy of it that contains our defaults. Otherwise our
+    defaults are passed as a properties file, because the JVM ignores the archive of classes if a directory with files
+    is on its class path.
     """
     conf = directory / "conf"
     given = os.environ.get("SPARK_CONF_DIR")
@@ -269,7 +281,7 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
             return line
         return replace(
             line, spark=(*line.spark, "--load-spark-defaults")
-        )  # our defaults apply beside the user's file
+        )  # with this option our defaults apply in addition to the user's file
     settings = conf / "spark-defaults.conf"
     file = line.value("--properties-file")
     if file is not None:
@@ -278,7 +290,7 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
         except OSError as error:
             raise SubmitError(f"--properties-file {file}: {error.strerror}") from None
         with settings.open("a") as ours:
-            ours.write(users_text)  # the last line of a key takes precedence
+            ours.write(users_text)  # if a key has several lines, Spark uses the last one
     options = [environment.get("SPARK_SUBMIT_OPTS"), f"-Dlog4j2.configurationFile={conf}/log4j2.properties"]
     archive = class_archive(home)
     if archive.exists():
@@ -288,7 +300,7 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
 
 
 def class_archive(home: Path) -> Path:
-    """Returns the path of the archive of classes (AppCDS) for this Spark and this Java."""
+    """Returns the path of the archive of classes (AppCDS), which differs by the versions of Spark and Java."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     places = f"{home}\0{os.path.realpath(_java() or '')}"
     version = importlib.metadata.version("pyspark") if importlib.util.find_spec("pyspark") else "none"
@@ -337,7 +349,8 @@ def packed(directory: Path) -> Path:
         for package in ("kcli", "pyspark_kcli"):
             for file in sorted((root / package).rglob("*.py")):
                 archive.write(file, file.relative_to(root))
-                # Without compiled modules each worker would compile them. Other versions of Python ignore them.
+                # The zip has compiled modules too, so that workers need not compile them. Other versions of Python
+                # ignore them.
                 compiled = Path(importlib.util.cache_from_source(str(file)))
                 if compiled.exists():
                     archive.write(compiled, file.relative_to(root).with_suffix(".pyc"))
@@ -345,7 +358,7 @@ def packed(directory: Path) -> Path:
 
 
 def _own_root() -> str | None:
-    """Returns the directory of kcli; None if it is installed where workers find it."""
+    """Returns the directory of kcli; None if kcli is installed where workers find it."""
     root = str(Path(__file__).resolve().parents[2])
     return None if root in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else root
 
@@ -353,8 +366,8 @@ def _own_root() -> str | None:
 def worker_python(directory: Path, path: str) -> Path:
     """Makes a script that runs this interpreter without Spark's own PYTHONPATH.
 
-    So workers load PySpark from the installed package with compiled modules. Those of Spark's zip are compiled again by
-    every worker (4 s at first use).
+    With this script, workers load PySpark from the installed package, whose modules are compiled. From Spark's zip,
+    every worker would compile the modules again (4 s at first use).
     """
     script = directory / "python"
     script.write_text(f'#!/bin/sh\nPYTHONPATH={_quoted(path)} exec {_quoted(sys.executable)} "$@"\n')
@@ -367,9 +380,9 @@ def _quoted(text: str) -> str:
 
 
 def write_conf(conf: Path, users: Path, *, is_local: bool, is_brief: bool = False) -> None:
-    """Makes Spark's configuration directory: our defaults, the user's settings over them, and the user's other files.
+    """Makes Spark's configuration directory from our defaults, the user's settings and the user's other files.
 
-    With `is_brief`, the log has no stack traces.
+    The user's settings override our defaults. With `is_brief`, the log has no stack traces.
     """
     conf.mkdir()
     settings = DEFAULTS | (LOCAL_DEFAULTS if is_local else {})
@@ -380,7 +393,7 @@ def write_conf(conf: Path, users: Path, *, is_local: bool, is_brief: bool = Fals
                 (conf / each.name).symlink_to(each.resolve())
         given = users / "spark-defaults.conf"
         if given.is_file():
-            lines.append(given.read_text())  # the last line of a key takes precedence
+            lines.append(given.read_text())  # if a key has several lines, Spark uses the last one
     (conf / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
     if not any((conf / name).exists() for name in ("log4j2.properties", "log4j2.xml", "log4j2.yaml")):
         log = LOG4J.format(message=FIRST_WORDS if is_brief else WHOLE_MESSAGE)
@@ -393,9 +406,9 @@ def _quiet(numbered: tuple[int, str]) -> str:
 
 
 def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> int:
-    """Starts Spark and waits. SIGTERM is forwarded: a built-in job ends its micro-batch first, within STOP_SECONDS.
+    """Starts Spark and waits. SIGTERM is forwarded, and a built-in job gets STOP_SECONDS to finish its micro-batch.
 
-    Ctrl-C reaches the whole process group. The JVM of a Python driver ignores it, and so does this process.
+    Ctrl-C reaches the whole process group. The JVM of a Python driver ignores the signal, and so does this process.
     """
     process = subprocess.Popen(command, env=environment)
     asked: list[int] = []
@@ -413,12 +426,12 @@ def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> i
                 return _exit_code(process.wait(STOP_SECONDS if is_asked else 1.0))
             except subprocess.TimeoutExpired:
                 if is_asked and is_ours:
-                    process.kill()  # its JVM ends with it
+                    process.kill()  # the JVM ends with the driver
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 def _exit_code(code: int) -> int:
-    """Returns the exit code of a shell: 128 + signal for a process that a signal ended."""
+    """Returns the exit code as a shell does: 128 plus the signal's number if a signal ended the process."""
     return code if code >= 0 else 128 - code

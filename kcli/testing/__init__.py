@@ -1,1 +1,1 @@
-"""The test harness, shipped: a broker as a process, and a simulated cluster with its invariants."""
+"""The test harness that kcli ships: a broker as a process, and a simulated cluster with invariants."""

@@ -1,9 +1,10 @@
-"""A real broker as a process of its own, on free ports of 127.0.0.1, for tests that need one.
+"""Runs a real broker in its own process, on free ports of 127.0.0.1, for tests.
 
     with BrokerProcess(tmp_path, overrides={"num.partitions": "3"}) as broker:
         ... broker.bootstrap ...
 
-Its data lies in `<directory>/data`, its log in `<directory>/server.log`. Ports stay the same over restarts.
+The broker's data is in `<directory>/data`, and its log in `<directory>/server.log`. The ports stay the same after a
+restart.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ STOP_TIMEOUT_SECONDS = 60.0
 READY_LINE = "Kafka Server started"
 _POLL_SECONDS = 0.01
 _PORTS = range(10_240, 32_768)
-"""Ports of five digits below the range that Linux gives to outgoing connections. A connection could take a broker's
-port before it starts or while it is down."""
+"""The ports to choose from: five digits, below the range that Linux gives to outgoing connections.
+
+Otherwise an outgoing connection could use a broker's port before the broker starts or while it is down.
+"""
 
 
 class BrokerProcess:
-    """One node of a cluster of one. `overrides` are broker properties over the ones below."""
+    """A cluster of one node. `overrides` are broker properties that override those of `properties`."""
 
     def __init__(self, directory: Path | str, overrides: Mapping[str, str] | None = None) -> None:
         self.directory = Path(directory)
@@ -66,7 +69,10 @@ class BrokerProcess:
         }
 
     def start(self) -> Self:
-        """Starts the broker and returns when it answers. Raises RuntimeError with the end of its log if it does not."""
+        """Starts the broker, and returns when it answers.
+
+        Raises RuntimeError with the end of its log if it does not start.
+        """
         assert self.process is None, "it runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
@@ -91,7 +97,7 @@ class BrokerProcess:
         return self._end(signal.SIGKILL)
 
     def wait(self, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> int:
-        """Waits for a broker that ends by itself, and returns its exit code. Raises subprocess.TimeoutExpired."""
+        """Waits until the broker ends by itself, and returns its exit code. Raises subprocess.TimeoutExpired."""
         assert self.process is not None, "it does not run"
         code = self.process.wait(timeout_seconds)
         self.process = None
@@ -147,7 +153,7 @@ class BrokerProcess:
 
 
 def free_port() -> int:
-    """Returns a free port. It is not chosen by `random`, which parallel test processes seed alike."""
+    """Returns a free port. It is not chosen by `random`, because parallel test processes use the same seed."""
     while True:
         port = secrets.choice(_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -1,1 +1,1 @@
-"""Java's orders, dates and numbers, as Kafka's tools print them."""
+"""Java's dates, ids and random numbers, as Kafka's tools read and print them."""

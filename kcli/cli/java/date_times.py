@@ -1,4 +1,4 @@
-"""The two ways to name a moment on the command line of kafka-consumer-groups, as Java reads them."""
+"""Parses date-times and durations on the command line of kafka-consumer-groups, as Java does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _DURATION = re.compile(
 
 
 def epoch_ms_of(text: str) -> int:
-    """`YYYY-MM-DDTHH:mm:ss.sss[Z|±hh[:mm]]`, without a zone UTC, in milliseconds. ValueError in Java's words."""
+    """Returns the time `YYYY-MM-DDTHH:mm:ss.sss[Z|±hh[:mm]]` in milliseconds since the epoch.
+
+    The default zone is UTC. Raises ValueError with Java's message.
+    """
     _, separator, clock = text.partition("T")
     if not separator or not clock:
         raise ValueError(
@@ -43,7 +46,7 @@ def _zone(text: str) -> timezone:
 
 
 def milliseconds_of(text: str) -> int:
-    """`PnDTnHnMn.nS` in milliseconds. ValueError in Java's words."""
+    """Returns the duration `PnDTnHnMn.nS` in milliseconds. Raises ValueError with Java's message."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.group(2, 4, 5, 6)) or (match[3] is not None and len(match[3]) == 1):
         raise ValueError("Text cannot be parsed to a Duration")

@@ -72,7 +72,7 @@ def _day_name(moment: datetime, width: int) -> str:
 
 
 def _offset(moment: datetime) -> str:
-    """+0200"""
+    """Returns the offset from UTC, such as `+0200`."""
     return moment.strftime("%z")[:5] or "+0000"
 
 

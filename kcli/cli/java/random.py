@@ -1,4 +1,4 @@
-"""Java's SplittableRandom: the same seed draws the same numbers."""
+"""Java's SplittableRandom: the same seed gives the same numbers as in Java."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ _MASK = (1 << 64) - 1
 
 
 class SplittableRandom:
-    """Draws as `new SplittableRandom(seed)` does."""
+    """Draws the same numbers as `new SplittableRandom(seed)`."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed & _MASK
 
     def next_int(self, bound: int) -> int:
-        """A whole number from 0 up to, not including, `bound`."""
+        """Draws an integer from 0 up to `bound` (exclusive)."""
         most = bound - 1
         if bound & most == 0:
             return self._bits() & most
         while True:
             drawn = self._bits() >> 1
             found = drawn % bound
-            if drawn + most - found < 1 << 31:  # else the last, short run of numbers would favour some
+            if drawn + most - found < 1 << 31:  # without this, low numbers would be more frequent
                 return found
 
     def _bits(self) -> int:
-        """32 of them."""
+        """Draws 32 random bits."""
         self._seed = (self._seed + _GOLDEN_GAMMA) & _MASK
         mixed = self._seed
         mixed = ((mixed ^ (mixed >> 33)) * 0x62A9D9ED799705F5) & _MASK

@@ -1,4 +1,4 @@
-"""Ids on the command line, read and refused as Kafka's `Uuid.fromString` does it."""
+"""Parses ids on the command line as Kafka's `Uuid.fromString` does, with the same errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_=-]")
 
 
 def java_uuid(text: str) -> uuid.UUID:
-    """An id in URL-safe base64. Raises ValueError: Kafka counts the bytes before anything else."""
+    """Parses an id in URL-safe base64.
+
+    Raises ValueError for an invalid id. As in Kafka, the length is checked first.
+    """
     if len(text) > LONGEST_TEXT:
         shown = text[:LONGEST_TEXT]
         raise ValueError(f"Input string with prefix `{shown}` is too long to be decoded as a base64 UUID")

@@ -1,7 +1,8 @@
 """The command-line syntax of Kafka's newer tools: argparse4j 0.7.0.
 
-Sub-commands; `--name value`, `--name=value`, any unambiguous beginning of `--name`, and one-letter options. Errors are
-a usage line and `PROG: error: TEXT` on stderr, exit 1. Help goes to stdout; its exit code differs by tool.
+The syntax has sub-commands, `--name value`, `--name=value`, any unambiguous prefix of `--name`, and one-letter options.
+After an error, a usage line and `PROG: error: TEXT` go to stderr, and the exit code is 1. Help goes to stdout, with an
+exit code that differs by tool.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from kcli.command.reader import Reader, Words
 
 
 def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand | None]:
-    """The options filled from `argv`, and the sub-command chosen. Raises ParseError, HelpRequested or
-    VersionRequested."""
+    """Returns the options from `argv` and the chosen sub-command.
+
+    Raises ParseError, HelpRequested or VersionRequested.
+    """
     if not argv and command.bare_exit == 0:
         raise HelpRequested
     words = Words(_expanded(argv) if command.file_arguments else argv)
@@ -55,7 +58,7 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
 
 
 def _read_top(command: Command, words: Words, top: list[Option], reader: Reader) -> Subcommand | None:
-    """Read up to the sub-command, which is the result, or to the first positional argument."""
+    """Reads arguments up to the sub-command, which is returned, or up to the first positional argument."""
     while words.more():
         word = words.take()
         if words.ends_options(word):
@@ -75,7 +78,7 @@ def _read_top(command: Command, words: Words, top: list[Option], reader: Reader)
 
 
 def usage(command: Command) -> str:
-    """One paragraph: `usage: prog [-h] ... COMMAND ...`."""
+    """Returns the usage as one paragraph: `usage: prog [-h] ... COMMAND ...`."""
     more = []
     if command.subcommands:
         more.append("{" + ",".join(sub.name for sub in command.subcommands) + "} ...")
@@ -85,7 +88,7 @@ def usage(command: Command) -> str:
 
 
 def help_text(command: Command) -> str:
-    """Usage, description, sub-commands and options, in argparse4j's layout."""
+    """Returns usage, description, sub-commands and options, in argparse4j's layout."""
     lines = [usage(command), "", *textwrap.wrap(command.description, WIDTH_COLUMNS), ""]
     if command.subcommands:
         lines.append("sub-commands:")
@@ -129,7 +132,7 @@ def _subcommand(command: Command, word: str) -> Subcommand:
 
 
 def _own_options(command: Command, sub: Subcommand) -> list[Option]:
-    """The options of a sub-command: its own and the common ones, without those in front of it."""
+    """Returns the options that may follow the sub-command: its own options and the common ones."""
     before = {option.name for option in options_of(command.options)} - COMMON
     return [option for option in options_of(sub.options) if option.name not in before]
 
@@ -142,7 +145,7 @@ def _take_profile(
     reader: Reader,
     argv: list[str],
 ) -> None:
-    """Takes the options of the profile that the command line neither has nor excludes."""
+    """Adds the options of the profile, except those that the command line has or excludes."""
     taken = {*reader.given, *reader.excluded(groups)}
     for name, text in profile.words(command, known, taken, argv):
         word = f"--{name}" if text is None else f"--{name}={text}"

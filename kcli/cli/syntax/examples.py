@@ -1,4 +1,4 @@
-"""Examples and exit codes of a command: declared with the command, shown in its help and in its manual page."""
+"""Examples and exit codes, which are declared with a command and shown in its help and its manual page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 ExitStatus = tuple[int, str]
-"""An exit code and the cases in which the command returns it."""
+"""An exit code, and the cases in which the command returns it."""
 
 SUCCESS: ExitStatus = (0, "The command did its work.")
 FAILURE: ExitStatus = (1, "The command failed, or its options are wrong.")
@@ -21,9 +21,9 @@ CODE_COLUMNS = 7
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Lines for a POSIX shell, on a machine with a broker at localhost:9092 whose log directory is `data`.
+    """Example lines for a POSIX shell. They expect a broker at localhost:9092 whose log directory is `data`.
 
-    A test runs every example. `is_endless`: the command runs until Ctrl-C, which ends it with `exit_code`.
+    A test runs every example. If `is_endless` is true, the command runs until Ctrl-C, which ends it with `exit_code`.
     """
 
     purpose: str
@@ -33,7 +33,7 @@ class Example:
 
 
 def help_lines(examples: Iterable[Example], exit_status: Iterable[ExitStatus]) -> list[str]:
-    """The end of a help text."""
+    """Returns the last lines of a help text: examples and exit codes."""
     lines: list[str] = []
     for example in examples:
         lines += ["", f"  {example.purpose}", *(f"    {line}" for line in example.shell.splitlines())]

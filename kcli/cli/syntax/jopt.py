@@ -1,8 +1,8 @@
-"""The command-line syntax of most Kafka tools: joptsimple 5.0.4 with abbreviation off, as Kafka drives it.
+"""The command-line syntax of most Kafka tools: joptsimple 5.0.4 without abbreviations, as Kafka configures it.
 
-`--name value`, `--name=value` and `-name value` are the same; an argument may begin with a dash; `--` ends the
-options; other words are ignored. Without any word, or with `--help`, the help goes to stderr and the exit
-code is 1.
+`--name value`, `--name=value` and `-name value` have the same meaning. The argument of an option may begin with a dash.
+`--` ends the options. Positional arguments are ignored. Without any argument, or with `--help`, the help goes to stderr
+and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kcli.cli.syntax.profiles import chosen_profile
 from kcli.command.options import OptionValue
 
 WIDTH_COLUMNS = 80
-# The classes of joptsimple's exceptions, for tools that do not catch them.
+# The names of joptsimple's exceptions. Tools that do not catch an exception print its name.
 UNRECOGNIZED = "UnrecognizedOptionException"
 MISSING_ARGUMENT = "OptionMissingRequiredArgumentException"
 NOT_CONVERTIBLE = "OptionArgumentConversionException"
@@ -35,7 +35,7 @@ MISSING_OPTIONS = "MissingRequiredOptionsException"
 
 
 def parse(command: Command, argv: list[str]) -> CommonOptions:
-    """The options of `command` filled from `argv`. Raises ParseError, HelpRequested or VersionRequested."""
+    """Returns the options of `command` from `argv`. Raises ParseError, HelpRequested or VersionRequested."""
     if not argv:
         raise HelpRequested
     known = {declared.name: declared for declared in options_of(command.options)}
@@ -59,13 +59,13 @@ def parse(command: Command, argv: list[str]) -> CommonOptions:
 
 
 def let_through(error: ParseError) -> int:
-    """Reports an error as the JVM reports an exception that a tool does not catch; returns the exit code."""
+    """Reports an error as the JVM reports an exception that a tool does not catch. Returns the exit code."""
     warn(f'Exception in thread "main" joptsimple.{error.java_class}: {error}')
     return 1
 
 
 def usage(command: Command) -> str:
-    """The option table, in joptsimple's layout and our words."""
+    """Returns the table of options, in joptsimple's layout with our texts."""
     declared = sorted(_shown(command), key=lambda option: option.name)
     marked = any(option.required for option in declared)
     left = [_left_column(option, marked) for option in declared]
@@ -116,7 +116,7 @@ def _row(name: str, text: str, width: int) -> list[str]:
 
 
 def _split(argv: list[str], known: dict[str, Option]) -> tuple[list[tuple[str, str | None]], list[str]]:
-    """The options in order of appearance, each with its argument's text or None; and the words left over."""
+    """Returns the options in their order, each with its argument or None, and the positional arguments."""
     words: list[tuple[str, str | None]] = []
     arguments: list[str] = []
     at = 0
@@ -159,7 +159,7 @@ def _split(argv: list[str], known: dict[str, Option]) -> tuple[list[tuple[str, s
 
 
 def _is_optional_argument(option: Option, word: str) -> bool:
-    """Whether a word is the argument. One that begins with a dash must be a number, for an option of numbers."""
+    """Whether `word` is the argument of the option. If it begins with a dash, the option must have a numeric type."""
     try:
         option.kind.convert(word)
     except ValueError:
@@ -168,7 +168,10 @@ def _is_optional_argument(option: Option, word: str) -> bool:
 
 
 def _unrecognized(word: str, name: str, known: dict[str, Option]) -> ParseError:
-    """A single dash opens a cluster of one-letter options, so joptsimple names the first letter only."""
+    """Returns the error for an unknown option.
+
+    After a single dash, joptsimple expects a cluster of one-letter options, so its error names only the first letter.
+    """
     shown = name if word.startswith("--") else name[:1]
     hint = did_you_mean(f"--{name}", [f"--{other}" for other in [*known, "help", "version"]])
     return ParseError(f"{shown} is not a recognized option", hint, option=shown, java_class=UNRECOGNIZED)

@@ -1,7 +1,7 @@
 """Declares the tools of the command line.
 
-Their options are declared with `kcli.command.options`, which the jobs of Spark share. This module exports its names
-too, so that a tool imports from one place.
+Their options are declared with `kcli.command.options`, which the jobs of Spark also use. This module exports the names
+of that module too, so that a tool imports from one place.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ __all__ = [
 
 
 def java_split(text: str, separator: str | Pattern[str] = ",") -> list[str]:
-    """Java's `String.split`: empty parts at the end are dropped, except that of an empty text."""
+    """Splits like Java's `String.split`: empty parts at the end are dropped, but an empty text gives one empty part."""
     parts = text.split(separator) if isinstance(separator, str) else separator.split(text)
     while text and parts and not parts[-1]:
         parts.pop()
@@ -79,7 +79,7 @@ def java_split(text: str, separator: str | Pattern[str] = ",") -> list[str]:
 
 
 def separated(arguments: Iterable[str]) -> tuple[str, ...]:
-    """joptsimple's `withValuesSeparatedBy(',')`: every part that is not empty, of each time the option is given."""
+    """Splits like joptsimple's `withValuesSeparatedBy(',')`: returns the parts of all arguments, without empty ones."""
     parts: list[str] = []
     for argument in arguments:
         parts += [part for part in argument.split(",") if part] or [argument]
@@ -88,7 +88,7 @@ def separated(arguments: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectingOptions(CommonOptions):
-    """The options of every tool that connects to a cluster."""
+    """The options of all tools that connect to a cluster."""
 
     profile: str | None = option(
         "Take servers, client settings and defaults from this profile of profiles.toml: see PROFILES in kcli(1).",
@@ -108,7 +108,7 @@ class CallingOptions(ConnectingOptions):
 
 
 class Family(Enum):
-    """Which of Kafka's two argument parsers the command follows, or none: it reads `argv` itself."""
+    """The syntax of a command: one of Kafka's two argument parsers, or RAW if the command parses `argv` itself."""
 
     JOPT = "jopt"
     ARGPARSE4J = "argparse4j"
@@ -116,7 +116,7 @@ class Family(Enum):
 
 
 class OnParseError(Enum):
-    """The output after the message of a parse error: the usage table, or nothing."""
+    """What follows the message of a parse error: the usage table, or nothing."""
 
     USAGE = "usage"
     MESSAGE = "message"
@@ -127,57 +127,64 @@ Run = Callable[[Any, "Output"], "int | Coroutine[object, None, int | None] | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subcommand:
-    """One of the actions of an argparse4j tool, or of the commands that a raw tool runs, with options of its own."""
+    """An action of an argparse4j tool, or a command of a raw tool, with its own options."""
 
     name: str
     help: str
     options: type[CommonOptions]
     run: Run | None = None
-    """None for a raw tool, which runs its commands itself. Each of those has a manual page of its own."""
+    """Runs the sub-command. None for a raw tool, which runs its commands itself.
+
+    Each command of a raw tool has its own manual page.
+    """
     exclusive: tuple[Exclusive, ...] = ()
     sections: tuple[tuple[str, str], ...] = ()
-    """More for that page: titles, each with an example that is shown as it is."""
+    """More sections for that manual page: titles, each with an example that is shown unchanged."""
     exit_status: tuple[ExitStatus, ...] = ()
-    """Its exit codes, for that page."""
+    """The exit codes for that manual page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A tool: the options, texts and function of `kcli NAME`."""
+    """The declaration of a tool: the options, texts and function of `kcli NAME`."""
 
     name: str
     description: str
-    """Kafka's own sentence: the first line of the help."""
+    """The first line of the help, in Kafka's own words."""
     options: type[CommonOptions] = CommonOptions
     run: Run | None = None
-    """None if sub-commands do the work."""
+    """Runs the command. None if the command has sub-commands."""
     family: Family = Family.JOPT
     on_parse_error: OnParseError = OnParseError.USAGE
     prog: str = ""
-    """argparse4j: the name in front of its messages."""
+    """For argparse4j: the program name in front of messages."""
     help_exit: int = 1
     bare_exit: int = 1
-    """argparse4j: exit code without any argument; 0 shows the help instead of an error."""
+    """For argparse4j: the exit code without any argument. If it is 0, the help is shown instead of an error."""
     bare: Callable[[], None] | None = None
-    """jopt: called without any argument, if the answer is not the help."""
+    """For jopt: called if there is no argument, instead of showing the help."""
     subcommands: tuple[Subcommand, ...] = ()
     exclusive: tuple[Exclusive, ...] = ()
     positional: str = ""
-    """argparse4j: the name of the words after the options; from the first of them on, no word is an option."""
+    """For argparse4j: the name of the positional arguments. After the first of them, no argument is read as an option.
+    """
     file_arguments: bool = False
-    """argparse4j: `@file` stands for the lines of a file."""
+    """For argparse4j: whether an argument `@file` is replaced by the lines of that file."""
     has_version: bool = False
-    """argparse4j: takes `-v` and `--version`."""
+    """For argparse4j: whether the command has `-v` and `--version`."""
     parse_failed: Callable[[ParseError], int] | None = None
-    """Reports a parse error in the tool's own way; returns the exit code."""
+    """Reports a parse error in the tool's own form, and returns the exit code."""
     sections: tuple[tuple[str, str], ...] = ()
-    """More sections for the manual page: titles, each with a text that is shown as it is."""
+    """More sections for the manual page: titles, each with a text that is shown unchanged."""
     examples: tuple[Example, ...] = ()
     exit_status: tuple[ExitStatus, ...] = ()
 
 
 class CommandError(Exception):
-    """The command could not do its work: its message goes to stderr. An empty message was reported before."""
+    """Raised if the command cannot do its work.
+
+    The message goes to stderr; it is empty if the failure is already reported.
+    """
 
     def __init__(self, message: str = "", *, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -192,7 +199,7 @@ def forbid(options: CommonOptions, used: str, *others: str) -> None:
 
 
 def require(options: CommonOptions, *names: str) -> None:
-    """Refuse a command line that lacks one of these options."""
+    """Raises UsageError if one of these options is missing."""
     for name in names:
         if not options.has(name):
             raise UsageError(f'Missing required argument "[{name}]"')

@@ -10,8 +10,8 @@
     [prod.console-consumer]
     property = ["print.key=true"]
 
-A profile adds options that are missing on the command line, and client settings that the command line's files override.
-Errors name the file and the line, but no value of `properties`, which may be a password.
+A profile adds options that are missing on the command line. It also adds client settings, which the properties files on
+the command line override. Errors name the file and the line, but no value of `properties`, which may be a password.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 VARIABLE = "KCLI_PROFILE"
 BOOTSTRAP, COMMAND_CONFIG, PROPERTIES = "bootstrap-server", "command-config", "properties"
-# kafka-replica-verification has another name for it.
+# kafka-replica-verification has another name for the option bootstrap-server.
 _BOOTSTRAP_OF = {"replica-verification": "broker-list"}
-# Users write profiles by hand; a larger file is not a file of profiles.
+# Users write profiles by hand, so a larger file cannot be a file of profiles.
 MAX_FILE_BYTES = 1 << 20
 
 Words = list[tuple[str, str | None]]
@@ -49,7 +49,7 @@ _PLACE = re.compile(r"(.*) \(at line (\d+), column \d+\)")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One profile; `properties` are client settings, ready for a client."""
+    """One profile. `properties` are its client settings, in the form that clients expect."""
 
     name: str
     file: ProfilesFile
@@ -58,13 +58,13 @@ class Profile:
 
     @property
     def servers(self) -> str | None:
-        """Its bootstrap-server, which `ProfilesFile.profile` has checked."""
+        """The bootstrap-server of the profile, which `ProfilesFile.profile` has checked."""
         found = self.table.get(BOOTSTRAP)
         assert found is None or isinstance(found, str)
         return found
 
     def words(self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]) -> Words:
-        """The options (name, argument) that the profile adds; it adds none of the names in `taken`."""
+        """Returns the options (name, argument) that the profile adds, without those in `taken`."""
         return [*self._servers(command, known, taken, argv), *self._defaults(command, known, taken)]
 
     def _servers(
@@ -100,7 +100,7 @@ class Profile:
         return words
 
     def _texts(self, option: Option, value: object, place: tuple[str, ...]) -> list[str | None]:
-        """The arguments for a value; None stands for an option without argument."""
+        """Returns the arguments for a TOML value. The argument None means an option without argument."""
         if option.argument is Argument.NONE or (option.argument is Argument.OPTIONAL and value is True):
             if not isinstance(value, bool):
                 raise self.file.error(f"{option.name} takes no argument: expected true or false", *place)
@@ -127,18 +127,18 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class ProfilesFile:
-    """The file: its path, its text (for the line numbers of errors) and its tables."""
+    """The profiles file: its path, its text (for line numbers in errors) and its tables."""
 
     path: str
     text: str = field(repr=False)
     tables: Mapping[str, Toml] = field(repr=False)
 
     def names(self) -> list[str]:
-        """The profiles in it."""
+        """Returns the names of the profiles in the file."""
         return list(self.tables)
 
     def profile(self, name: str) -> Profile:
-        """The profile of that name, checked. Raises CommandError."""
+        """Checks and returns the profile `name`. Raises CommandError if it is missing or invalid."""
         from kcli.cli.syntax.registry import TOOLS
 
         if name not in self.tables:
@@ -159,11 +159,14 @@ class ProfilesFile:
         return Profile(name, self, table, self._properties(name, table))
 
     def error(self, message: str, *place: str) -> CommandError:
-        """A complaint about the entry at `place`, with its file and line."""
+        """Returns an error about the entry at `place`, with file and line."""
         return CommandError(f"{self.path}:{_line_of(self.text, place)}: {message}")
 
     def _properties(self, name: str, table: Mapping[str, Toml]) -> Properties:
-        """The client settings of its file, overridden by its own, each with its file and line."""
+        """Returns the client settings of a profile, each with its file and line.
+
+        Settings of the profile override those of its properties file.
+        """
         from kcli.config.properties import Properties
 
         settings = Properties(self._file_properties(name, table.get(COMMAND_CONFIG)))
@@ -240,12 +243,15 @@ def load_profiles() -> ProfilesFile:
 
 
 def servers_option(command: Command) -> str:
-    """The option of a command that names the servers."""
+    """Returns the name of the command's option for the servers."""
     return _BOOTSTRAP_OF.get(command.name, BOOTSTRAP)
 
 
 def chosen_profile(known: list[Option], name: str | None) -> Profile | None:
-    """The profile of `--profile`, else of the environment. None if there is no such profile, or no --profile."""
+    """Returns the profile that `--profile` or else the environment variable names.
+
+    Returns None if no profile is named, or if the command has no option --profile.
+    """
     if not any(option.name == "profile" for option in known):
         return None
     source = "--profile" if name is not None else VARIABLE
@@ -265,7 +271,10 @@ def _scalar(value: object) -> str | None:
 
 
 def _line_of(text: str, place: tuple[str, ...]) -> int:
-    """The line of an entry, or of the table around it, because the TOML reader does not keep line numbers."""
+    """Finds the line number of an entry, or of the table that contains it.
+
+    The TOML reader does not keep line numbers.
+    """
     wanted = ".".join(place) + "."
     best, line_of_best = 0, 1
     table: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """The table of tools: the commands and their modules.
 
-A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`); it is imported when it is called.
-A tool of several files is a package, and its module is named in the table.
+A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`); the module is imported when the tool
+is called. A tool of several files is a package, and its module is named in the table.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kcli.cli.syntax.options import Command
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One row of the table: the command, its module, the Kafka script it stands for, and its summary."""
+    """One row of the table: the command, its module, the Kafka script that it replaces, and its summary."""
 
     name: str
     script: str
     summary: str
     panel: str
     place: str = ""
-    """The module below `kcli.cli.tools`, if it is not the command's name."""
+    """The module below `kcli.cli.tools`, if its name is not that of the command."""
 
     @property
     def module(self) -> str:
@@ -29,7 +29,7 @@ class Tool:
         return f"kcli.cli.tools.{self.place or self.name.replace('-', '_')}"
 
     def load(self) -> Command:
-        """Import the tool."""
+        """Imports the tool and returns its declaration."""
         command = importlib.import_module(self.module).command
         assert isinstance(command, Command), f"{self.module}.command is not a Command"
         return command

@@ -1,1 +1,1 @@
-"""One module per tool of Kafka's bin/, each with its `command`."""
+"""The tools: a module or package for each tool of Kafka's bin/, with its declaration `command`."""

@@ -17,7 +17,7 @@ from kcli.protocol.wire.api import API, ApiSpec
 
 @dataclass(frozen=True, slots=True)
 class ApiRow:
-    """One API of one broker. `usable`: the newest version that both sides support, or None."""
+    """One API of one broker. `usable` is the newest version that both sides support, or None."""
 
     broker: int
     api_key: int
@@ -28,7 +28,7 @@ class ApiRow:
 
 
 async def run(options: ClusterOptions, output: Output) -> None:
-    """Ask every broker."""
+    """Asks every broker for its API versions and prints them."""
     require(options, "bootstrap-server")
     async with admin(options) as client:
         try:
@@ -54,7 +54,7 @@ async def run(options: ClusterOptions, output: Output) -> None:
 
 
 def _rows(node: Node, ranges: tuple[ApiVersionRange, ...]) -> Iterator[ApiRow]:
-    """Every API that this tool or the broker knows, by key."""
+    """Yields the APIs that this tool or the broker knows, in the order of their keys."""
     offered = {each.key: each for each in ranges}
     ours = {int(key): spec for key, spec in API.items() if spec.on_broker}
     for key in sorted({*offered, *ours}):

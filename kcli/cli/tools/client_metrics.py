@@ -69,7 +69,7 @@ class SubscriptionChange:
 
 
 async def run(options: ClientMetricsOptions, output: Output) -> None:
-    """Do the one action."""
+    """Performs the one action that the options name."""
     action = _action(options)
     try:
         async with admin(options) as client:
@@ -182,7 +182,7 @@ async def _names(client: AdminClient) -> list[str]:
 
 
 async def _entries(client: AdminClient, name: str) -> list[ConfigEntry]:
-    """The settings of a subscription, by name."""
+    """Returns the settings of a subscription, sorted by name."""
     resource = _resource(name)
     found = (await client.describe_configs([resource]))[resource]
     if isinstance(found, KafkaError):

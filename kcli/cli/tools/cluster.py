@@ -1,4 +1,4 @@
-"""kafka-cluster: the cluster's id and endpoints; forgetting a broker."""
+"""kafka-cluster: shows the cluster's id and endpoints, and unregisters brokers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class EndpointRow:
 
 @dataclass(frozen=True, slots=True)
 class UnregisteredRow:
-    """A broker that is no longer registered."""
+    """A broker that was unregistered."""
 
     broker: int
     dry_run: bool
@@ -70,14 +70,14 @@ def _admin(options: ClusterIdOptions) -> AdminClient:
 
 
 async def cluster_id(options: ClusterIdOptions, output: Output) -> None:
-    """`cluster-id`."""
+    """Runs `cluster-id`."""
     async with _admin(options) as client:
         found = await _told(client)
     output.row(ClusterIdRow(found.cluster_id), f"Cluster ID: {found.cluster_id}")
 
 
 async def unregister(options: UnregisterOptions, output: Output) -> None:
-    """`unregister`."""
+    """Runs `unregister`."""
     async with _admin(options) as client:
         try:
             if options.dry_run:
@@ -101,7 +101,7 @@ async def unregister(options: UnregisterOptions, output: Output) -> None:
 
 
 async def list_endpoints(options: ListEndpointsOptions, output: Output) -> None:
-    """`list-endpoints`."""
+    """Runs `list-endpoints`."""
     controllers = options.bootstrap_controller is not None
     if controllers and options.include_fenced_brokers:
         raise CommandError(

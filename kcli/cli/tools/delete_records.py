@@ -1,4 +1,4 @@
-"""kafka-delete-records: delete the records of partitions before given offsets."""
+"""kafka-delete-records: deletes the records of partitions before given offsets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DeletedRow:
 
 
 async def run(options: DeleteRecordsOptions, output: Output) -> None:
-    """Read the file, delete, print each partition's new low watermark."""
+    """Reads the file, deletes the records, and prints the new low watermark of each partition."""
     require(options, "bootstrap-server", "offset-json-file")
     assert options.offset_json_file is not None
     try:
@@ -81,7 +81,7 @@ def _line(row: DeletedRow) -> str:
 
 
 def _parse(text: str) -> dict[TopicPartition, int]:
-    """Partition -> offset. Raises FileError in Kafka's words."""
+    """Returns the offset for each partition of the file. Raises FileError with Kafka's message."""
     try:
         document = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""kafka-e2e-latency: how long a record takes from producer to consumer, one at a time."""
+"""kafka-e2e-latency: measures how long a record takes from producer to consumer, with one record in flight."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS
 from kcli.rdkafka.producer import producer_config
 
-# The line of Kafka 4.1, which knows positional arguments only.
+# The usage line of Kafka 4.1, whose tool has only positional arguments.
 USAGE = (
     "USAGE: java org.apache.kafka.tools.EndToEndLatency broker_list topic num_messages producer_acks "
     "message_size_bytes [optional] properties_file"
@@ -79,14 +79,14 @@ class LatencyRow:
 
 
 async def run(options: E2eLatencyOptions, output: Output) -> None:
-    """Creates the topic if it is missing, then sends and reads."""
+    """Creates the topic if it is missing, measures the latency of each record, and prints a summary."""
     plan = planned(options)
     properties = dict(load_properties(plan.config_file, options.client_properties))
     async with AdminClient(
         client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
     ) as client:
         partitions = await _partitions(client, plan.topic, output)
-    # From here on librdkafka blocks, so asyncio's handler of Ctrl-C would never interrupt.
+    # From here on, calls to librdkafka block, so asyncio's handler for Ctrl-C could not interrupt them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     latencies_ms = _Run(plan, options, properties, partitions).measure(output)
     row = summary(latencies_ms)
@@ -98,7 +98,7 @@ async def run(options: E2eLatencyOptions, output: Output) -> None:
 
 
 def planned(options: E2eLatencyOptions) -> LatencyTest:
-    """The plan from positional arguments or from options. Raises CommandError if they are wrong."""
+    """Returns the plan from positional arguments or from options. Raises CommandError if they are invalid."""
     if options.arguments:
         return _positional(options.arguments)
     names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size")
@@ -126,7 +126,7 @@ def planned(options: E2eLatencyOptions) -> LatencyTest:
 
 
 def summary(latencies_ms: list[float]) -> LatencyRow:
-    """Average of the whole, percentiles of the truncated values, as Kafka takes them."""
+    """Returns the average of the exact values and percentiles of the truncated values, as Kafka does."""
     ordered = sorted(int(latency) for latency in latencies_ms)
     count = len(ordered)
     return LatencyRow(
@@ -167,7 +167,7 @@ def _checked(plan: LatencyTest) -> LatencyTest:
 
 
 async def _partitions(client: AdminClient, topic: str, output: Output) -> int:
-    """The number of partitions of the topic, which is created if it does not exist."""
+    """Returns the number of partitions of the topic. Creates the topic if it does not exist."""
     described = (await client.describe_topics([topic]))[topic]
     if isinstance(described, UnknownTopicOrPartitionException):
         output.say(
@@ -185,7 +185,7 @@ async def _partitions(client: AdminClient, topic: str, output: Output) -> int:
 
 
 class _Run:
-    """A producer and a consumer at the end of every partition."""
+    """One measurement, with a producer, and a consumer that starts at the end of every partition."""
 
     def __init__(
         self, plan: LatencyTest, options: E2eLatencyOptions, properties: dict[str, str], partitions: int
@@ -232,7 +232,7 @@ class _Run:
         return latencies_ms
 
     def _go_to_ends(self, partitions: int) -> None:
-        """Assigns the partitions at their current ends, so that a late first fetch misses no record."""
+        """Assigns the partitions with their current end offsets, so that a late first fetch misses no record."""
         from confluent_kafka import TopicPartition
 
         ends = []
@@ -280,7 +280,7 @@ class _Run:
 
 
 def _random(size_bytes: int) -> bytes:
-    """Capital letters."""
+    """Returns random capital letters."""
     return bytes(LETTER_A + random.randrange(LETTERS) for _ in range(size_bytes))
 
 

@@ -59,7 +59,7 @@ class FeatureDependencies(QuorumOptions):
 
 @dataclass(frozen=True, slots=True)
 class UpdateRow:
-    """The result for one feature; `error` is None for a success."""
+    """The result for one feature; `error` is None after a success."""
 
     feature: str
     level: int
@@ -69,24 +69,24 @@ class UpdateRow:
 
 
 async def describe(options: QuorumOptions, output: Output) -> None:
-    """`describe`."""
+    """Runs `describe`."""
     async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
         features = await client.describe_features()
     output.rows(features, _described)
 
 
 async def upgrade(options: UpgradeOptions, output: Output) -> None:
-    """`upgrade`."""
+    """Runs `upgrade`."""
     await _move(options, UpgradeType.UPGRADE, output)
 
 
 async def downgrade(options: DowngradeOptions, output: Output) -> None:
-    """`downgrade`."""
+    """Runs `downgrade`."""
     await _move(options, _down(options.unsafe), output)
 
 
 async def disable(options: DisableOptions, output: Output) -> None:
-    """`disable`."""
+    """Runs `disable`."""
     if not options.feature:
         raise CommandError("You must specify at least one feature to disable")
     levels = _once((name, OFF) for name in options.feature)
@@ -94,7 +94,7 @@ async def disable(options: DisableOptions, output: Output) -> None:
 
 
 def version_mapping(options: VersionMapping, output: Output) -> int:
-    """`version-mapping`, as kafka-storage has it."""
+    """Runs `version-mapping`, which kafka-storage has too."""
     from kcli.cli.tools.storage import features as storage_features
 
     return storage_features.version_mapping(
@@ -103,7 +103,7 @@ def version_mapping(options: VersionMapping, output: Output) -> int:
 
 
 def feature_dependencies(options: FeatureDependencies, output: Output) -> int:
-    """`feature-dependencies`, as in kafka-storage, with another message for an unknown level."""
+    """Runs `feature-dependencies`, like kafka-storage but with another message for an unknown level."""
     from kcli.cli.tools.storage import features as storage_features
 
     for text in options.feature:
@@ -155,7 +155,7 @@ async def _move(options: UpgradeOptions, upgrade_type: UpgradeType, output: Outp
 
 
 def _levels_of_release(release: str, upgrade_type: UpgradeType) -> dict[str, int]:
-    """The features a release starts with; nothing is upgraded to level 0."""
+    """Returns the feature levels of a release. For an upgrade, features at level 0 are omitted."""
     version = metadata_version(_metadata_level(release))
     levels = {feature.name: feature.default_level(version) for feature in FEATURES.values()}
     return {METADATA_VERSION: version.level} | {

@@ -1,4 +1,4 @@
-"""kafka-get-offsets: the offsets of partitions at a point in time."""
+"""kafka-get-offsets: prints the offsets of partitions at a point in time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TIMES = {
     "latest-tiered": OffsetSpec.LATEST_TIERED,
 }
 
-# topic regex, then `:5`, `:2-7` (upper end exclusive), `:2-`, `:-7` or nothing
+# A rule: a regular expression for topics, then `:5`, `:2-7` (7 is excluded), `:2-`, `:-7` or nothing.
 _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|([0-9]*)-([0-9]*)))?", re.ASCII)
 
 
@@ -77,7 +77,7 @@ Filter = Callable[[str, int], bool]
 
 
 async def run(options: GetOffsetsOptions, output: Output) -> None:
-    """Find the partitions, ask their leaders, print in order of name."""
+    """Finds the partitions, asks their leaders, and prints the offsets sorted by name."""
     _check(options)
     try:
         await _print_offsets(options, output)
@@ -144,7 +144,7 @@ def _time(text: str) -> int:
 
 
 def _filter(options: GetOffsetsOptions) -> Filter:
-    """--topic and --partitions: both must agree."""
+    """Returns the filter of --topic and --partitions. A partition must match both options."""
     by_topic = topic_filter(options.topic) if options.topic else lambda _: True
     numbers: set[int] = set()
     if options.partitions:
@@ -160,7 +160,7 @@ def _filter(options: GetOffsetsOptions) -> Filter:
 
 
 def _rules(text: str) -> Filter:
-    """--topic-partitions: one rule is enough."""
+    """Returns the filter of --topic-partitions. A partition must match at least one of the rules."""
     rules = [_rule(part) for part in java_split(text)]
     return lambda topic, partition: any(rule(topic, partition) for rule in rules)
 
@@ -168,7 +168,7 @@ def _rules(text: str) -> Filter:
 def _rule(text: str) -> Filter:
     match = _RULE.fullmatch(text)
     if match is None:
-        # Kafka wraps this exception in another one and shows the class of the inner one.
+        # Kafka wraps this exception in another one, so its message shows the class of the inner exception.
         raise ValueError(f"org.apache.kafka.tools.TerseException: Invalid rule specification: {text}")
     topic, single, lower, upper = match.groups()
     by_topic = topic_filter(topic or ".*")

@@ -1,4 +1,4 @@
-"""kafka-groups: the groups of every type (KIP-1043)."""
+"""kafka-groups: lists the groups of all types (KIP-1043)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def run(options: GroupsOptions, output: Output) -> None:
     except KafkaError as error:
         output.say(f"Error while executing groups command : {error.message}")
         raise CommandError("" if output.is_text else error.message) from error
-    # Brokers write types in small letters, clients with a capital.
+    # Brokers write group types in small letters, clients with a capital first letter.
     named = [GroupRow(group.group_id, group.type.capitalize(), group.protocol) for group in listed]
     rows = [row for row in named if _wanted(options, group_type, row)]
     cells = [cell for row in rows for cell in (row.group, row.type, row.protocol)]
@@ -58,13 +58,13 @@ async def run(options: GroupsOptions, output: Output) -> None:
     def line(*columns: str) -> str:
         return "".join(f"{column:<{width}} " for column in columns)
 
-    # The heading has no blank after its last column, the rows have.
+    # As in Kafka's output, the rows end with a space, and the header does not.
     output.say(line("GROUP", "TYPE", "PROTOCOL")[:-1])
     output.rows(rows, lambda row: line(row.group, row.type, row.protocol))
 
 
 def _checked(options: GroupsOptions) -> str | None:
-    """The type asked for."""
+    """Checks the options, and returns the type of groups to list."""
     if not options.list:
         raise UsageError("Command must include exactly one action: --list.")
     filters = ("group-type", "protocol")

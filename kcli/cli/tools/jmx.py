@@ -1,7 +1,7 @@
-"""kafka-jmx: the metrics of a broker, row after row.
+"""kafka-jmx: prints the metrics of a broker, row after row.
 
 Kafka's tool speaks RMI to a JVM. This one asks the metrics endpoint of a broker of kcli (JMX_PORT, or
-`kcli.metrics.listener`) over HTTP; a service:jmx:rmi URL is taken for the host and port in it.
+`kcli.metrics.listener`) over HTTP; of a service:jmx:rmi URL only host and port are used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kcli.config.definition import java_double
 from kcli.model.addresses import Address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
-# Kafka's timeouts: of the first connection, and of --wait.
+# The time-outs of Kafka's tool for the first connection and for --wait.
 CONNECT_MAX_MS = 10_000
 WAIT_MAX_MS = 10_000
 RETRY_PAUSE_S = 0.1
@@ -83,7 +83,7 @@ class JmxOptions(CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The metrics endpoint of a broker. `url` is the given text, for messages."""
+    """The metrics endpoint of a broker. `url` is the text on the command line, for messages."""
 
     url: str
     address: Address
@@ -123,7 +123,7 @@ async def _report(
     keys: list[str] = []
     while True:
         began = time.monotonic()
-        # One query per round, because a pattern may match a thousand objects.
+        # All patterns are in one request per round, because a pattern may match a thousand objects.
         beans = await endpoint.beans(options.object_name)
         known = set(names)
         values = _values([bean for bean in beans if bean.name in known], wanted)
@@ -145,7 +145,7 @@ def _print_header(options: JmxOptions, output: Output, keys: list[str], expected
 def _print_values(
     options: JmxOptions, output: Output, keys: list[str], values: dict[str, Value], expected: int
 ) -> None:
-    """Prints a row, unless a requested attribute is missing; Kafka's tool does the same."""
+    """Prints a row. As in Kafka's tool, a row is skipped if a requested attribute is missing."""
     if len(values) != expected + 1:
         return
     texts = {key: _text(values[key]) if key in values else "null" for key in keys}
@@ -171,7 +171,7 @@ def _values(beans: list[BeanValues], wanted: list[str] | None) -> dict[str, Valu
 
 
 def _expected_count(found: list[BeanValues], wanted: list[str] | None, names: Sequence[ObjectName]) -> int:
-    """The number of values of a complete row. Raises CommandError if there is no value to print."""
+    """Returns the number of values in a complete row. Raises CommandError if there is no value to print."""
     if wanted is None:
         counts = [len(bean.attributes) for bean in found]
     elif any(name.is_pattern for name in names):
@@ -186,10 +186,10 @@ def _expected_count(found: list[BeanValues], wanted: list[str] | None, names: Se
 
 
 async def _connect(endpoint: Endpoint) -> None:
-    """Tries for a while, as a broker may be about to start. Raises CommandError."""
+    """Tries to connect for CONNECT_MAX_MS, because the broker may still be starting. Raises CommandError after that."""
     deadline = time.monotonic() + CONNECT_MAX_MS / 1000
     while True:
-        # On stderr, since Kafka's system tests read it.
+        # The line goes to stderr, because Kafka's system tests expect it there.
         warn(f"Trying to connect to JMX url: {endpoint.url}")
         try:
             await endpoint.beans(["kafka.server:type=KafkaServer,name=BrokerState"])
@@ -202,7 +202,7 @@ async def _connect(endpoint: Endpoint) -> None:
 
 
 async def _find(endpoint: Endpoint, names: Sequence[ObjectName], *, wait: bool) -> list[BeanValues]:
-    """The requested objects; with `wait`, as soon as all of them exist."""
+    """Returns the requested objects. With `wait`, waits until all of them exist."""
     queries = [name.text for name in names]
     deadline = time.monotonic() + WAIT_MAX_MS / 1000
     waits = wait and not any(name.is_pattern for name in names)

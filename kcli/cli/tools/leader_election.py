@@ -1,4 +1,4 @@
-"""kafka-leader-election: makes preferred replicas leaders or, by unclean election, any live replica."""
+"""kafka-leader-election: elects the preferred replicas as leaders or, in an unclean election, any live replica."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcli.model.java_order import map_order, partition_hash
 from kcli.model.topic_partition import TopicPartition
 
 ELECTION_TYPES = ("preferred", "unclean")
-# The timeouts of Kafka's tool: an election is quick or does not happen.
+# The time-outs of Kafka's tool. They are short, because an election is quick if it happens at all.
 TIMEOUTS = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
 SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 
@@ -70,7 +70,7 @@ async def run(options: LeaderElectionOptions, output: Output) -> None:
 
 
 def _checked(options: LeaderElectionOptions) -> str:
-    """The type of election. Raises CommandError in Kafka's words."""
+    """Checks the options, and returns the type of election. Raises CommandError with Kafka's message."""
     missing = [name for name in ("bootstrap-server", "election-type") if not options.has(name)]
     if missing:
         raise CommandError(f"Missing required option(s): {', '.join(missing)}")
@@ -87,7 +87,7 @@ def _checked(options: LeaderElectionOptions) -> str:
 
 
 def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
-    """The partitions; None means all that need an election. Raises FileError for a bad file."""
+    """Returns the chosen partitions. None means all that need an election. Raises FileError for an invalid file."""
     if options.all_topic_partitions:
         return None
     if options.path_to_json_file is not None:
@@ -99,7 +99,7 @@ def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
 def _read(path: str) -> str:
     try:
         return read_text(path)
-    except FileError as error:  # Kafka wraps this exception once more and shows the class of the inner one
+    except FileError as error:  # Kafka's message shows the class of this exception
         raise FileError(f"java.io.IOException: {error}") from error
 
 

@@ -29,7 +29,7 @@ class LogDirsOptions(ClusterOptions):
 class LogDirRow:
     """One replica in one log directory.
 
-    A directory without replicas has a row without topic; a broker that does not answer has one without directory.
+    A directory without replicas has a row without topic. A broker that does not answer has a row without directory.
     """
 
     broker: int
@@ -70,7 +70,7 @@ async def run(options: LogDirsOptions, output: Output) -> int:
 
 
 def _brokers(text: str | None, existing: list[int]) -> list[int]:
-    """The brokers to ask. Raises CommandError for one that does not exist."""
+    """Returns the brokers to ask. Raises CommandError for a broker that does not exist."""
     if not text:
         return existing
     try:
@@ -96,7 +96,7 @@ def _ordered(dirs: tuple[LogDirDescription, ...]) -> list[LogDirDescription]:
 
 
 def _only(described: LogDirDescription, topics: set[str]) -> LogDirDescription:
-    """The directory with the replicas of `topics` (empty: all), in Java's order."""
+    """Returns the directory with only the replicas of `topics` (empty: all), in the order of Java's hash map."""
     by_partition = {(each.topic, each.partition): each for each in described.replicas}
     return LogDirDescription(
         path=described.path,

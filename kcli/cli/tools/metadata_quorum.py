@@ -1,4 +1,4 @@
-"""kafka-metadata-quorum: shows the leader and the replicas of the metadata quorum; adds and removes voters."""
+"""kafka-metadata-quorum: shows the leader and the replicas of the metadata quorum, and adds and removes voters."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class VoterRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """The summary of the quorum; a lag time of -1 is unknown."""
+    """The summary of the quorum. A lag time of -1 means that it is unknown."""
 
     cluster_id: str
     leader_id: int
@@ -73,7 +73,7 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """The progress of a replica; times in epoch milliseconds, None if unknown."""
+    """The progress of a replica. Times are milliseconds since the epoch, or None if unknown."""
 
     node_id: int
     directory_id: str
@@ -95,7 +95,7 @@ class ControllerChange:
 
 
 async def describe(options: DescribeOptions, output: Output) -> None:
-    """`describe`."""
+    """Runs `describe`."""
     if options.status and options.replication:
         raise CommandError(
             "Only one of --status or --replication should be specified with describe sub-command"
@@ -125,7 +125,7 @@ async def describe(options: DescribeOptions, output: Output) -> None:
 
 
 async def add_controller(options: AddControllerOptions, output: Output) -> None:
-    """`add-controller`: the node that --command-config configures becomes a voter."""
+    """Runs `add-controller`: the node that --command-config configures becomes a voter."""
     if options.command_config is None:
         raise CommandError(
             "You must supply the configuration file of the controller you are adding when using add-controller."
@@ -149,7 +149,7 @@ async def add_controller(options: AddControllerOptions, output: Output) -> None:
 
 
 async def remove_controller(options: RemoveControllerOptions, output: Output) -> None:
-    """`remove-controller`: a voter leaves the quorum."""
+    """Runs `remove-controller`: a voter leaves the quorum."""
     if options.controller_id < 0:
         raise CommandError(f"Invalid negative --controller-id: {options.controller_id}")
     directory_id = _parsed_id(options.controller_directory_id)
@@ -161,7 +161,7 @@ async def remove_controller(options: RemoveControllerOptions, output: Output) ->
             raise CommandError(java_text(error)) from error
     done = "DRY RUN of removing " if options.dry_run else "Removed "
     row = ControllerChange(options.controller_id, uuid_to_text(directory_id), "remove", options.dry_run)
-    # Two spaces, as in Kafka before 4.3.
+    # The line has two spaces, as in Kafka before 4.3.
     output.row(row, f"{done} KRaft controller {row.controller} with directory id {row.directory_id}")
 
 
@@ -275,7 +275,7 @@ def _parsed_id(text: str) -> uuid.UUID:
 
 
 def _controller_config(path: str) -> BrokerConfig:
-    """The configuration of the node to add. Raises CommandError if the node is not a controller."""
+    """Returns the configuration of the node to add. Raises CommandError if the node is not a controller."""
     from kcli.config.definition import ConfigError
     from kcli.config.start_up import node_config
 
@@ -297,7 +297,7 @@ def _controller_config(path: str) -> BrokerConfig:
 
 
 def _directory_id(config: BrokerConfig) -> uuid.UUID:
-    """The id of a controller's metadata directory."""
+    """Returns the id of a controller's metadata directory."""
     from kcli.runtime.disk import SystemDisk
     from kcli.storage.meta_properties import read_meta_properties
 

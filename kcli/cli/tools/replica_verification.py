@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.fetch import FetchRequest
 
 DEPRECATED = "WARN This tool is deprecated and may be removed in a future major release."
-# From this version on a follower answers a consumer (KIP-392).
+# From this version of Fetch on, a follower answers a consumer (KIP-392).
 FOLLOWER_FETCH_VERSION = 11
 
 
@@ -80,7 +80,7 @@ class LagRow:
 
 @dataclass(slots=True)
 class Verified:
-    """A partition and how far it is verified."""
+    """A partition, with the offset up to which it is verified."""
 
     replicas: tuple[int, ...]
     topic_id: UUID | None
@@ -92,7 +92,7 @@ class Verified:
 def compare(
     name: str, offset: int, high_watermark: int, copies: Mapping[int, Sequence[ReplicaBatch]]
 ) -> tuple[int, list[str], bool]:
-    """The next offset to verify, the differences, and whether the comparison cannot continue.
+    """Compares batches. Returns the next offset to verify, the differences, and whether the comparison must stop.
 
     Only committed batches that every replica has are compared.
     """
@@ -120,7 +120,7 @@ def compare(
 
 
 async def run(options: ReplicaVerificationOptions, output: Output) -> None:
-    """Fetches and compares until it is stopped."""
+    """Fetches and compares batches until a signal stops the tool."""
     require(options, "broker-list")
     warn(DEPRECATED)
     try:
@@ -193,7 +193,7 @@ async def _fetch(
     partitions: dict[TopicPartition, Verified],
     broker: int,
 ) -> None:
-    """Fetches the batches of one broker's replicas; a retriable error leaves them for the next round."""
+    """Fetches the batches of one broker's replicas; after a retriable error, the next round fetches them again."""
     mine = {key: partition for key, partition in partitions.items() if broker in partition.replicas}
     try:
         response = await client.send(
@@ -259,7 +259,7 @@ def _report(partitions: dict[TopicPartition, Verified], output: Output) -> None:
 
 
 def _now() -> str:
-    """`yyyy-MM-dd HH:mm:ss,SSS`."""
+    """Returns the time as `yyyy-MM-dd HH:mm:ss,SSS`."""
     now_s = time.time()
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now_s))},{int(now_s * 1000) % 1000:03d}"
 

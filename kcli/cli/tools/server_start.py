@@ -1,4 +1,4 @@
-"""kafka-server-start: run a node in this process, or leave one running in the background."""
+"""kafka-server-start: runs a node in this process, or starts one in the background."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ServerStartOptions(CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A server left in the background."""
+    """A server that was started in the background."""
 
     pid: int
     log_file: str
@@ -71,7 +71,10 @@ def _overrides(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
-    """The configuration, also checked for a background server, so that errors are not only in a log."""
+    """Reads and checks the configuration.
+
+    This is also done for a background server, so that the user sees the errors.
+    """
     _import_server()
     from kcli.config.definition import ConfigError
     from kcli.config.not_built import check_can_serve
@@ -103,7 +106,7 @@ def _import_server() -> None:
 
 
 def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
-    """Starts the server as `nohup … &` does: in its own session, without input, with all output in one file."""
+    """Starts the server as `nohup … &` does: in a new session, without input, with all output in one file."""
     log_dir = os.environ.get("LOG_DIR") or "logs"
     log_file = os.path.join(log_dir, CONSOLE_FILE)
     argv = [sys.executable, "-m", SERVER_MODULE, file]
@@ -117,7 +120,8 @@ def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
             )
     except OSError as error:
         raise CommandError(f"cannot start a server that writes to {log_file}: {error.strerror}") from None
-    # The server outlives this process, and Python would warn about a child without a wait().
+    # The server continues to run after this process ends. Without this line Python would warn about an unfinished
+    # child.
     server.returncode = 0
     return Started(server.pid, log_file)
 

@@ -28,7 +28,7 @@ class ServerStopOptions(CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: its process, the directory it was started in, and the words after `server-start`."""
+    """A running server: its process, the directory in which it was started, and its arguments."""
 
     pid: int
     directory: str
@@ -58,7 +58,7 @@ def run(options: ServerStopOptions, output: Output) -> int:
 
 
 def running_servers(proc: str = PROC) -> Iterator[Server]:
-    """The servers on this machine by process id, without this process."""
+    """Yields the servers on this machine in the order of their process ids."""
     for pid, argv in _processes(proc):
         words = server_words(argv)
         if words is not None and pid != os.getpid():
@@ -66,9 +66,9 @@ def running_servers(proc: str = PROC) -> Iterator[Server]:
 
 
 def server_words(argv: Sequence[str]) -> tuple[str, ...] | None:
-    """The words after `kcli server-start` or `python -m kcli.server.main`; None for another command line.
+    """Returns the arguments of `kcli server-start` or `python -m kcli.server.main`. None for another command line.
 
-    A start with `-daemon` leaves a process with the second one.
+    A server that was started with `-daemon` has the second form.
     """
     for at, word in enumerate(argv[:4]):
         following = argv[at + 1] if at + 1 < len(argv) else ""
@@ -89,7 +89,7 @@ def _processes(proc: str) -> Iterator[tuple[int, list[str]]]:
         try:
             with open(f"{proc}/{name}/cmdline", "rb") as file:
                 argv = file.read().split(b"\0")[:-1]
-        except OSError:  # it ended meanwhile, or is not ours to see
+        except OSError:  # the process has ended, or belongs to another user
             continue
         yield int(name), [word.decode(errors="surrogateescape") for word in argv]
 
@@ -153,7 +153,7 @@ def _send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        return  # it has stopped by itself
+        return  # the process has already ended
     except PermissionError:
         raise CommandError(f"not permitted to stop process {pid}: it belongs to another user") from None
 

@@ -1,7 +1,7 @@
-"""spark-submit: run a built-in job, or any Spark job, with the PySpark package's own spark-submit.
+"""spark-submit: runs a built-in job, or any Spark job, with the spark-submit of the PySpark package.
 
-Spark's options go to Spark as they are. The options of a built-in job are read, and its topics looked up, before Spark
-starts, so that the user reads about a wrong word at once, and not ten seconds later from a JVM.
+Spark's options are passed to Spark unchanged. The options of a built-in job are checked, and its topics are looked up,
+before Spark starts. So the user sees an error immediately, and not ten seconds later from a JVM.
 """
 
 from __future__ import annotations
@@ -100,9 +100,11 @@ def help_text() -> str:
 
 
 def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, directory: Path) -> CommandLine:
-    """The line with the profile's servers and client settings, unless its own words or its --config say others.
+    """Returns the command line with the servers and client settings of the profile.
 
-    UsageError if the words cannot be read.
+    Servers or settings in the job's own arguments or its --config take precedence.
+
+    Raises UsageError if the arguments are invalid.
     """
     named = job.named(line.arguments)
     words: list[str] = []
@@ -110,7 +112,7 @@ def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, dire
     if servers is not None and not named & {BOOTSTRAP, "log-dir"}:
         words += [f"--{BOOTSTRAP}", servers]
     if profile.properties and "command-config" not in named:
-        file = directory / "client.properties"  # in a directory that only this user may look into
+        file = directory / "client.properties"  # in a directory that only this user may read
         file.write_text(dumps(profile.properties, now=datetime.now(UTC)))
         words += ["--command-config", str(file)]
     return replace(line, arguments=(*words, *line.arguments))
@@ -132,7 +134,10 @@ def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) 
 
 
 def _checked(job: Job[JobOptions], line: CommandLine) -> int:
-    """Checks the job's options, and the cluster of a dry or a local run. Then runs the job, unless the run is dry."""
+    """Checks the job's options, and for a dry run or a local Spark also the cluster.
+
+    Then runs the job, or prints its plan.
+    """
     options = job.parse(line.arguments)
     plan: list[str] = []
     if options.dry_run or line.is_local:
@@ -148,10 +153,10 @@ def _checked(job: Job[JobOptions], line: CommandLine) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitOptions(ConnectingOptions):
-    """The options in front of a job that are not Spark's."""
+    """The options before the name of the job that are not Spark's."""
 
     output: str = "text"
-    """Not an option here: each job has its own."""
+    """Not an option of spark-submit: each job has its own option --output."""
 
 
 EXIT_STATUS: tuple[ExitStatus, ...] = (
@@ -161,7 +166,7 @@ EXIT_STATUS: tuple[ExitStatus, ...] = (
 
 
 def _command(name: str) -> Subcommand:
-    """A job, for the man pages and the completion."""
+    """Returns the declaration of a job, for the manual pages and the completion."""
     job = load_job(name)
     return Subcommand(
         name=name,

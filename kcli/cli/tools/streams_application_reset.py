@@ -1,4 +1,4 @@
-"""kafka-streams-application-reset: make a Kafka Streams application process its input again from the start.
+"""kafka-streams-application-reset: makes a Kafka Streams application process its input again.
 
 The offsets of input topics are reset as the options say, those of intermediate topics to the end. Internal topics of
 Streams (changelogs, repartitions, foreign-key joins) are deleted. The application must be stopped. Its instances clean
@@ -31,7 +31,7 @@ SCENARIOS = (
 )  # fmt: skip
 DEFAULT_SERVER = "localhost:9092"
 
-# Names of the internal topics of an application: its id, a dash, and one of these.
+# Matches the names of internal topics. Such a name is the application's id, a dash, and one of these.
 _INTERNAL = re.compile(
     r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic)"
     r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic"
@@ -80,7 +80,7 @@ class StreamsApplicationResetOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class ResetRow:
-    """One change, made or proposed: a new offset, or without an offset a deleted topic."""
+    """One change, made or proposed: the new offset of a partition, or a deleted topic if the offset is None."""
 
     topic: str
     partition: int | None = None
@@ -135,7 +135,10 @@ class _Reset:
         return self.options.application_id
 
     async def remove_members(self) -> None:
-        """Removes the members of the group with --force. Raises ExecutionError without --force if it has members."""
+        """Removes the members of the group if --force is given.
+
+        Otherwise raises ExecutionError if the group has members.
+        """
         group = (await self.client.describe_groups([self.group_id]))[self.group_id]
         if isinstance(group, GroupIdNotFoundException):
             return
@@ -157,7 +160,7 @@ class _Reset:
                     raise error
 
     async def offsets(self) -> list[str]:
-        """Resets the group's offsets; returns the topics that do not exist."""
+        """Resets the group's offsets. Returns the topics that do not exist."""
         inputs, intermediates = _split(self.options.input_topics), _split(self.options.intermediate_topics)
         if not inputs and not intermediates:
             self.output.say("No input or intermediate topics specified. Skipping seek.")
@@ -236,7 +239,7 @@ class _Reset:
         return await self._listed(partitions, OffsetSpec.EARLIEST)
 
     async def _committed(self, partitions: list[TopicPartition]) -> NewOffsets:
-        """The committed offsets of the group; the start of a partition without one."""
+        """Returns the committed offset of each partition, or the start of the log for a partition without one."""
         found = await self.client.list_group_offsets(self.group_id)
         starts = await self._listed(partitions, OffsetSpec.EARLIEST)
         committed: NewOffsets = {}
@@ -307,7 +310,7 @@ class _Reset:
         self.output.say("Done.")
 
     def _rows(self, rows: Iterable[ResetRow]) -> None:
-        """Writes rows for json and tsv; the text output has other lines for them."""
+        """Writes rows for json and tsv. The text output has other lines for the same changes."""
         if not self.output.is_text:
             for row in rows:
                 self.output.row(row, "")

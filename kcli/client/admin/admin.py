@@ -3,7 +3,8 @@
     async with AdminClient(config) as admin:
         await admin.create_topics([NewTopic(name="orders", partitions=3)])
 
-The calls live by subject in the modules next to this one; values in and out are their dataclasses.
+The calls are grouped by subject in the other modules of this package. Arguments and results are dataclasses of these
+modules.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kcli.client.client import Client
 
 
 class AdminClient(Client):
-    """A client with the admin calls."""
+    """A client with all admin calls as methods."""
 
     list_topics = topics.list_topics
     describe_topics = topics.describe_topics

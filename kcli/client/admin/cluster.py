@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """A cluster; `nodes` are the brokers, or the controllers if the call asked for them."""
+    """A cluster. `nodes` are the brokers, or the controllers if the call requested them."""
 
     cluster_id: str
     controller_id: int
@@ -39,7 +39,7 @@ class ApiVersionRange:
 
 
 async def describe_cluster(client: Client, *, include_fenced: bool = False) -> ClusterDescription:
-    """The cluster's id, controller and nodes, by id."""
+    """Returns the cluster's id, its controller, and its nodes sorted by id."""
     from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
 
     endpoint_type = ENDPOINT_CONTROLLERS if client.config.servers_are_controllers else ENDPOINT_BROKERS
@@ -63,7 +63,7 @@ async def describe_cluster(client: Client, *, include_fenced: bool = False) -> C
 async def api_versions(
     client: Client, nodes: tuple[Node, ...]
 ) -> dict[Node, tuple[ApiVersionRange, ...] | KafkaError]:
-    """The versions of each API on each node, by API key, or the node's error."""
+    """Returns for each node the versions of each API, sorted by API key, or the error of the node."""
     found: dict[Node, tuple[ApiVersionRange, ...] | KafkaError] = {}
     for node in nodes:
         try:
@@ -83,7 +83,7 @@ async def api_versions(
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:
-    """Unregisters a broker. Raises BrokerIdNotRegisteredException and others."""
+    """Unregisters a broker. Raises BrokerIdNotRegisteredException if it is not registered."""
     from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
     async def attempt() -> None:

@@ -21,7 +21,7 @@ E = TypeVar("E", bound=IntEnum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSynonym:
-    """A setting that gives the value, or would give it without the ones before it."""
+    """A setting from which the value comes, or would come if the settings before it in the list were missing."""
 
     name: str
     value: str | None
@@ -30,7 +30,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One setting; the value of a sensitive one is None."""
+    """One setting. The value of a sensitive setting is None."""
 
     name: str
     value: str | None
@@ -42,7 +42,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterConfig:
-    """One change of one setting."""
+    """A change of one setting."""
 
     name: str
     value: str | None
@@ -52,9 +52,9 @@ class AlterConfig:
 async def describe_configs(
     client: Client, resources: Iterable[ConfigResource], *, synonyms: bool = False
 ) -> dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError]:
-    """Every setting of each resource, in the server's order, or the resource's error.
+    """Returns for each resource all its settings, in the server's order, or its error.
 
-    The request for a broker or its loggers goes to that broker, others to any.
+    A request for a broker or its loggers goes to that broker. Other requests go to any broker.
     """
     by_target: dict[int | Destination, list[ConfigResource]] = {}
     for resource in resources:
@@ -68,7 +68,7 @@ async def describe_configs(
 async def incremental_alter_configs(
     client: Client, changes: Mapping[ConfigResource, Iterable[AlterConfig]], *, validate_only: bool = False
 ) -> dict[ConfigResource, KafkaError | None]:
-    """Changes single settings; per resource its error or None."""
+    """Changes single settings of resources. Returns the error of each resource, or None."""
     by_target: dict[int | Destination, dict[ConfigResource, tuple[AlterConfig, ...]]] = {}
     for resource, ops in changes.items():
         target = _target(resource)
@@ -82,7 +82,7 @@ async def incremental_alter_configs(
 
 
 async def list_config_resources(client: Client, types: Iterable[ConfigResourceType]) -> list[ConfigResource]:
-    """The resources of these types that have a configuration (KIP-1142)."""
+    """Returns the resources of these types that have a configuration (KIP-1142)."""
     from kcli.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
     wanted = tuple(types)
@@ -183,5 +183,5 @@ async def _alter(
 
 
 def _enum(kind: type[E], value: int) -> E:
-    """The member of the enum; UNKNOWN for a value of a newer server."""
+    """Returns the member of an enum. If a newer server sends an unknown value, returns UNKNOWN."""
     return kind(value) if value in kind._value2member_map_ else kind(0)

@@ -1,7 +1,7 @@
 """The bytes that classic consumers exchange through the group coordinator (ConsumerProtocolAssignment).
 
-int16 version, then an array of (topic, array of partition), then nullable user data; newer versions only add fields
-at the end, so every version is read as version 0.
+The format is: int16 version, then an array of (topic, array of partition), then nullable user data. Newer versions only
+add fields at the end, so every version is read as version 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _INT32 = struct.Struct(">i")
 
 
 def decode_assignment(raw: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions of an assignment; none for empty bytes. Raises ProtocolError."""
+    """Returns the partitions of an assignment; none for empty bytes. Raises ProtocolError if the bytes are invalid."""
     if not raw:
         return ()
     partitions: list[TopicPartition] = []

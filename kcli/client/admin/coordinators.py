@@ -1,5 +1,4 @@
-"""Requests to the coordinators of groups: one per coordinator about all of its groups, until every group has an
-answer."""
+"""Sends requests about groups to their coordinators, one request per coordinator, until each group has an answer."""
 
 from __future__ import annotations
 
@@ -17,13 +16,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GROUPS_PER_REQUEST = 500
-"""Groups per request: some tens of kilobytes, answered well before a request's timeout."""
+"""The most groups of one request.
+
+Such a request has some tens of kilobytes, and is answered well before its time-out.
+"""
 
 Answers = Mapping[str, T | KafkaError]
 
 
 async def at_coordinator(client: Client, name: str, group_id: str, ask: Callable[[Node], Awaitable[T]]) -> T:
-    """Runs `ask` against a group's coordinator, with a new look-up for each attempt."""
+    """Calls `ask` with a group's coordinator. Each attempt looks up the coordinator again."""
 
     async def attempt() -> T:
         with looking_up():
@@ -39,13 +41,16 @@ async def at_coordinators(
     group_ids: Iterable[str],
     ask: Callable[[Node, Sequence[str]], Awaitable[Answers[T]]],
 ) -> dict[str, T | KafkaError]:
-    """The answer to `ask` for each group, from its coordinator. Groups with a retriable error are tried again at their
-    coordinator of that time, until the call's timeout."""
+    """Calls `ask` with each coordinator and its groups. Returns the answer or the error for each group.
+
+    Groups with a retriable error are tried again, after a new look-up of their coordinator, until the time-out of the
+    call.
+    """
     wanted = tuple(dict.fromkeys(group_ids))
     found: dict[str, T | KafkaError] = {}
 
     def take(groups: Iterable[str], answers: Answers[T]) -> list[KafkaError]:
-        """Keeps the answers; returns the errors to retry."""
+        """Stores final answers in `found`. Returns the errors that can be retried."""
         again = []
         for group in groups:
             answer = answers.get(group) if group in answers else _no_answer(group)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class UpgradeType(IntEnum):
-    """The allowed changes of a level."""
+    """Which changes of a feature's level are permitted."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -25,18 +25,18 @@ class UpgradeType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureDescription:
-    """A feature: the levels that the node supports, and the cluster's level (0: off)."""
+    """A feature: the levels that the node supports, and the finalized level of the cluster (0: off)."""
 
     name: str
     min_supported: int
     max_supported: int
     finalized: int
     epoch: int | None
-    """The metadata offset of the finalized level; None if the node has none yet."""
+    """The metadata offset of the finalized levels, or None if the node has not received any."""
 
 
 async def describe_features(client: Client) -> list[FeatureDescription]:
-    """The features of a node, by name."""
+    """Returns the features of a node, sorted by name."""
     from kcli import KAFKA_VERSION
     from kcli.protocol.messages.api_versions import ApiVersionsRequest
 
@@ -63,7 +63,10 @@ async def describe_features(client: Client) -> list[FeatureDescription]:
 async def update_features(
     client: Client, levels: Mapping[str, int], upgrade_type: UpgradeType, *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Sets the levels of features; per feature its error or None. One refused feature refuses all."""
+    """Sets the levels of features. Returns the error of each feature, or None.
+
+    If one feature is refused, no level is changed.
+    """
     from kcli.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
     request = UpdateFeaturesRequest(
@@ -88,7 +91,7 @@ async def update_features(
         if response.error_code is ErrorCode.NOT_CONTROLLER:
             raise_for(response.error_code, response.error_message)
         whole = error_of(response.error_code, response.error_message)
-        # Since version 2 one answer is for all features (KIP-1022).
+        # From version 2 on, the answer has one error for all features (KIP-1022).
         each = {
             result.feature: error_of(result.error_code, result.error_message) for result in response.results
         }

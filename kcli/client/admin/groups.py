@@ -39,7 +39,7 @@ _MOVED = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""Errors of a coordinator while groups move or load: look the coordinator up and try again."""
+"""Errors while the coordinator of a group moves or loads: it must be looked up again before the next attempt."""
 
 
 _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionException)
@@ -47,7 +47,7 @@ _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionExceptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """A group: its state and type as the broker names them ("" from a broker too old to have them)."""
+    """A group. State and type have the broker's names, and are "" if the broker is too old to send them."""
 
     group_id: str
     type: str
@@ -62,7 +62,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member of a group. Only consumer groups (KIP-848) have the epoch and the target assignment."""
+    """A member of a group. Only members of consumer groups (KIP-848) have an epoch and a target assignment."""
 
     member_id: str
     instance_id: str | None
@@ -72,7 +72,7 @@ class GroupMember:
     target_assignment: tuple[TopicPartition, ...] | None = None
     epoch: int | None = None
     is_upgraded: bool | None = None
-    """Whether a member of a consumer group uses the consumer protocol (False: still the classic one)."""
+    """Whether a member of a consumer group uses the consumer protocol (True) or still the classic one (False)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +102,9 @@ class CommittedOffset:
 async def list_groups(
     client: Client, *, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[GroupListing]:
-    """The groups of every broker, those in `states` and of `types` only (empty: all), by id.
+    """Returns the groups of all brokers, sorted by id. `states` and `types` select groups (empty: all).
 
-    A broker without an answer is logged as a warning; its error is raised only if no broker answers.
+    If a broker does not answer, a warning is logged. Its error is raised only if no broker answers.
     """
     from kcli.protocol.messages.list_groups import ListGroupsRequest
 
@@ -144,15 +144,18 @@ async def list_groups(
 async def describe_groups(
     client: Client, group_ids: Iterable[str]
 ) -> dict[str, GroupDescription | KafkaError]:
-    """The description of each group, of either protocol, or its error; GroupIdNotFoundException for an unknown
-    group."""
+    """Returns the description of each group, classic or consumer group, or its error.
+
+    The error of an unknown group is GroupIdNotFoundException.
+    """
 
     async def ask(node: Node, groups: Sequence[str]) -> dict[str, GroupDescription | KafkaError]:
         found = await _describe_consumer(client, groups, node)
         others = [group for group, said in found.items() if isinstance(said, _NOT_OF_THE_NEW_PROTOCOL)]
         if others:
             for group, said in (await _describe_classic(client, others, node)).items():
-                # If it is a group of neither kind, Kafka's client gives the reason of the first answer.
+                # If both answers say that the group is unknown, the error of the first one is kept, as in Kafka's
+                # client.
                 if not (_is_unknown(said) and _is_unknown(found[group])):
                     found[group] = said
         return found
@@ -167,8 +170,10 @@ async def list_group_offsets(
     *,
     require_stable: bool = False,
 ) -> dict[TopicPartition, CommittedOffset | KafkaError | None]:
-    """The committed offsets of a group; None for a partition without one. `partitions` None: all partitions with
-    offsets."""
+    """Returns the committed offset of each partition, or None for a partition without one.
+
+    Without `partitions`, returns all committed offsets of the group.
+    """
     from kcli.protocol.messages import offset_fetch as messages
 
     by_topic = None if partitions is None else group_partitions(partitions)
@@ -202,7 +207,7 @@ async def list_group_offsets(
 async def list_all_offsets(
     client: Client, group_ids: Iterable[str]
 ) -> dict[str, dict[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError]:
-    """All committed offsets of each group, or its error."""
+    """Returns all committed offsets of each group, or its error."""
     from kcli.protocol.messages import offset_fetch as messages
 
     async def alone(group_id: str) -> dict[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError:
@@ -218,7 +223,7 @@ async def list_all_offsets(
         request = messages.OffsetFetchRequest(groups=asked)
         try:
             response = await client.send(request, ApiKey.OFFSET_FETCH, to=node.id, at_least=8)
-        except UnsupportedVersionException:  # before Kafka 3.0: one group per request
+        except UnsupportedVersionException:  # brokers before Kafka 3.0 support one group per request
             return {group: await alone(group) for group in groups}
         return {group.group_id: error_of(group.error_code) or _committed(group) for group in response.groups}
 
@@ -247,7 +252,7 @@ def _committed(
 async def alter_group_offsets(
     client: Client, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Commits offsets for a group without active members; per partition its error or None."""
+    """Commits offsets for a group without active members. Returns the error of each partition, or None."""
     from kcli.protocol.messages import offset_commit as messages
 
     async def ask(node: Node) -> dict[TopicPartition, KafkaError | None]:
@@ -282,7 +287,7 @@ async def alter_group_offsets(
 async def delete_group_offsets(
     client: Client, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Deletes a group's offsets of some partitions; per partition its error or None."""
+    """Deletes a group's offsets of some partitions. Returns the error of each partition, or None."""
     from kcli.protocol.messages import offset_delete as messages
 
     by_topic = group_partitions(partitions)
@@ -312,7 +317,7 @@ async def delete_group_offsets(
 
 
 async def delete_groups(client: Client, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
-    """Deletes groups; per group its error or None."""
+    """Deletes groups. Returns the error of each group, or None."""
     from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 
     async def ask(node: Node, groups: Sequence[str]) -> dict[str, KafkaError | None]:
@@ -326,7 +331,7 @@ async def delete_groups(client: Client, group_ids: Iterable[str]) -> dict[str, K
 async def remove_members(
     client: Client, group_id: str, members: Iterable[GroupMember], *, reason: str = ""
 ) -> dict[str, KafkaError | None]:
-    """Removes members from a classic group; per member id its error or None."""
+    """Removes members from a classic group. Returns the error of each member id, or None."""
     from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
     wanted = tuple(

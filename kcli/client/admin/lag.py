@@ -1,8 +1,8 @@
 """Lag in time: the age of the first record that a group has not consumed yet.
 
-No API returns the timestamp of an offset, so the record itself is fetched. One Fetch asks a leader for the next batch
-of all its partitions. A broker guarantees a whole batch only for the first partition of a request (KIP-74). Partitions
-without one move up in the next request, until all have an answer.
+No API returns the timestamp of an offset, so the record itself is fetched. One Fetch request asks a leader for the next
+batch of all its partitions. A broker guarantees a whole batch only for the first partition of a request (KIP-74).
+Partitions that got no whole batch come first in the next request, until all partitions have an answer.
 """
 
 from __future__ import annotations
@@ -30,17 +30,20 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.metadata import MetadataResponse
 
 PARTITION_MAX_BYTES = 16 * 1024
-"""A producer's usual batch (batch.size), so that the first round answers most partitions, with few unused bytes."""
+"""The most bytes of one partition in a response: a producer's usual batch (batch.size).
+
+With this size the first round answers most partitions, and few bytes are fetched in vain.
+"""
 
 RESPONSE_MAX_BYTES = 8 * 1024 * 1024
-"""The limit of one response in memory; the partitions beyond it are asked in the next round."""
+"""The size limit of one response, to save memory. Partitions beyond this limit are requested in the next round."""
 
 Lag = float | KafkaError | None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSearch:
-    """A partition, and the offset from which to look for its next record."""
+    """A partition, and the offset from which on its next record is searched."""
 
     partition: TopicPartition
     topic_id: uuid.UUID | None
@@ -50,10 +53,10 @@ class RecordSearch:
 async def lag_seconds(
     client: Client, committed: Mapping[TopicPartition, int], now_ms: int
 ) -> dict[TopicPartition, Lag]:
-    """The age, in seconds, of the first record at or after each offset; 0 without such a record.
+    """Returns the age, in seconds, of the first record at or after each offset. It is 0 if there is no such record.
 
-    None if that record has no timestamp. The value of a failed partition is its error. The call does not wait for
-    leaders, so a partition without one does not delay the others.
+    The value is None if that record has no timestamp, and the error if the partition failed. The call does not wait for
+    leaders, so a partition without a leader does not delay the others.
     """
     found: dict[TopicPartition, Lag] = {}
     if not committed:
@@ -73,7 +76,7 @@ async def lag_seconds(
 
 
 Timestamp = int | KafkaError | None
-"""The timestamp of the first unread record in milliseconds; None at the end of the log."""
+"""The timestamp of the first unread record in milliseconds, None at the end of the log, or an error."""
 
 
 def _age(timestamp: Timestamp, now_ms: int) -> Lag:
@@ -89,7 +92,7 @@ def _age(timestamp: Timestamp, now_ms: int) -> Lag:
 def _places(
     metadata: MetadataResponse, committed: Mapping[TopicPartition, int], found: dict[TopicPartition, Lag]
 ) -> dict[int, list[RecordSearch]]:
-    """The places to ask each leader for. Partitions without a leader get their error in `found`."""
+    """Returns the places by leader. A partition without a leader gets an error in `found`."""
     topics = {topic.name: topic for topic in metadata.topics}
     by_leader: dict[int, list[RecordSearch]] = {}
     for (name, number), offset in committed.items():
@@ -113,7 +116,7 @@ def _places(
 async def _of_leader(
     client: Client, leader: int, places: list[RecordSearch]
 ) -> dict[TopicPartition, Timestamp]:
-    """The timestamp of the first record at or after each place."""
+    """Returns the timestamp of the first record at or after each place."""
     found: dict[TopicPartition, Timestamp] = {}
     left = places
     moved: set[TopicPartition] = set()
@@ -145,7 +148,7 @@ async def _of_leader(
 
 
 def _step(place: RecordSearch, answer: PartitionData | None, *, is_first: bool) -> RecordSearch | Timestamp:
-    """The meaning of one answer: the record's timestamp, the end of the log, or the next place to ask for."""
+    """Returns the result of one answer: the record's timestamp, None at the log end, or the next place to request."""
     if answer is None:
         return error_for(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"The broker left {place.partition} out of its answer"
@@ -169,7 +172,8 @@ def _step(place: RecordSearch, answer: PartitionData | None, *, is_first: bool) 
         return _as_kafka_error(broken)
     if offset > place.offset:
         return replace(place, offset=offset)
-    # The first partition gets a whole batch if one exists: compaction has left none up to the end.
+    # The broker sends the first partition a whole batch if there is one. So compaction has left no record up to the
+    # end.
     return None if is_first else place
 
 
@@ -180,7 +184,7 @@ def _first_from(records: bytes, position: int, offset: int) -> Record | None:
 async def _into_range(
     client: Client, places: list[RecordSearch], found: dict[TopicPartition, Timestamp]
 ) -> list[RecordSearch]:
-    """Moves places before the log start to it; places beyond the log end have nothing left to consume."""
+    """Moves places before the log start to the log start. For places beyond the log end, stores None in `found`."""
     if not places:
         return []
     starts = await list_offsets(client, {place.partition: OffsetSpec.EARLIEST for place in places})
@@ -199,8 +203,8 @@ async def _into_range(
 def _request(places: list[RecordSearch]) -> FetchRequest:
     from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
-    # One entry for each place, even of the same topic, because the order decides which partition gets a
-    # batch.
+    # Each place is a separate topic entry, even for the same topic, because the order decides which partition gets a
+    # whole batch.
     return FetchRequest(
         max_wait_ms=0,
         max_bytes=RESPONSE_MAX_BYTES,

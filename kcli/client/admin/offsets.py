@@ -1,4 +1,4 @@
-"""Admin calls about records: offsets of partitions, deleting records, log directories."""
+"""Admin calls about records: offsets of partitions, deletion of records, and log directories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.metadata import MetadataResponse
 
 TRIES_WITHOUT_LEADER = 3
-"""Attempts for a partition without a live leader if the caller does not wait: a running election ends in that time."""
+"""The attempts for a partition without a live leader, if the caller does not wait.
+
+A running election ends in this time.
+"""
 
 R = TypeVar("R")
 
@@ -32,7 +35,10 @@ _FIRST_VERSION: dict[int, int] = {
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
 }
-"""The first ListOffsets version with each of the later points; an older broker would take the value for a timestamp."""
+"""The first ListOffsets version that supports each of these values.
+
+An older broker would read the value as a timestamp.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +54,7 @@ class ReplicaInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirDescription:
-    """A log directory of a broker; sizes of its volume are None when unknown."""
+    """A log directory of a broker. The sizes of its volume are None if unknown."""
 
     path: str
     error: KafkaError | None
@@ -64,10 +70,10 @@ async def list_offsets(
     read_committed: bool = False,
     wait_for_leaders: bool = True,
 ) -> dict[TopicPartition, OffsetAt | KafkaError]:
-    """The offset of each partition at a timestamp or OffsetSpec.
+    """Returns the offset of each partition at a timestamp or OffsetSpec.
 
-    Without `wait_for_leaders` a partition whose leader is missing or unreachable gets its error soon, and not after
-    default.api.timeout.ms.
+    If `wait_for_leaders` is false, a partition whose leader is missing or unreachable gets an error soon, and not only
+    after default.api.timeout.ms.
     """
     from kcli.protocol.messages import list_offsets as messages
 
@@ -106,7 +112,10 @@ async def list_offsets(
 async def delete_records(
     client: Client, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
-    """Deletes records before an offset (-1: the high watermark); per partition its new low watermark."""
+    """Deletes records before an offset (-1: the high watermark).
+
+    Returns the new low watermark of each partition, or its error.
+    """
     from kcli.protocol.messages import delete_records as messages
 
     async def ask(leader: int, part: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
@@ -138,7 +147,7 @@ async def delete_records(
 async def describe_log_dirs(
     client: Client, brokers: Iterable[int]
 ) -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
-    """The log directories of each broker, in the broker's order, or the broker's error."""
+    """Returns the log directories of each broker, in the broker's order, or the error of the broker."""
     from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
     async def of(broker: int) -> tuple[LogDirDescription, ...] | KafkaError:
@@ -179,7 +188,7 @@ async def describe_log_dirs(
 def _by_leader_or_missing(
     partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, KafkaError]]:
-    """The partitions to ask each leader for, and the errors of those without a leader."""
+    """Returns the partitions by leader, and the errors of partitions without a leader."""
     by_leader: dict[int, list[TopicPartition]] = {}
     missing: dict[TopicPartition, KafkaError] = {}
     for partition in partitions:
@@ -202,11 +211,12 @@ async def _by_leader(
     wait_for_topics: bool,
     wait_for_leaders: bool = True,
 ) -> dict[TopicPartition, R | KafkaError]:
-    """Asks all leaders at once. A partition is asked for again, alone, if its leader has moved, is unknown or does not
-    answer.
+    """Sends requests to all leaders at the same time. Returns the result or the error of each partition.
 
-    A partition that does not exist may be created, so it ends with TimeoutException, as in Kafka. So does a missing
-    topic, unless `wait_for_topics` is false.
+    Only those partitions are requested again whose leader has moved, is unknown or does not answer.
+
+    A partition that does not exist may still be created. So the call waits for it and ends with TimeoutException, as in
+    Kafka. The same holds for a missing topic, unless `wait_for_topics` is false.
     """
     found: dict[TopicPartition, R | KafkaError] = {}
     left = dict.fromkeys(partitions)
@@ -239,7 +249,7 @@ async def _by_leader(
         for partition in found:
             left.pop(partition, None)
         if left:
-            # An answer of a leader counts as a try of the call; a missing leader does not.
+            # An error from a leader counts as an attempt of the call. A missing leader does not.
             for partition, error in missing.items():
                 if leaders.get(partition, NO_LEADER) != NO_LEADER:
                     raise error
@@ -256,7 +266,7 @@ async def _by_leader(
 def _of_topics(
     metadata: MetadataResponse, partitions: Iterable[TopicPartition], *, wait_for_topics: bool
 ) -> dict[TopicPartition, KafkaError]:
-    """The partitions of topics for which waiting does not help."""
+    """Returns errors for the partitions of topics for which waiting does not help."""
     hopeless: dict[str, KafkaError] = {}
     for topic in metadata.topics:
         error = error_of(topic.error_code)
@@ -286,7 +296,7 @@ def _unknown(topic: str, number: int) -> KafkaError:
 
 
 def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:
-    """The leader of each existing partition, NO_LEADER without one."""
+    """Returns the leader of each existing partition, or NO_LEADER."""
     return {
         TopicPartition(topic.name or "", each.partition_index): each.leader_id
         for topic in metadata.topics

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumReplica:
-    """A node's position in the metadata log; times are in milliseconds, None if unknown."""
+    """The position of a node in the metadata log. Times are in milliseconds, or None if unknown."""
 
     id: int
     directory_id: uuid.UUID | None
@@ -42,7 +42,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumDescription:
-    """The quorum as its leader sees it; `endpoints` by voter id."""
+    """The quorum as its leader sees it. `endpoints` has the endpoints of each voter by id."""
 
     leader_id: int
     leader_epoch: int
@@ -53,7 +53,7 @@ class QuorumDescription:
 
 
 async def describe_quorum(client: Client) -> QuorumDescription:
-    """The leader of the metadata log, and the position of each replica in it."""
+    """Returns the leader of the metadata log, and the position of each replica in that log."""
     from kcli.protocol.messages import describe_quorum as messages
 
     request = messages.DescribeQuorumRequest(
@@ -88,7 +88,7 @@ async def describe_quorum(client: Client) -> QuorumDescription:
 async def add_voter(
     client: Client, voter_id: int, directory_id: uuid.UUID, endpoints: Iterable[Endpoint]
 ) -> None:
-    """Makes a controller a voter. Raises DuplicateVoterException, UnsupportedVersionException and others."""
+    """Makes a controller a voter. Raises DuplicateVoterException if it is one already."""
     from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 
     request = AddRaftVoterRequest(
@@ -107,7 +107,7 @@ async def add_voter(
 
 
 async def remove_voter(client: Client, voter_id: int, directory_id: uuid.UUID) -> None:
-    """Removes a voter. Raises VoterNotFoundException, UnsupportedVersionException and others."""
+    """Removes a voter. Raises VoterNotFoundException if it is not a voter."""
     from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 QuotaEntity = Mapping[str, str | None]
-"""Types to names; None is the default of its type."""
+"""The names of an entity by type. None is the default entity of the type."""
 
 EntityKey = tuple[tuple[str, str | None], ...]
-"""A quota entity that can be a key: its pairs sorted by type."""
+"""A quota entity that can be a key of a dict: its pairs (type, name), sorted by type."""
 
 ANY_NAME = object()
-"""A name in a filter: it selects every entity of the type."""
+"""A special name for filters, which selects every entity of the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class ScramInfo:
-    """The public part of a credential. The mechanism is None if it is unknown here."""
+    """The public part of a credential. The mechanism is None if this client does not know it."""
 
     mechanism: Mechanism | None
     iterations: int
@@ -64,9 +64,9 @@ class ScramInfo:
 async def describe_client_quotas(
     client: Client, wanted: Mapping[str, object], *, strict: bool = True
 ) -> list[ClientQuota]:
-    """The quotas of entities with each type `wanted`: under one name, as the default (None), or ANY_NAME.
+    """Returns the quotas of the entities that have all types of `wanted`: with a name, the default (None), or ANY_NAME.
 
-    `strict`: only entities without another type.
+    With `strict`, entities that have other types too are left out.
     """
     from kcli.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
@@ -100,7 +100,7 @@ async def alter_client_quotas(
     *,
     validate_only: bool = False,
 ) -> dict[EntityKey, KafkaError | None]:
-    """Sets quotas, and removes those given as None; per entity its error or None."""
+    """Sets quotas, and removes quotas whose value is None. Returns the error of each entity, or None."""
     from kcli.protocol.messages import alter_client_quotas as messages
 
     request = messages.AlterClientQuotasRequest(
@@ -136,7 +136,10 @@ async def alter_client_quotas(
 async def describe_user_scram_credentials(
     client: Client, users: Iterable[str] = ()
 ) -> dict[str, tuple[ScramInfo, ...] | KafkaError]:
-    """Mechanisms and iterations per user, or the user's error; without `users`, of all users with credentials."""
+    """Returns mechanisms and iterations of each user, or the user's error.
+
+    Without `users`, returns all users with credentials.
+    """
     from kcli.protocol.messages.describe_user_scram_credentials import (
         DescribeUserScramCredentialsRequest,
         UserName,
@@ -162,7 +165,10 @@ async def describe_user_scram_credentials(
 async def alter_user_scram_credentials(
     client: Client, changes: Iterable[ScramUpsertion | ScramDeletion]
 ) -> dict[str, KafkaError | None]:
-    """Stores and deletes credentials; per user its error or None. Passwords are salted here and never sent."""
+    """Stores and deletes credentials. Returns the error of each user, or None.
+
+    Passwords are salted and hashed here, and never sent.
+    """
     from kcli.protocol.messages.alter_user_scram_credentials import (
         AlterUserScramCredentialsRequest,
         ScramCredentialDeletion,
@@ -196,7 +202,8 @@ def _salted(change: ScramUpsertion) -> ScramCredentialUpsertion:
 
     if not change.password:
         raise UnacceptableCredentialException("Password must not be empty")
-    # The server refuses them too, but only after our work, which a large number would make endless.
+    # The server also refuses a wrong number of iterations, but only after the client has computed the hash. With a
+    # large number, that would take for ever.
     if change.iterations < MIN_ITERATIONS:
         raise UnacceptableCredentialException("Too few iterations")
     if change.iterations > MAX_ITERATIONS:

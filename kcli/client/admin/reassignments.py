@@ -1,4 +1,4 @@
-"""Admin calls that move replicas: to other brokers (KIP-455, KIP-860), to other log directories (KIP-113)."""
+"""Admin calls that move replicas: to other brokers (KIP-455, KIP-860), and to other log directories (KIP-113)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 KEEP_REPLICATION_FACTOR_SINCE = 1
-"""The first version that can forbid a change of the replication factor (KIP-860)."""
+"""The first version of the request that can forbid a change of the replication factor (KIP-860)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Replica:
-    """A partition's replica on one broker."""
+    """The replica of a partition on one broker."""
 
     topic: str
     partition: int
@@ -39,7 +39,7 @@ async def alter_reassignments(
     *,
     allow_replication_factor_change: bool = True,
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Moves partitions to these brokers (None: cancels the reassignment); per partition its error or None."""
+    """Moves partitions to brokers (None: cancels the reassignment). Returns the error of each partition, or None."""
     from kcli.protocol.messages import alter_partition_reassignments as messages
 
     request = messages.AlterPartitionReassignmentsRequest(
@@ -79,7 +79,7 @@ async def alter_reassignments(
 async def alter_replica_log_dirs(
     client: Client, paths: Mapping[Replica, str]
 ) -> dict[Replica, KafkaError | None]:
-    """Moves replicas to these directories of their brokers; per replica its error or None."""
+    """Moves replicas to other log directories of their brokers. Returns the error of each replica, or None."""
     brokers = sorted({replica.broker for replica in paths})
     found = await asyncio.gather(
         *(

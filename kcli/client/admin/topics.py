@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     AnyPartition = MetadataResponsePartition | DescribeTopicPartitionsResponsePartition
 
 PARTITIONS_PER_RESPONSE = 2000
-"""Partitions per page of DescribeTopicPartitions (KIP-966)."""
+"""The most partitions in a page of DescribeTopicPartitions (KIP-966)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic and all its partitions, sorted."""
+    """A topic and all its partitions, sorted by number."""
 
     name: str
     topic_id: uuid.UUID | None
@@ -61,7 +61,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A partition in reassignment; `replicas` are the old and the new ones together."""
+    """A partition in reassignment. `replicas` has both the old and the new replicas."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -70,7 +70,10 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create: either counts (-1: the broker's default) or `assignments`, partition -> brokers."""
+    """A topic to create.
+
+    It has either counts (-1: the broker's default) or `assignments`, the brokers of each partition.
+    """
 
     name: str
     partitions: int = -1
@@ -81,7 +84,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPartitions:
-    """A topic's new number of partitions; `assignments` has the brokers of each added one, in order."""
+    """The new number of partitions of a topic. `assignments` has the brokers of each added partition, in order."""
 
     topic: str
     count: int
@@ -89,7 +92,7 @@ class NewPartitions:
 
 
 async def list_topics(client: Client, *, internal: bool = True) -> list[TopicListing]:
-    """All topics, sorted by name."""
+    """Returns all topics, sorted by name."""
 
     async def attempt() -> list[TopicListing]:
         response = await client.metadata(None)
@@ -105,7 +108,7 @@ async def list_topics(client: Client, *, internal: bool = True) -> list[TopicLis
 async def describe_topics(
     client: Client, names: Iterable[str], *, page_partitions: int = PARTITIONS_PER_RESPONSE
 ) -> dict[str, TopicDescription | KafkaError]:
-    """The description of each topic, or its error; in the order of `names`."""
+    """Returns the description of each topic, or its error, in the order of `names`."""
     wanted = list(dict.fromkeys(names))
 
     async def attempt() -> dict[str, TopicDescription | KafkaError]:
@@ -122,7 +125,7 @@ async def describe_topics(
 async def describe_topics_by_id(
     client: Client, ids: Iterable[uuid.UUID]
 ) -> dict[uuid.UUID, TopicDescription | KafkaError]:
-    """Like `describe_topics`, by topic id."""
+    """Returns the description of each topic, or its error, by topic id."""
     from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     wanted = list(ids)
@@ -143,7 +146,7 @@ async def describe_topics_by_id(
 async def create_topics(
     client: Client, topics: Iterable[NewTopic], *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Creates topics; per topic its error or None."""
+    """Creates topics. Returns the error of each topic, or None."""
     from kcli.protocol.messages import create_topics as messages
 
     wanted = tuple(
@@ -173,7 +176,7 @@ async def create_topics(
 
 
 async def delete_topics(client: Client, names: Iterable[str]) -> dict[str, KafkaError | None]:
-    """Deletes topics; per topic its error or None."""
+    """Deletes topics. Returns the error of each topic, or None."""
     from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
     wanted = tuple(names)
@@ -195,7 +198,7 @@ async def delete_topics(client: Client, names: Iterable[str]) -> dict[str, Kafka
 async def create_partitions(
     client: Client, topics: Iterable[NewPartitions], *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Adds partitions to topics; per topic its error or None."""
+    """Adds partitions to topics. Returns the error of each topic, or None."""
     from kcli.protocol.messages import create_partitions as messages
 
     wanted = tuple(
@@ -224,7 +227,10 @@ async def create_partitions(
 async def elect_leaders(
     client: Client, partitions: Iterable[TopicPartition] | None, *, unclean: bool = False
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Elects the preferred (or, unclean, any live) replica of partitions (None: all that need it)."""
+    """Elects the preferred replica of each partition (unclean: any live replica) as leader.
+
+    `partitions` None: all that need it.
+    """
     from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
     wanted = None
@@ -252,7 +258,7 @@ async def elect_leaders(
 async def list_reassignments(
     client: Client, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """The partitions in reassignment (None: of all topics)."""
+    """Returns those of `partitions` that are in reassignment (None: of all topics)."""
     from kcli.protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsTopics,
@@ -284,7 +290,7 @@ async def list_reassignments(
 
 
 def group_partitions(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
-    """Topic -> its partitions, both in order of first appearance."""
+    """Returns partitions by topic, both in the order of their first appearance."""
     by_topic: dict[str, tuple[int, ...]] = {}
     for topic, partition in partitions:
         by_topic[topic] = (*by_topic.get(topic, ()), partition)
@@ -292,7 +298,7 @@ def group_partitions(partitions: Iterable[TopicPartition]) -> dict[str, tuple[in
 
 
 def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, KafkaError | None]:
-    """Errors by topic. Raises NOT_CONTROLLER of any topic, so that the whole call is tried again."""
+    """Returns errors by topic. Raises NOT_CONTROLLER if any topic has it, so that the whole call is tried again."""
     found: dict[str, KafkaError | None] = {}
     for name, code, message in results:
         if code is ErrorCode.NOT_CONTROLLER:
@@ -304,7 +310,7 @@ def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, 
 async def _describe_in_pages(
     client: Client, names: list[str], page_partitions: int
 ) -> dict[str, TopicDescription | KafkaError]:
-    """Runs DescribeTopicPartitions page by page; a topic may span several pages."""
+    """Runs DescribeTopicPartitions page by page; a topic may be on several pages."""
     from kcli.protocol.messages import describe_topic_partitions as messages
 
     found: dict[str, TopicDescription | KafkaError] = {}

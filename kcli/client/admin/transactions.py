@@ -1,4 +1,4 @@
-"""Admin calls about transactions and the producers that write them (KIP-664)."""
+"""Admin calls about transactions and their producers (KIP-664)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
-    """A transactional id. `start_ms` is None if it has no transaction."""
+    """A transactional id. `start_ms` is None if no transaction is open."""
 
     transactional_id: str
     coordinator: int
@@ -58,7 +58,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerState:
-    """A partition's state of a producer; `start_offset` is the first offset of its open transaction."""
+    """The state of a producer in a partition. `start_offset` is the first offset of its open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -76,7 +76,7 @@ async def list_transactions(
     longer_than_ms: int = -1,
     pattern: str | None = None,
 ) -> list[TransactionListing]:
-    """The transactional ids of every broker that pass all filters."""
+    """Returns the transactional ids of all brokers that match all filters."""
     from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 
     request = ListTransactionsRequest(
@@ -116,7 +116,10 @@ async def list_transactions(
 async def describe_transactions(
     client: Client, transactional_ids: Iterable[str]
 ) -> dict[str, TransactionDescription | KafkaError]:
-    """The description of each transactional id, or its error; TransactionalIdNotFoundException for an unknown one."""
+    """Returns the description of each transactional id, or its error.
+
+    The error of an unknown id is TransactionalIdNotFoundException.
+    """
 
     async def of(name: str) -> TransactionDescription | KafkaError:
         try:
@@ -158,7 +161,7 @@ async def _describe(client: Client, name: str, node: int) -> TransactionDescript
 async def describe_producers(
     client: Client, partitions: Iterable[TopicPartition], *, broker: int | None = None
 ) -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
-    """The producers of each partition, from its leader or from the replica on `broker`."""
+    """Returns the producers of each partition, as its leader or the replica on `broker` knows them."""
     wanted = list(dict.fromkeys(partitions))
 
     async def look_up() -> dict[TopicPartition, int]:
@@ -225,7 +228,7 @@ async def abort_transaction(
     producer_epoch: int,
     coordinator_epoch: int,
 ) -> None:
-    """Writes an abort marker into one partition without the coordinator, for a transaction that hangs."""
+    """Writes an abort marker into one partition without the coordinator, for a hanging transaction."""
     from kcli.protocol.messages import write_txn_markers as messages
 
     topic, number = partition
@@ -251,7 +254,7 @@ async def abort_transaction(
 
 
 async def force_terminate_transaction(client: Client, transactional_id: str) -> None:
-    """Fences the producer of a transactional id; its open transaction is aborted."""
+    """Fences the producer of a transactional id, so that its open transaction is aborted."""
     from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 
     request = InitProducerIdRequest(
@@ -271,7 +274,7 @@ async def force_terminate_transaction(client: Client, transactional_id: str) -> 
 async def _at_coordinator(
     client: Client, name: str, transactional_id: str, ask: Callable[[int], Awaitable[T]]
 ) -> T:
-    """Runs `ask` against the coordinator of a transactional id, with a new look-up for each attempt."""
+    """Calls `ask` with the coordinator of a transactional id. Each attempt looks up the coordinator again."""
 
     async def attempt() -> T:
         with looking_up():

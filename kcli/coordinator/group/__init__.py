@@ -1,1 +1,1 @@
-"""Consumer groups of the classic protocol, and everyone's committed offsets."""
+"""The group coordinator: classic groups, consumer groups (KIP-848), and committed offsets of all groups."""

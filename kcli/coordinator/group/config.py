@@ -1,4 +1,4 @@
-"""The broker settings a group shard obeys."""
+"""The broker settings that a shard of the group coordinator uses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerTimes:
-    """The settings that a consumer group may have of its own (`configs --entity-type groups`)."""
+    """The times of a consumer group, which group configs can set (`configs --entity-type groups`)."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -35,7 +35,7 @@ class ConsumerTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Field by field Kafka's `group.*`, `offset.*` and `offsets.*` keys, with their defaults."""
+    """The values of Kafka's keys `group.*`, `offset.*` and `offsets.*`, with Kafka's defaults."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -47,7 +47,7 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = 600_000
 
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    """`group.consumer.assignors`; the first is for groups whose members do not ask for one."""
+    """`group.consumer.assignors`. The first assignor is used for groups whose members do not ask for an assignor."""
     consumer_max_size: int = MAX_INT32
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     regex_refresh_interval_ms: int = 600_000

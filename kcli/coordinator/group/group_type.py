@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class GroupType(StrEnum):
-    """Values are the names on the wire."""
+    """The types of groups. The values are the names on the wire."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"

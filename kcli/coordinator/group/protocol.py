@@ -1,9 +1,9 @@
-"""The interface of a type of group to its shard, and the table of the types.
+"""`GroupProtocol`, the interface between a shard and one type of group, and the table of types.
 
-A new type is a package with a `GroupProtocol` and a row in the table (`GroupShard`); it brings records and requests of
-its own, which go to it directly. The methods here are for what every group may be asked: the requests of the classic
-protocol, offsets, deletion, deadlines. They take the id of a group; `Protocols` calls them only for a group of the
-right type, and each protocol finds its own group in `Groups`.
+A new type of group is a package with a `GroupProtocol` and a row in the table (`GroupShard`). Its own records and
+requests are passed to it directly. The methods here serve the requests that any group may get: those of the classic
+protocol, offsets, deletion, deadlines. Each method takes a group id. `Protocols` calls a method only for a group of the
+right type.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ class Group(Protocol):
 
 
 Groups = dict[str, Group]
-"""By group id, in the order in which the groups came. Shared by the parts of a shard."""
+"""The groups of a shard by id, in the order of their creation. All parts of a shard use the same table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How the offsets of a group grow old (KIP-211)."""
+    """The times from which the offsets of a group age (KIP-211)."""
 
     empty_since_ms: int | None
-    """From when all offsets count; None: each from its own commit."""
+    """The time from which all offsets of the group age. None: each offset ages from its own commit."""
     is_deserted: bool
-    """Whether the group may go when its last offset does."""
+    """Whether the group may be deleted when its last offset has expired."""
 
 
 class GroupRequests(Protocol):
-    """The answers to requests that name a group, which may also be one that does not exist.
+    """Answers requests that name a group. One implementation serves groups that do not exist.
 
-    `join`, `sync` and `heartbeat` may raise a KafkaError, which is the answer; nothing has changed then.
+    `join`, `sync` and `heartbeat` may raise a KafkaError, which is the answer. Then nothing has changed.
     """
 
     def join(self, join: Join, step: GroupStep) -> None: ...
@@ -64,55 +64,57 @@ class GroupRequests(Protocol):
     ) -> None: ...
 
     def admit_commit(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> ErrorCode:
-        """Whether this client may commit offsets; the commit of a member is a sign of life."""
+        """The error code that decides whether this client may commit offsets. If it is a member, its session
+        restarts."""
         ...
 
     def admit_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """Whether this producer may commit offsets in a transaction. It may act for a member, which need not live."""
+        """The error code that decides whether this producer may commit offsets in a transaction. If it names a member,
+        the member's session does not restart."""
         ...
 
     def admit_fetch(self, group_id: str, member_id: str, member_epoch: int) -> ErrorCode:
-        """Whether a client that names itself may read offsets."""
+        """The error code that decides whether a client that names a member may read offsets."""
         ...
 
 
 class GroupProtocol(GroupRequests, Protocol):
-    """All that a shard needs of one type of group."""
+    """The methods that a shard needs for one type of group."""
 
     def listed(self, group_id: str) -> ListedGroup: ...
     def is_subscribed_to(self, group_id: str, topic: str) -> bool: ...
 
     def delete_offsets_error(self, group_id: str) -> ErrorCode:
-        """Why no offset of the group may be deleted; NONE if some may."""
+        """The error code if no offset of the group may be deleted. NONE if some offsets may be deleted."""
         ...
 
     def delete_error(self, group_id: str) -> ErrorCode:
-        """Why the group may not be deleted."""
+        """The error code if the group may not be deleted, else NONE."""
         ...
 
     def bury(self, group_id: str, step: GroupStep) -> None:
-        """Deletes a group that may be deleted; if the write fails, the group comes back."""
+        """Deletes a group for which `delete_error` gives no error. If the write fails, the group is restored."""
         ...
 
     def retention(self, group_id: str) -> Retention | None:
-        """None if no offset of the group may expire."""
+        """The times from which the group's offsets age. None if no offset of the group may expire."""
         ...
 
     def expire(self, kind: TimerKind, group_id: str, member_id: str, step: GroupStep) -> None:
-        """A deadline has passed. It may be one of another type that the group had before."""
+        """Acts on a deadline that has passed. It may be a deadline of an earlier group of another type with this id."""
         ...
 
     def start(self, group_id: str, step: GroupStep) -> None:
-        """The group has been loaded: its sessions begin again."""
+        """Starts the sessions of a group that has been loaded."""
         ...
 
     def resign(self, group_id: str, step: GroupStep) -> None:
-        """Sends the requests that wait in the group to another coordinator."""
+        """Answers the waiting requests of the group with an error after which clients look for the new coordinator."""
         ...
 
 
 class Protocols:
-    """Finds the protocol of a group. `missing` answers for groups that do not exist."""
+    """Finds the protocol of a group. `missing` answers requests for groups that do not exist."""
 
     def __init__(
         self, groups: Groups, table: Mapping[GroupType, GroupProtocol], missing: GroupRequests

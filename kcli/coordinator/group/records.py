@@ -1,11 +1,11 @@
-"""The records of `__consumer_offsets` as the core sees them: four small types, and how they become bytes.
+"""The records of `__consumer_offsets` in the form that the shard uses, four small types, and their encoding.
 
-`OffsetRecord`, `GroupRecord` (a classic group) and `ConsumerRecord` (part of a KIP-848 group) say what this broker
-writes. `OtherRecord` is one of a share or streams group: kept as the bytes it is, because we only list such groups and
-must leave their state untouched.
+This broker writes `OffsetRecord`, `GroupRecord` (a classic group) and `ConsumerRecord` (part of a KIP-848 group). An
+`OtherRecord` belongs to a share or streams group. It is kept as bytes, because this broker only lists such groups and
+must not change their state.
 
-Offset commits are packed and unpacked here by hand, being nearly all of the topic: 2 µs a record where the general
-codec takes 10. A test holds the two against each other.
+Offset commits are nearly all records of the topic, so they have a fast codec here. It takes 2 µs a record, and the
+general codec 10 µs. A test compares the two.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ _COMPACT_VALUE_TAIL = struct.Struct(">qB")  # commit timestamp, no tagged fields
 _VALUE_VERSION = 4
 _OFFSET_TYPES = (0, 1)
 _ONE_BYTE_LENGTH = 0x7E
-"""The longest text whose compact length (itself plus one) is a varint of one byte."""
+"""The longest text whose compact length (the length plus one) is a varint of one byte."""
 
 
 def encode(record: LogRecord) -> tuple[bytes, bytes | None]:
-    """The key and the value as Kafka 4.1 writes them; no value is a tombstone."""
+    """Encodes a record to key and value as Kafka 4.1 does. A value of None is a tombstone."""
     match record:
         case OffsetRecord(group_id, topic, partition, committed):
             return _pack_offset_key(group_id, topic, partition), _pack_offset_value(committed)
@@ -109,7 +109,8 @@ def encode(record: LogRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> LogRecord | None:
-    """A record read back; None for a type that only a newer Kafka knows (KIP-915). CorruptRecordError if broken."""
+    """Decodes a record. Returns None for a type of a newer Kafka (KIP-915). Raises CorruptRecordError for invalid
+    bytes."""
     if len(key) < _KEY_HEAD.size:
         raise CorruptRecordError(
             f"A key of {len(key)} bytes in __consumer_offsets has no record type and group"
@@ -166,7 +167,7 @@ def _pack_offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def _unpack_offset_key(key: bytes) -> tuple[str, str, int] | None:
-    """None where the bytes are not exactly one offset key."""
+    """Decodes the key of an offset record. Returns None if the bytes are not exactly such a key."""
     group_end = _KEY_HEAD.size + _KEY_HEAD.unpack_from(key)[1]
     if not _KEY_HEAD.size <= group_end <= len(key) - 2:
         return None
@@ -191,7 +192,8 @@ def _pack_offset_value(committed: OffsetCommitValue | None) -> bytes | None:
 
 
 def _unpack_offset_value(value: bytes) -> OffsetCommitValue | None:
-    """None for what the short cut does not cover: another version, long metadata, tagged fields, broken bytes."""
+    """Decodes the usual value of an offset record. Returns None for another version, long metadata, tagged fields or
+    invalid bytes, which the general codec decodes."""
     if len(value) < _COMPACT_VALUE_HEAD.size:
         return None
     version, offset, leader_epoch, length = _COMPACT_VALUE_HEAD.unpack_from(value)

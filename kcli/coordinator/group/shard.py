@@ -1,8 +1,9 @@
 """One partition of `__consumer_offsets` as a state machine: its groups, their offsets, their timers.
 
-A call takes a message, the token of its request and the time, and returns a `Ready` (see `coordinator.runtime` for what
-the shell owes it). Each type of group has a protocol of its own (`group/protocol.py`); the shard finds the protocol of
-the group that a message names. Offsets are the same for all types and change by `replay` alone, live and on loading.
+A call takes a message, the token of its request and the time. It returns a `Ready`, the duties of the caller (see
+`coordinator.runtime`). Each type of group has its own protocol (`group/protocol.py`), and the shard finds the protocol
+of the group that a message names. Offsets are the same for all types. Only `replay` changes them, both in normal
+running and when the shard is loaded.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from kcli.protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 NEXT_SLICE_MS = 1
-"""The pause between two slices of the search for old offsets, which leaves time for requests that wait."""
+"""The pause between two slices of the search for expired offsets, in which waiting requests are served."""
 
 
 class Uuids(Protocol):
@@ -70,7 +71,7 @@ def _default_times(_group_id: str) -> ConsumerTimes:
 
 
 class GroupShard:
-    """`times_of`: the configured times of a consumer group, by its id."""
+    """The groups of one partition of `__consumer_offsets`. `times_of`: returns the times of a consumer group by id."""
 
     def __init__(self, config: GroupConfig, rng: Uuids, times_of: TimesOf = _default_times) -> None:
         self._config = config
@@ -111,13 +112,13 @@ class GroupShard:
         return step.ready()
 
     def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:
-        """`names`: of the topics that are not what they were; `has_new`: some did not exist before."""
+        """Takes the topics of a new image. `names`: the changed topics. `has_new`: some of these topics are new."""
         self._consumer.topics_changed(topics, names, has_new=has_new)
 
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, now_ms: int
     ) -> GroupReady:
-        """The answer to a `ResolveRegexes`, from the topics of the image of this version; None: it failed."""
+        """Takes the result of a `ResolveRegexes`, found with the topics of this version. None means that it failed."""
         with _whole(now_ms) as step:
             self._consumer.regexes_resolved(group_id, found, version, step)
         return step.ready()
@@ -152,7 +153,7 @@ class GroupShard:
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now_ms: int
     ) -> ErrorCode:
-        """Answered at once and never written, so there is no token."""
+        """Serves a Heartbeat. It is answered at once and writes no record, so it needs no token."""
         try:
             return self._protocols.requests(group_id).heartbeat(
                 group_id, member_id, group_instance_id, generation_id, now_ms
@@ -188,8 +189,8 @@ class GroupShard:
         token: Token[OffsetCommitResponse],
         now_ms: int,
     ) -> GroupReady:
-        """TxnOffsetCommit: like OffsetCommit, with other membership checks; the offsets stay pending until the
-        transaction ends."""
+        """Serves TxnOffsetCommit. It differs from OffsetCommit in the checks of the member, and its offsets stay
+        pending until the transaction ends."""
         code = self._protocols.requests(request.group_id).admit_transactional_commit(request)
         step: GroupStep = Step(now_ms, producer)
         self._offsets.commit(code, request, token, step)
@@ -204,13 +205,17 @@ class GroupShard:
         member_epoch: int = -1,
         require_stable: bool = False,
     ) -> OffsetFetchResponseGroup:
-        """Committed offsets. A client of a newer protocol names itself."""
+        """The committed offsets of a group. A member of a consumer group names its member id and epoch."""
         if member_id is not None or member_epoch >= 0:
             code = self._protocols.requests(group_id).admit_fetch(group_id, member_id or "", member_epoch)
             if code is not ErrorCode.NONE:
                 return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
         found = self._offsets.fetch(group_id, topics, require_stable=require_stable)
         return OffsetFetchResponseGroup(group_id=group_id, topics=found)
+
+    def partitions_with_offsets(self, group_id: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """The partitions that a group has offsets for, by topic."""
+        return tuple(self._table.topics_of(group_id).items())
 
     def delete_offsets(
         self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
@@ -220,7 +225,7 @@ class GroupShard:
         return step.ready()
 
     def delete_topics(self, topics: Collection[str], now_ms: int) -> GroupReady:
-        """Topics are gone, and with them every offset committed for them."""
+        """Deletes every offset of topics that were deleted."""
         step: GroupStep = Step(now_ms)
         for record in self._table.tombstones_of_topics(topics):
             step.append(record)
@@ -271,7 +276,7 @@ class GroupShard:
         return self._timers.next_deadline_ms
 
     def tick(self, now_ms: int) -> GroupReady | None:
-        """Acts on the deadline that passed first; None if none has passed."""
+        """Acts on the earliest deadline. Returns None if no deadline has passed."""
         key = self._timers.pop_expired(now_ms)
         if key is None:
             return None
@@ -295,7 +300,7 @@ class GroupShard:
     # The log
 
     def replay(self, record: LogRecord, log_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Takes in a committed record; producer_id is set for one of a transaction that has not ended yet."""
+        """Applies a committed record. `producer_id` is given if the record belongs to an open transaction."""
         match record:
             case OffsetRecord():
                 self._table.replay(record, log_offset, producer_id)
@@ -312,7 +317,8 @@ class GroupShard:
         self._table.end_transaction(producer_id, committed=committed)
 
     def start(self, now_ms: int) -> GroupReady:
-        """The log has been replayed to its end: sessions begin again, and groups that grew too large shrink."""
+        """Begins work after the whole log was replayed: starts the sessions of members and shrinks groups that exceed
+        the size limit."""
         self._live = True
         step: GroupStep = Step(now_ms)
         for group_id in tuple(self._groups):
@@ -323,7 +329,8 @@ class GroupShard:
         return step.ready()
 
     def resign(self, now_ms: int) -> GroupReady:
-        """Another broker coordinates from now on: requests that wait are sent there. The shard is of no use after."""
+        """Ends the work of this shard, because another broker becomes the coordinator. Waiting requests get an error
+        after which clients look for that broker."""
         step: GroupStep = Step(now_ms)
         for group_id in self._groups:
             protocol = self._protocols.of(group_id)
@@ -340,8 +347,8 @@ def _answered(token: Token[AnswerT], response: AnswerT, now_ms: int) -> GroupRea
 
 @contextlib.contextmanager
 def _whole(now_ms: int) -> Iterator[GroupStep]:
-    """A step that is done or not. A consumer group changes as its records are written; if the step fails in the middle
-    of them, the group goes back, because a later write of it would not be understood."""
+    """A step that is done completely or not at all. A consumer group changes as its records are written. If the step
+    raises in the middle, the group is restored, because later records of it would not fit the log."""
     step: GroupStep = Step(now_ms)
     try:
         yield step

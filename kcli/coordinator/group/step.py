@@ -1,4 +1,4 @@
-"""The steps and deadlines of a group shard: what every type of group writes, sends and waits for."""
+"""The types of steps and deadlines of a group shard, which all types of groups use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TimerKind(IntEnum):
     SYNC = 2
     """End of the sync phase of a classic group."""
     OFFSETS_CHECK = 3
-    """The next search for old offsets; belongs to no group."""
+    """The next search for expired offsets. It belongs to no group."""
     REVOCATION = 4
     """End of the time that a member of a consumer group has to give up partitions."""
     MEMBER_JOIN = 5
@@ -31,7 +31,7 @@ class TimerKind(IntEnum):
 
 
 TimerKey = tuple[TimerKind, str, str]
-"""Kind, group id, member id; the last two are empty if the deadline has none."""
+"""The kind, group id and member id of a deadline. The ids are empty if the deadline belongs to no group or member."""
 GroupTimers = Timers[TimerKey]
 
 

@@ -1,7 +1,8 @@
-"""The cluster's topics as group coordination sees them, and the hash that shows whether they have changed.
+"""The topics of the cluster for the group coordinator, and the hash that shows whether topics have changed.
 
-The hash (KIP-1101) covers name, id, number of partitions and the racks of each partition's replicas. A group keeps the
-hash of all it subscribes in its epoch record, so that a coordinator which takes over sees what changed meanwhile.
+The hash (KIP-1101) covers the name, id and number of partitions of a topic, and the racks of each partition's replicas.
+A group writes the hash of all its subscribed topics to its epoch record. So a new coordinator sees whether topics
+changed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LOW_HALF = 0xFFFFFFFFFFFFFFFF
 
 
 class Topic:
-    """`racks`: for each partition, the racks of its replicas."""
+    """A topic. `racks`: for each partition, the racks of its replicas."""
 
     __slots__ = ("_hash", "name", "racks", "topic_id")
 
@@ -39,13 +40,14 @@ class Topic:
 
     @property
     def hash(self) -> int:
-        """Unsigned; computed when first asked for."""
+        """The metadata hash of the topic as an unsigned number. It is computed at its first use."""
         if self._hash is None:
             self._hash = xxh3_64_intdigest(self._described())
         return self._hash
 
     def _described(self) -> bytes:
-        """The bytes that hash4j would hash: little-endian, a string as its UTF-16 code units and then their number."""
+        """The bytes that Kafka's library hash4j hashes: little-endian numbers, and strings as their UTF-16 code units
+        followed by the number of these units."""
         topic_id = self.topic_id.int
         parts = [
             _HEAD.pack(_VERSION_OF_HASH, topic_id >> 64, topic_id & _LOW_HALF),
@@ -65,7 +67,7 @@ class TopicsView(Protocol):
 
     @property
     def version(self) -> int:
-        """The image's offset."""
+        """The version of the topics: the offset of the image."""
         ...
 
     def topic(self, name: str) -> Topic | None: ...
@@ -74,7 +76,7 @@ class TopicsView(Protocol):
 
 
 class NoTopics:
-    """Before the first image."""
+    """The topics before the first image: none."""
 
     version = -1
 
@@ -89,7 +91,7 @@ class NoTopics:
 
 
 def metadata_hash(topics: TopicsView, names: Iterable[str]) -> int:
-    """The hash of all these topics, as the signed number in a record; those that do not exist do not count."""
+    """The hash of all these topics, as the signed number in a record. Topics that do not exist are left out."""
     found = [topic for topic in map(topics.topic, sorted(names)) if topic is not None]
     if not found:
         return NO_HASH

@@ -1,4 +1,4 @@
-"""EndTxn as a table: what the end of a transaction means in each state, for both protocols (KIP-98, KIP-890)."""
+"""Decides an EndTxn by the state of the transaction, for both transaction protocols (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kcli.protocol.messages.end_txn import EndTxnRequest
 
 @dataclass(frozen=True, slots=True)
 class EndDecision:
-    """Either a state to enter, or the answer."""
+    """The decision on an EndTxn: either the state to enter, or the error code to return."""
 
     code: ErrorCode = ErrorCode.NONE
     next_state: State | None = None
@@ -70,7 +70,7 @@ def _judge_tv2(known: Transaction, request: EndTxnRequest) -> EndDecision:
         return _decide(request) if known.state is State.ONGOING else _bump_only(request)
     assert known.state in IDLE, f"{known.state.label} has its rows above"
     if is_current:
-        # The transaction before is over; this one got no partition, and an abort moves its epoch on.
+        # The last transaction is over, and the present one has no partitions. An abort still raises its epoch.
         return _bump_only(request)
     if not repeats:
         return _FENCED

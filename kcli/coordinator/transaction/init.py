@@ -1,4 +1,4 @@
-"""InitProducerId: which producer id and epoch a new incarnation gets (KIP-98, KIP-360)."""
+"""InitProducerId: decides the producer id and epoch of a producer that begins (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ def init_refused(code: ErrorCode) -> InitProducerIdResponse:
 
 
 def expected_epoch(request: InitProducerIdRequest) -> int | None:
-    """The epoch that the producer believes to have; None if it is new."""
+    """The producer epoch in the request. None if the producer is new."""
     return None if request.producer_id == NO_PRODUCER_ID else request.producer_epoch
 
 
 def is_own(known: Transaction, request: InitProducerIdRequest) -> bool:
-    """KIP-360: whether the id a producer names is its own, or was before the epoch ran out."""
+    """Whether the request names no producer id, the present one, or the previous one with an exhausted epoch
+    (KIP-360)."""
     if request.producer_id in (NO_PRODUCER_ID, known.producer_id):
         return True
     return request.producer_id == known.previous_producer_id and request.producer_epoch >= EXHAUSTED_EPOCH
 
 
 def rotates(known: Transaction, expected_epoch: int | None) -> bool:
-    """Whether the next epoch would be one that no client may have."""
+    """Whether the producer needs a new producer id, because the next epoch would be one that no client may have."""
     if known.producer_epoch == MAX_EPOCH and expected_epoch == known.last_producer_epoch:
         return True
     return known.epoch_is_exhausted and expected_epoch in (None, known.producer_epoch)

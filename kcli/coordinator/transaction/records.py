@@ -1,6 +1,6 @@
-"""The records of `__transaction_state` as the core sees them, and how they become bytes.
+"""The records of `__transaction_state` in the form that the shard uses, and their encoding.
 
-Version 1 of the value is written where transaction.version is 1 or more; it alone has room for what TV2 needs.
+If transaction.version is 1 or more, version 1 of the value is written. Only this version has the fields of TV2.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OLD_VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecord:
-    """`transaction` None forgets the transactional id."""
+    """The state of a transactional id. A `transaction` of None is a tombstone, which removes the transactional id."""
 
     transactional_id: str
     transaction: Transaction | None
@@ -56,7 +56,8 @@ def encode(record: TransactionRecord, value_version: int = FLEXIBLE_VERSION) -> 
 
 
 def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
-    """A record read back; None for a type that only a newer Kafka knows (KIP-915). CorruptRecordError if broken."""
+    """Decodes a record. Returns None for a type of a newer Kafka (KIP-915). Raises CorruptRecordError for invalid
+    bytes."""
     try:
         parsed = decode_key(key)
     except UnknownRecordTypeError:
@@ -92,7 +93,7 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
 
 
 def by_topic(partitions: frozenset[TopicPartition]) -> tuple[PartitionsSchema, ...]:
-    """Grouped, in the order in which Kafka's map lists topics."""
+    """The partitions grouped by topic. Topics are in the order of Kafka's hash map."""
     ids: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         ids.setdefault(topic, []).append(partition)

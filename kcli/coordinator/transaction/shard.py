@@ -1,12 +1,12 @@
 """One partition of `__transaction_state` as a state machine: its transactional ids, their transactions, their timers.
 
-A call takes what was asked, the token of its request and the time, and returns a `Ready` (see `coordinator.runtime`).
-`replay` alone changes a transactional id, live and on loading. What the shard keeps beside that is soft: which ids have
-a change on its way to the log, which partitions still wait for their marker, and which fences could not be written.
-While an id has a change on its way, other requests for it get CONCURRENT_TRANSACTIONS.
+A call takes a request, its token and the time, and returns a `Ready` (see `coordinator.runtime`). Only `replay` changes
+a transactional id, both in normal running and when the shard is loaded. The shard also keeps state that is not in the
+log: which ids have a write in progress, which partitions still wait for their marker, and which fences could not be
+written. While an id has a write in progress, other requests for it get CONCURRENT_TRANSACTIONS.
 
-The shell sends the markers: a `SendMarkers` comes out once Prepare is committed, and again after every load. The shell
-reports what has become of them by `markers_written`.
+The shell sends the markers. When PrepareCommit or PrepareAbort is committed, and after every load, the shard returns a
+`SendMarkers`. The shell reports the results with `markers_written`.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
 COMPLETE_RETRY_MS = 100
-"""After a failed write of Complete: short, because the client's next transaction waits for it."""
+"""The pause before a failed write of CompleteCommit or CompleteAbort is repeated. It is short, because the client's
+next transaction waits for this write."""
 EXPIRED_AT_ONCE = 100
 """Ids expired per slice (about 1 ms), because up to 50 shards share the event loop."""
 TIMED_OUT_AT_ONCE = 5
-"""Transactions aborted per slice; fewer, because each has markers to be written."""
+"""Timed-out transactions that are aborted per slice. Fewer than EXPIRED_AT_ONCE, because each needs markers."""
 PAUSE_MS = 20
 """The pause between two slices."""
 
@@ -60,7 +61,7 @@ AT_ONCE_MS = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMarkers:
-    """Every partition must get its marker; the shell reports each by `markers_written`."""
+    """A request to write a marker to every partition. The shell reports the results with `markers_written`."""
 
     transactional_id: str
     producer_id: int
@@ -77,7 +78,7 @@ TransactionContinuation = Continuation[TransactionRecord, SendMarkers]
 
 class TransactionShard:
     def __init__(self, config: TransactionConfig, version: Callable[[], int]) -> None:
-        """`version`: the finalized level of transaction.version, now."""
+        """Makes an empty shard. `version`: returns the present finalized level of transaction.version."""
         self._config = config
         self._version = version
         self._transactions: dict[str, Transaction] = {}
@@ -86,12 +87,12 @@ class TransactionShard:
         self._unmarked: dict[str, set[TopicPartition]] = {}
         self._failed_fences: dict[str, int] = {}  # the epoch that is not good any more
         self._timers = Timers[tuple[str, str]]()
-        """By what is due and the transactional id; the id is empty if all of them are concerned."""
+        """Deadlines by their kind and transactional id. The id is empty if a deadline concerns all ids."""
 
     # InitProducerId
 
     def wants_producer_id_to_init(self, request: InitProducerIdRequest) -> bool:
-        """Whether `init_producer_id` will use a fresh producer id."""
+        """Whether `init_producer_id` will need a new producer id."""
         assert request.transactional_id is not None
         if self._refuse_init(request) is not ErrorCode.NONE:
             return False
@@ -154,7 +155,7 @@ class TransactionShard:
         token: Token[ErrorCode],
         now_ms: int,
     ) -> TransactionReady:
-        """Answers with an ErrorCode, the same for every partition."""
+        """Adds partitions to a transaction. The reply is one ErrorCode for all partitions."""
         known = self._transactions.get(transactional_id)
         code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
         if known is None or code is not ErrorCode.NONE:
@@ -174,7 +175,7 @@ class TransactionShard:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether each partition belongs to the producer's open transaction (KIP-890)."""
+        """The error code for each partition: NONE if it belongs to the producer's open transaction (KIP-890)."""
         known = self._transactions.get(transactional_id)
         code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
         if known is None or code is not ErrorCode.NONE:
@@ -204,7 +205,7 @@ class TransactionShard:
     # EndTxn
 
     def wants_producer_id_to_end(self, request: EndTxnRequest, client_version: int) -> bool:
-        """Whether `end` will put a fresh producer id by, the epoch being exhausted."""
+        """Whether `end` will need a new producer id, because the epoch is exhausted."""
         decision = self._judge_end(request, client_version)
         known = self._transactions.get(request.transactional_id)
         return decision.next_state is not None and known is not None and _needs_next_id(known, client_version)
@@ -217,7 +218,7 @@ class TransactionShard:
         token: Token[EndTxnResponse],
         now_ms: int,
     ) -> TransactionReady:
-        """Answered once the decision is committed, before the markers are written."""
+        """Serves EndTxn. It is answered when the decision is committed, before the markers are written."""
         decision = self._judge_end(request, client_version)
         known = self._transactions.get(request.transactional_id)
         if known is None or decision.next_state is None:
@@ -255,7 +256,8 @@ class TransactionShard:
         partitions: Iterable[TopicPartition],
         now_ms: int,
     ) -> TransactionReady:
-        """These partitions have their marker (or will never need one): the transaction is complete with the last."""
+        """Takes the report that these partitions have their marker (or will never need one). The report of the last
+        partition completes the transaction."""
         known = self._transactions.get(transactional_id)
         unmarked = self._unmarked.get(transactional_id)
         if known is None or unmarked is None or known.producer_epoch != producer_epoch:
@@ -313,7 +315,7 @@ class TransactionShard:
         return self._timers.next_deadline_ms
 
     def tick(self, now_ms: int) -> TransactionReady | None:
-        """Acts on the deadline that passed first; None if none has passed."""
+        """Acts on the earliest deadline. Returns None if no deadline has passed."""
         key = self._timers.pop_expired(now_ms)
         if key is None:
             return None
@@ -353,14 +355,14 @@ class TransactionShard:
         return step.ready()
 
     def _fence(self, due: Mapping[str, Transaction], step: TransactionStep) -> None:
-        """Aborts in the place of clients that must not go on."""
+        """Aborts transactions in place of their clients, and fences the clients."""
 
         def written(code: ErrorCode, then: TransactionStep) -> None:
             if code is ErrorCode.NONE:
                 for transactional_id in due:
                     then.send(self._markers(transactional_id))
                 return
-            # A fence that was not written fences all the same; the next attempt is to write the same epoch.
+            # The clients stay fenced although the write failed. The next attempt must write the same epoch.
             self._failed_fences.update((name, known.producer_epoch) for name, known in due.items())
             self._timers.schedule(_ABORT_TIMED_OUT, then.now_ms + self._config.abort_timed_out_interval_ms)
 
@@ -395,9 +397,10 @@ class TransactionShard:
         step: TransactionStep,
         continuation: TransactionContinuation | None = None,
     ) -> None:
-        """Appends the next state of each id; until that is committed or has failed it does not change again.
+        """Appends the next state of each id. An id does not change again until its record is committed or the write has
+        failed.
 
-        `continuation` goes on in both cases. After a time-out neither is known: `replay` shows what became of it.
+        `continuation` is called in both cases. After a time-out the result is unknown, until `replay` sees the record.
         """
 
         def written(code: ErrorCode, then: TransactionStep) -> None:
@@ -421,7 +424,7 @@ class TransactionShard:
     def replay(
         self, record: TransactionRecord, _log_offset: int = -1, _producer_id: int = NO_PRODUCER_ID
     ) -> None:
-        """Takes in a committed record."""
+        """Applies a committed record."""
         transactional_id, after = record.transactional_id, record.transaction
         if after is None:
             self._transactions.pop(transactional_id, None)
@@ -436,17 +439,18 @@ class TransactionShard:
                 self._timers.schedule((_CARRY_OUT, transactional_id), AT_ONCE_MS)
 
     def end_transaction(self, _producer_id: int, *, committed: bool) -> None:
-        """An operator may have markers written here, too: they end nothing, and stop no load."""
+        """Does nothing. An operator may write markers into this partition too, but it has no transactional records."""
 
     def start(self, now_ms: int) -> TransactionReady:
-        """The log has been replayed to its end: what was decided is carried out."""
+        """Begins work after the whole log was replayed: carries out the transactions whose end is already decided."""
         self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
         self._timers.schedule(_REMOVE_EXPIRED, now_ms + self._config.remove_expired_interval_ms)
         decided = [name for name, known in self._transactions.items() if known.state in PREPARED]
         return Ready(sends=tuple(self._markers(name) for name in decided))
 
     def resign(self, _now_ms: int) -> TransactionReady:
-        """Another broker coordinates from now on. Requests wait here only for their writes, which the shell fails."""
+        """Ends the work of this shard, because another broker becomes the coordinator. Requests wait only for writes,
+        and the shell answers those with an error."""
         return Ready()
 
 
@@ -459,7 +463,7 @@ def _needs_next_id(known: Transaction, client_version: int) -> bool:
 
 
 def _end_response(code: ErrorCode, known: Transaction | None, client_version: int) -> EndTxnResponse:
-    """In TV2 the answer has the producer id and epoch of the next transaction."""
+    """The response to EndTxn. In TV2 it has the producer id and epoch of the next transaction."""
     if code is not ErrorCode.NONE or known is None or client_version < TV2:
         return EndTxnResponse(error_code=code)
     if known.next_producer_id != NO_PRODUCER_ID:

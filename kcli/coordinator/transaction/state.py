@@ -1,15 +1,18 @@
-"""One transactional id as the log has it, and every way in which it may change (KIP-98, KIP-360, KIP-890).
+"""The state of one transactional id in the log, and all its changes (KIP-98, KIP-360, KIP-890).
 
-Theory of operation. A transactional id owns a producer id; the producer's epoch tells its incarnations apart. A
-transaction is Ongoing from the first partition that is added; its end is decided by writing PrepareCommit or
-PrepareAbort, carried out by markers in all its partitions, and over with CompleteCommit or CompleteAbort. Once Prepare
-is committed there is no way back, so the next coordinator carries it out.
+Theory of operation. A transactional id owns a producer id. Each time a producer begins again, it gets a higher producer
+epoch. A transaction is Ongoing from the first added partition on. The coordinator decides the end of the transaction by
+writing PrepareCommit or PrepareAbort. Then it writes markers to all partitions of the transaction, and at last
+CompleteCommit or CompleteAbort. A committed Prepare record is final: after a fail-over the next coordinator carries it
+out.
 
-Clients speak two protocols. In the first (TV1) the epoch moves when a producer begins again. In the second (TV2,
-KIP-890) each end of a transaction moves it, so that a straggler of the transaction before cannot slip into the next.
-The marker carries the new epoch, and the client gets it with the answer. A new producer id replaces an exhausted epoch.
+Clients use two protocols. In the first (TV1) the epoch rises when a producer begins again. In the second (TV2, KIP-890)
+it also rises at each end of a transaction, so that a delayed request of the last transaction cannot become part of the
+next one. The marker has the new epoch, and the client gets it in the response. If the epoch is exhausted, the producer
+gets a new producer id.
 
-A `Transaction` is a value; the functions below return the next one. They do not check who asks: that is the shard's.
+A `Transaction` is an immutable value, and the functions below return the next one. They do not check whether a client
+may make the change, because the shard does.
 """
 
 from __future__ import annotations
@@ -23,13 +26,13 @@ from kcli.model.topic_partition import TopicPartition
 
 MAX_EPOCH = 32_767
 EXHAUSTED_EPOCH = MAX_EPOCH - 1
-"""The last epoch a client may have: the one above it is kept for fencing."""
+"""The last epoch that a client may have. The next one is reserved for fencing."""
 TV0 = 0
 TV2 = 2
 
 
 class State(IntEnum):
-    """The status in `__transaction_state`; DEAD is never written, its record being a tombstone."""
+    """The status in `__transaction_state`. DEAD is never written, because a dead transactional id gets a tombstone."""
 
     EMPTY = 0
     ONGOING = 1
@@ -41,7 +44,7 @@ class State(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name that the tools show: `CompleteCommit`."""
+        """The name that tools show, such as `CompleteCommit`."""
         return self.name.title().replace("_", "")
 
 
@@ -49,12 +52,12 @@ _COMPLETE = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 IDLE = (State.EMPTY, *_COMPLETE)
 PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
-# The states from which each may be entered; EMPTY also from nothing.
+# For each state, the states from which it may be entered. A new transactional id starts in EMPTY.
 LEGAL_BEFORE: Mapping[State, tuple[State, ...]] = {
     State.EMPTY: IDLE,
     State.ONGOING: (State.ONGOING, *IDLE),
     State.PREPARE_COMMIT: (State.ONGOING,),
-    # TV2 aborts also a transaction to which nothing was added, to move the epoch.
+    # TV2 also aborts a transaction without partitions, in order to raise the epoch.
     State.PREPARE_ABORT: (State.ONGOING, *IDLE),
     State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
     State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
@@ -64,7 +67,8 @@ LEGAL_BEFORE: Mapping[State, tuple[State, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """`last_producer_epoch` is known only to the coordinator that bumped it: the log has no place for it."""
+    """The state of a transactional id. `last_producer_epoch` is not in the log, so only the coordinator that raised the
+    epoch knows it."""
 
     producer_id: int
     producer_epoch: int
@@ -94,10 +98,11 @@ def new_transactional_id(producer_id: int, timeout_ms: int, now_ms: int) -> Tran
 def with_next_epoch(
     before: Transaction, expected_epoch: int | None, timeout_ms: int, now_ms: int
 ) -> Transaction | None:
-    """The producer begins again; None if `expected_epoch`, the one that it believes to have, was taken over.
+    """The state after a producer begins again. None if another producer has replaced it, so that its `expected_epoch`
+    is old.
 
-    A producer that expects the epoch before the last bump repeats a request whose answer was lost: it gets the same
-    again.
+    If `expected_epoch` is the one before the last raise, the producer repeats a request whose answer was lost. It gets
+    the same epoch again.
     """
     if expected_epoch is None:
         epoch, last_epoch = before.producer_epoch + 1, NO_PRODUCER_EPOCH
@@ -122,7 +127,7 @@ def with_next_epoch(
 def with_new_producer_id(
     before: Transaction, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
 ) -> Transaction:
-    """The producer begins again after its epochs were used up."""
+    """The state after a producer with an exhausted epoch begins again, with a new producer id."""
     return replace(
         before,
         state=State.EMPTY,
@@ -157,7 +162,7 @@ def prepared(
     now_ms: int,
     next_producer_id: int = NO_PRODUCER_ID,
 ) -> Transaction:
-    """The client ends its transaction."""
+    """The state after a client ends its transaction: PrepareCommit or PrepareAbort."""
     nothing_added = before.state is not State.ONGOING
     after = replace(
         before,
@@ -171,10 +176,11 @@ def prepared(
 
 
 def fenced(before: Transaction, version: int, now_ms: int) -> Transaction:
-    """The coordinator aborts in the client's place, whose epoch is not good any more.
+    """The state after the coordinator aborts a transaction in place of the client. The client's epoch becomes invalid.
 
-    `version` is the protocol of the cluster, whatever the client speaks. In TV2 a client that names the epoch before
-    gets the new one (KIP-588: a transaction that took too long does not end its producer), in TV1 it is fenced.
+    `version` is the transaction.version of the cluster, which may differ from the client's protocol. In TV2 a client
+    with the previous epoch then gets the new one, because a timed-out transaction does not end its producer (KIP-588).
+    In TV1 the client is fenced.
     """
     after = replace(
         _bumped(before),
@@ -193,7 +199,8 @@ def _bumped(before: Transaction) -> Transaction:
 
 
 def completed(before: Transaction, now_ms: int) -> Transaction:
-    """Every marker is written. A producer id that was put by for an exhausted epoch takes over here."""
+    """The state after every marker is written: CompleteCommit or CompleteAbort. If a new producer id was reserved
+    because of an exhausted epoch, it replaces the old one."""
     after = replace(
         before,
         state=State.COMPLETE_COMMIT if before.commits else State.COMPLETE_ABORT,

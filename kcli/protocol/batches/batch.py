@@ -1,9 +1,8 @@
-"""Record batches, on the wire and on disk: magic 2 in full, the old magics 0 and 1 for reading.
+"""Record batches, on the wire and on disk. Batches of magic 2 are read and written, those of magic 0 and 1 only read.
 
-The header is the fast path: a leader checks, patches and appends a batch on its 61 bytes alone, and
-`BatchHeader` is a plain tuple cut by one struct. Base offset and leader epoch lie outside the checksum, so `assign`
-patches them in place. Only `read_records` looks inside. Layout: KIP-98, "Message format"; record headers:
-KIP-82.
+A leader checks and appends most batches by their header alone, which has 61 bytes and is unpacked by one struct into
+`BatchHeader`. The checksum does not cover base offset and leader epoch, so `assign` changes them in place. Only
+`read_records` reads the records. The layout is that of KIP-98, "Message format"; record headers are those of KIP-82.
 """
 
 from __future__ import annotations
@@ -64,16 +63,16 @@ __all__ = [
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12
-"""Base offset and length: the bytes that batch_length does not count."""
+"""The size of base offset and length, the fields that batch_length does not count."""
 
-# Enough to know an entry's magic: offset, length, crc or leader epoch, magic.
+# The bytes up to the magic: offset, length, crc or leader epoch, magic.
 PREFIX_SIZE = 17
 CRC_END = 21
 MAX_SEQUENCE = 0x7FFF_FFFF
 
 CURRENT_MAGIC = 2
 MAGIC_POSITION = 16
-# Of the two bytes of attributes the second one, which holds every flag in use.
+# The position of the second byte of attributes, which has all flags that are in use.
 FLAGS_POSITION = 22
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -93,7 +92,7 @@ _PRODUCER_POSITION = 43
 
 
 class ProducerFields(NamedTuple):
-    """The fields of a batch's header that name its producer (KIP-98)."""
+    """The fields of a batch header that identify the producer (KIP-98)."""
 
     producer_id: int
     producer_epoch: int
@@ -101,10 +100,10 @@ class ProducerFields(NamedTuple):
 
 
 class BatchHeader(NamedTuple):
-    """The header's fields in wire order.
+    """The fields of a batch header in wire order.
 
-    A message of magic 0 or 1 has the same fields. `base_offset` is its offset on disk, which for a compressed wrapper
-    is that of its *last* message. `records_count` is 1, or -1 for a wrapper.
+    A message of magic 0 or 1 is described by the same fields. `base_offset` is its offset on disk. For a compressed
+    message this is the offset of the *last* message in it. `records_count` is 1, or -1 if the message is compressed.
     """
 
     base_offset: Offset
@@ -172,7 +171,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time from which tombstones of this batch may go (KIP-534); it takes the place of the base timestamp."""
+        """The time from which the tombstones of this batch may be removed (KIP-534). It is stored in place of the base
+        timestamp."""
         return self.base_timestamp_ms if self.attributes & _DELETE_HORIZON else None
 
     @property
@@ -181,8 +181,8 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Reads the header at `position`. Raises CorruptRecordError for an impossible size or magic, or a buffer that ends
-    inside it."""
+    """Reads the header at `position`. Raises CorruptRecordError if the size or magic is invalid or the buffer ends
+    inside the header."""
     if len(buffer) - position < PREFIX_SIZE:
         raise CorruptRecordError(f"{len(buffer) - position} bytes cannot hold a batch header")
     magic = buffer[position + MAGIC_POSITION]
@@ -226,7 +226,7 @@ def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeade
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch; a partial one at the end is left unread, as in Kafka."""
+    """Yields position and header of each complete batch. As in Kafka, an incomplete batch at the end is skipped."""
     end = len(buffer)
     while end - position > PREFIX_SIZE:
         _, length, _, magic = _PREFIX.unpack_from(buffer, position)
@@ -245,7 +245,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 
 def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the stored checksum is that of the bytes; False if the batch is incomplete."""
+    """Whether the stored checksum matches the bytes of the batch. False if the batch is incomplete."""
     end = position + header.size_bytes
     if end > len(buffer):
         return False
@@ -258,13 +258,14 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 def assign(
     buffer: bytearray | memoryview, position: int, base_offset: Offset, leader_epoch: LeaderEpoch
 ) -> None:
-    """Gives a batch its place in the log. Both fields lie outside the checksum."""
+    """Sets base offset and leader epoch of a batch in place. The checksum stays valid, because it covers neither."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LENGTH_OVERHEAD, leader_epoch)
 
 
 def set_log_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
-    """Sets the broker's time for every record of the batch, and a new checksum."""
+    """Sets the timestamp type LogAppendTime with the broker's time, which counts for every record, and a new
+    checksum."""
     set_max_timestamp(buffer, position, now_ms, log_append_time=True)
 
 
@@ -283,17 +284,17 @@ def set_max_timestamp(
 
 
 def advance_sequence(sequence: int, step: int) -> int:
-    """The sequence `step` records later; 0 follows 2147483647."""
+    """The sequence number `step` records later. After 2147483647 follows 0."""
     return (sequence + step) & MAX_SEQUENCE
 
 
 def read_records(
     buffer: Buffer, position: int = 0, *, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """The records of the one batch at `position`, decoded as they are asked for.
+    """Yields the records of the batch at `position`. Each record is decoded when the caller asks for it.
 
-    It is as strict as Kafka's readers. Raises InvalidRecordException if counts or lengths do not add up,
-    CorruptRecordException if the compressed stream is broken or inflates beyond `limit` bytes.
+    It is as strict as Kafka's readers. Raises InvalidRecordException if counts or lengths are wrong, and
+    CorruptRecordException if the compressed data is invalid or decompresses to more than `limit` bytes.
     """
     header = read_header(buffer, position)
     end = position + header.size_bytes
@@ -315,7 +316,8 @@ def read_records(
 
 
 def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
-    """The records of a batch of magic 2 whose records area, decompressed, is `payload`. As strict as `read_records`."""
+    """Yields the records of a batch of magic 2. `payload` is the decompressed part after the header. It is as strict as
+    `read_records`."""
     position = 0
     for index in range(header.records_count):
         try:
@@ -341,7 +343,7 @@ def _decode_record(header: BatchHeader, payload: bytes, position: int) -> tuple[
             f"Invalid record size: expected {length} bytes in record payload, "
             f"but {len(payload) - position} are left"
         )
-    # One attributes byte, which no version uses.
+    # Skips the byte of attributes, which no version uses.
     timestamp_delta, position = read_varlong(payload, position + 1)
     offset_delta, position = read_varint(payload, position)
     key, position = _read_bytes(payload, position, end)
@@ -412,10 +414,10 @@ def encode_batch(
 ) -> bytes:
     """Encodes one batch of magic 2.
 
-    A record whose `offset` is -1 takes the offset after the one before it. `log_append_time_ms` makes it a
-    LogAppendTime batch. `last_offset_delta` and `max_timestamp_ms` take precedence over the records, because compaction
-    keeps a batch's range when its records go. Without records the batch is empty and has `last_offset_delta` + 1
-    offsets.
+    A record whose `offset` is -1 gets the offset after that of the record before it. If `log_append_time_ms` is given,
+    the batch has the timestamp type LogAppendTime. `last_offset_delta` and `max_timestamp_ms` take precedence over the
+    values of the records, because a batch keeps its offset range when compaction removes records. A batch without
+    records has `last_offset_delta` + 1 offsets.
     """
     base_timestamp_ms = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
     payload, count = bytearray(), 0

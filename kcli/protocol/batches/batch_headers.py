@@ -1,8 +1,8 @@
-"""The positions and headers of many record batches (magic 2), read at once.
+"""Reads the positions and headers of many record batches (magic 2) into numpy arrays.
 
-`read_headers` walks the batches of a fetch response or a segment, checks sizes, counts and checksums, and gathers the
-61-byte headers into one structured array: the first step of `columns.decode`. Messages of the old magics are turned
-into batches on the way. A corrupt batch is named by partition and offset.
+`read_headers` visits the batches of a fetch response or a segment, checks sizes, counts and checksums, and copies the
+61-byte headers into one structured array. `columns.decode` then reads the records. Messages of magic 0 and 1 are first
+converted to batches. An error about a corrupt batch names its partition and offset.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ HEADER = np.dtype(
 )
 
 _ABORT_MARKER = 0
-"""Type of the control record that ends an aborted transaction (KIP-98)."""
+"""The type of the control record that ends an aborted transaction (KIP-98)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchHeaders:
-    """The complete batches at the front of `raw`: their positions and headers."""
+    """The positions and headers of the complete batches in `raw`, which may end with an incomplete batch."""
 
     raw: bytes
     positions: Ints
@@ -66,7 +66,7 @@ class BatchHeaders:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last complete batch, or -1 without one."""
+        """The offset after the last complete batch, or -1 if there is no complete batch."""
         if not len(self):
             return -1
         last = self.headers[-1]
@@ -82,9 +82,9 @@ class AbortedTransaction:
 
 
 def read_headers(raw: bytes, partition: str, *, check_crc: bool = True) -> BatchHeaders:
-    """Finds the batches in `raw`, which may end inside one. `partition` is the name for errors.
+    """Finds the complete batches in `raw`, which may end with an incomplete batch. Errors name `partition`.
 
-    Raises CorruptRecordError for an impossible size, magic or count, or a wrong checksum.
+    Raises CorruptRecordError if a size, magic, count or checksum is invalid.
     """
     positions: list[int] = []
     at, end = 0, len(raw)
@@ -120,8 +120,8 @@ def _unreadable(raw: bytes, at: int, size: int, partition: str) -> CorruptRecord
 
 
 def _modern(raw: bytes, at: int, partition: str) -> bytes:
-    """`raw` from `at` on, with messages of magic 0 and 1 turned into batches of magic 2, one by one because they are
-    rare."""
+    """Converts the messages of magic 0 and 1 in `raw` from `at` on to batches of magic 2. It is slow, one message at a
+    time, because these messages are rare."""
     batches: list[bytes] = []
     try:
         for position, header in iter_batches(raw, at):
@@ -171,7 +171,7 @@ def _check_crcs(table: BatchHeaders) -> None:
 
 
 def corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
-    """The error that names batch `row` by partition and offset."""
+    """The error about batch number `row`, with its partition and offset."""
     offset, position = int(table.headers[row]["base_offset"]), int(table.positions[row])
     return CorruptRecordError(
         f"the batch at offset {offset} of {table.partition} (position {position}) {what}"
@@ -179,7 +179,7 @@ def corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
 
 
 def aborted_batches(table: BatchHeaders, aborted: Iterable[AbortedTransaction]) -> NDArray[np.bool_]:
-    """A mask of the batches of aborted transactions: from each first offset to its producer's marker."""
+    """A mask of the batches of aborted transactions: the producer's batches from the first offset to its marker."""
     pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
     drop = np.zeros(len(table), np.bool_)
     if not pending:
@@ -200,7 +200,8 @@ def aborted_batches(table: BatchHeaders, aborted: Iterable[AbortedTransaction]) 
 
 
 def _control_type(table: BatchHeaders, row: int) -> int:
-    """The type of a control batch's only record: the second int16 of its key. Control batches are never compressed."""
+    """The type of the only record of a control batch, which is the second int16 of its key. Control batches are never
+    compressed."""
     buffer = np.frombuffer(table.raw, np.uint8)
     begin = int(table.positions[row]) + HEADER_SIZE
     at = np.array([begin], np.int64)

@@ -1,12 +1,13 @@
-"""Record batches (magic 2) decoded by columns: numpy arrays of offsets, timestamps and spans of bytes.
+"""Decodes record batches (magic 2) by columns: numpy arrays of offsets, timestamps and positions of bytes.
 
-`batch_headers.read_headers` gathers the headers of the batches; `decode` then yields `Columns` of about
-`CHUNK_RECORDS` records each. No Python runs per record: the starts come from `record_starts`, then each varint field is
-one gather over all records of the chunk.
+`batch_headers.read_headers` reads the headers of the batches. Then `decode` yields `Columns` of about `CHUNK_RECORDS`
+records each. No Python code runs per record. `record_starts` finds the start of every record, and each field is then
+read for all records of a chunk by one numpy operation.
 
-A reader sets how deep it looks into a record (`Depth`); the rest is neither walked nor checked. Keys, values and
-headers are not copied: they are `Spans` of the chunk's buffer, which is the input itself where nothing was compressed.
-Every size read is checked before use, and a corrupt batch is named by partition and offset.
+The caller chooses with `Depth` how much of each record is read. The rest of the record is neither read nor checked.
+Keys, values and headers are not copied: they are `Spans`, positions in the chunk's buffer. If nothing is compressed,
+this buffer is the input. Every size is checked before use. An error about a corrupt batch names its partition and
+offset.
 """
 
 from __future__ import annotations
@@ -37,18 +38,19 @@ from kcli.protocol.batches.record_starts import (
 )
 
 CHUNK_RECORDS = 32_768
-"""Records decoded at once: the columns of a chunk stay in the CPU's cache (16k to 64k measure alike)."""
+"""The records per chunk. Few enough that the columns of a chunk stay in the CPU's cache (16k to 64k are as fast)."""
 
 CHUNK_BYTES = 64 << 20
-"""No further batch joins a chunk that decompressed to this size; a batch is never split."""
+"""A chunk of at least this decompressed size gets no further batch. A batch is never split."""
 
 
 MAX_RATIO = 64
-"""The usual limit of compression: a batch that claims more records is decompressed to count them."""
+"""The usual limit of the compression ratio. If the record count of a header is plausible only with a higher ratio, the
+count is not trusted before the batch is decompressed."""
 
 
 class Depth(IntEnum):
-    """The depth to which a reader looks into each record; each level includes those before it."""
+    """The parts of each record that are read. Each level includes the levels before it."""
 
     OFFSET = 0
     TIMESTAMP = 1
@@ -59,7 +61,7 @@ class Depth(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Byte strings as parts of a buffer; the length of a null is -1."""
+    """Byte strings as positions and lengths in a buffer. The length of a null is -1."""
 
     starts: Ints
     lengths: Ints
@@ -70,7 +72,8 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class HeaderColumns:
-    """Record headers in row order: row r owns entries `offsets[r]` up to `offsets[r + 1]`."""
+    """The headers of all records, in the order of the records. Those of record r are at `offsets[r]` up to
+    `offsets[r + 1]` (exclusive)."""
 
     offsets: Ints
     keys: Spans
@@ -79,7 +82,7 @@ class HeaderColumns:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Some records of one partition, in offset order. `None`: deeper than the caller asked for."""
+    """Some records of one partition, in offset order. A column that the chosen `Depth` does not include is None."""
 
     buffer: bytes
     offsets: Ints
@@ -101,9 +104,9 @@ def decode(
     end_offset: int | None = None,
     aborted: Iterable[AbortedTransaction] | None = None,
 ) -> Iterator[Columns]:
-    """The data records of `table` from `first_offset` up to `end_offset` (exclusive), chunk by chunk.
+    """Yields the data records of `table` from `first_offset` up to `end_offset` (exclusive), in chunks.
 
-    Control batches are dropped, and with `aborted` also the batches of those transactions.
+    Control batches and the batches of the transactions in `aborted` are left out.
     """
     wanted = (table.headers["attributes"] & CONTROL == 0) & (table.headers["count"] > 0)
     wanted &= table.headers["base_offset"] + table.headers["last_offset_delta"] >= first_offset
@@ -148,7 +151,7 @@ def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Col
     headers = table.headers[rows]
     counts = headers["count"].astype(np.int64)
     if depth is Depth.OFFSET and _is_dense(headers, counts):
-        # There are as many records as offsets, so the offsets are consecutive and no record has to be read.
+        # There are as many records as offsets, so the offsets are consecutive and need not be read from the records.
         first = np.cumsum(counts) - counts
         yield Columns(b"", np.arange(int(counts.sum())) + np.repeat(headers["base_offset"] - first, counts))
         return
@@ -157,23 +160,25 @@ def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Col
 
 
 def walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk]:
-    """The records of the batches `rows` (none of them empty), for callers that need each record's bytes."""
+    """Yields the records of the batches `rows`, for callers that need the bytes of each record. No batch may be
+    empty."""
     for part, buffer, begins, ends in _areas(table, rows):
         yield RecordWalk(table, part, buffer, begins, ends)
 
 
 def _is_dense(headers: NDArray[np.void], counts: Ints) -> bool:
-    """Whether the headers show a record for every offset of the batches. A count that is impossible for the size of its
-    batch is not trusted, because it sets the size of allocations."""
+    """Whether the batches have a record for every offset, according to their headers. False if a count is impossible
+    for the size of its batch: such a count must not decide the size of an allocation."""
     room = headers["length"].astype(np.int64) * np.where(headers["attributes"] & CODEC_MASK, MAX_RATIO, 1)
     dense = (headers["last_offset_delta"] + 1 == counts) & (counts * MIN_RECORD_SIZE <= room)
     return bool(dense.all())
 
 
 def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints, Ints]]:
-    """The records areas of batches `rows`: in place, or decompressed one after another into a new buffer.
+    """Yields (rows, buffer, starts, ends): the places of the records of the batches `rows` in a buffer.
 
-    Begins a new area when decompression made more than CHUNK_BYTES.
+    Without compression the buffer is the input. Otherwise the decompressed batches are joined in new buffers, each of
+    about CHUNK_BYTES.
     """
     begins = table.positions[rows] + HEADER_SIZE
     ends = table.positions[rows] + LENGTH_OVERHEAD + table.headers["length"][rows]
@@ -209,9 +214,9 @@ def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -
 
 
 class RecordWalk:
-    """One pass over the records of a chunk of batches, field by field.
+    """Reads the records of a chunk of batches, one field of all records at a time.
 
-    `rows` are the batches, `counts` how many records each has, and `raw[starts[r]:ends[r]]` is record r whole.
+    `rows` are the batches, `counts` the numbers of their records, and `raw[starts[r]:ends[r]]` is the whole record r.
     """
 
     def __init__(self, table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: Ints) -> None:
@@ -263,7 +268,7 @@ class RecordWalk:
 
     def _headers(self, at: Ints) -> HeaderColumns:
         counts, at = varints(self.buffer, at)
-        # Two lengths at least per header.
+        # Each header has at least two bytes: the lengths of its key and its value.
         self._check((counts < 0) | (counts * 2 > self.ends - at), "counts more headers than it can hold")
         offsets = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
@@ -287,7 +292,7 @@ class RecordWalk:
         return HeaderColumns(offsets, keys, values)
 
     def _check_offsets(self, offsets: Ints, deltas: Ints) -> None:
-        """Deltas rise within a batch and stay within what its header covers."""
+        """Checks that the offset deltas of a batch rise and do not exceed the last offset delta of its header."""
         lasts = np.repeat(self.headers["last_offset_delta"].astype(np.int64), self.counts)
         wrong = (deltas < 0) | (deltas > lasts)
         wrong[1:] |= offsets[1:] <= offsets[:-1]
@@ -305,14 +310,14 @@ class RecordWalk:
 
 
 def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:
-    """One string of `spans` as bytes, for single records."""
+    """The byte string number `nth` of `spans`, as bytes or None. It copies, so use it for single records only."""
     length = int(spans.lengths[nth])
     start = int(spans.starts[nth])
     return None if length < 0 else buffer[start : start + length]
 
 
 def headers_at(buffer: bytes, headers: HeaderColumns, nth: int) -> list[tuple[str, bytes | None]]:
-    """The headers of one record."""
+    """The headers of record number `nth`."""
     entries = range(int(headers.offsets[nth]), int(headers.offsets[nth + 1]))
     return [
         (

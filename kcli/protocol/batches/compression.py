@@ -1,8 +1,8 @@
-"""The five codecs, framed byte for byte as Kafka's Java client frames them.
+"""The five codecs, in the same frame formats as Kafka's Java client.
 
-gzip is one member with the JDK's header. snappy is snappy-java's ("xerial") block stream. lz4 is the LZ4 frame format:
-kcli writes the narrow form that Kafka writes, and reads the wider one that Kafka reads. zstd is one plain frame. The
-libraries are imported on first use, so a program that never meets a codec never loads it.
+gzip is one member with the JDK's header. snappy is the block stream of snappy-java ("xerial"). lz4 is the LZ4 frame
+format: kcli writes the same subset of it as Kafka, and reads everything that Kafka reads. zstd is one plain frame. The
+library of a codec is imported at its first use.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeExcept
 from kcli.model.buffers import Buffer
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""A batch that inflates beyond this is refused as an attack: 128 times Kafka's default max.message.bytes."""
+"""The largest decompressed size of a batch: 128 times Kafka's default max.message.bytes. A larger batch is refused,
+because it is probably an attack."""
 
 
 class Codec(IntEnum):
-    """Bits 0-2 of a batch's attributes. `codec.label` is the name in configs and tool output."""
+    """The compression codec, numbered as in bits 0-2 of a batch's attributes. `label` is the name in configurations and
+    in the output of tools."""
 
     NONE = 0
     GZIP = 1
@@ -33,7 +35,7 @@ class Codec(IntEnum):
 
 
 def codec_named(name: str) -> Codec:
-    """The codec of a `compression.type`; `uncompressed` in a topic config means no codec."""
+    """The codec with this name in `compression.type`. The name `uncompressed` of topic configs gives no compression."""
     try:
         return Codec.NONE if name == "uncompressed" else Codec[name.upper()]
     except KeyError:
@@ -44,7 +46,7 @@ def codec_named(name: str) -> Codec:
 
 
 def compress(codec: Codec, payload: Buffer, level: int | None = None) -> bytes:
-    """Compresses `data`. `level` None is Kafka's default of that codec; none and snappy have no levels."""
+    """Compresses `payload`. A `level` of None means Kafka's default for the codec. `none` and snappy have no levels."""
     match codec:
         case Codec.NONE:
             return bytes(payload)
@@ -59,7 +61,8 @@ def compress(codec: Codec, payload: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, payload: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Decompresses `data`. Raises CorruptRecordException if the stream is broken or holds more than `limit` bytes."""
+    """Decompresses `payload`. Raises CorruptRecordException if it is invalid or decompresses to more than `limit`
+    bytes."""
     match codec:
         case Codec.NONE:
             return bytes(payload)
@@ -84,10 +87,10 @@ def _broken(codec: Codec, why: object) -> CorruptRecordException:
 # --- gzip
 
 GZIP_DEFAULT_LEVEL = zlib.Z_DEFAULT_COMPRESSION
-# RFC 1952 as the JDK fills it: deflate, no flags, no time, OS "unknown" (255 since JDK 16).
+# The gzip header (RFC 1952) that the JDK writes: deflate, no flags, no time, OS "unknown" (255 since JDK 16).
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 _GZIP_TRAILER = struct.Struct("<II")
-_GZIP_WBITS = 31  # 15 bits of window, 16 = expect gzip's header
+_GZIP_WBITS = 31  # a window of 15 bits, plus 16 for gzip's header
 
 
 def _gzip(payload: Buffer, level: int) -> bytes:
@@ -97,7 +100,7 @@ def _gzip(payload: Buffer, level: int) -> bytes:
 
 
 def _gunzip(payload: Buffer, limit: int) -> bytes:
-    """Decompresses all members (RFC 1952, section 2.2, allows several)."""
+    """Decompresses all gzip members. RFC 1952, section 2.2, allows several."""
     parts: list[bytes] = []
     size = 0
     rest: Buffer = payload
@@ -119,7 +122,7 @@ def _gunzip(payload: Buffer, limit: int) -> bytes:
 
 # --- snappy
 
-# snappy-java's header: magic, version 1, lowest compatible version 1. It may repeat between blocks.
+# snappy-java's header: magic, version 1, lowest compatible version 1. It may occur again between blocks.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -140,7 +143,7 @@ def _snappy(payload: Buffer) -> bytes:
 def _unsnappy(payload: Buffer, limit: int) -> bytes:
     view = memoryview(payload)
     if view[:8] != _XERIAL_MAGIC:
-        return _unsnappy_block(view, limit)  # snappy-java reads a bare block too: old librdkafka wrote them
+        return _unsnappy_block(view, limit)  # a block without header, as of old librdkafka
     parts: list[bytes] = []
     size = 0
     position = 0
@@ -178,7 +181,7 @@ def _unsnappy_block(block: memoryview, limit: int, before: int = 0) -> bytes:
 # Kafka's level 9 is the *fast* compressor, every other level the high one (KIP-780).
 LZ4_DEFAULT_LEVEL = 9
 _LZ4_MAGIC = bytes.fromhex("04224d18")
-# FLG 0x60: version 1, independent blocks, nothing optional. BD 0x40: 64 KiB blocks. 0x82: xxh32 of the two.
+# FLG 0x60: version 1, independent blocks, no optional fields. BD 0x40: 64 KiB blocks. 0x82: checksum of FLG and BD.
 _LZ4_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x8000_0000
@@ -206,8 +209,8 @@ def _lz4(payload: Buffer, level: int) -> bytes:
 
 
 def _unlz4(payload: Buffer, limit: int) -> bytes:
-    """Decompresses block by block, because the frame library refuses the wrong header checksums of magic 0
-    (KAFKA-3160)."""
+    """Decompresses lz4 block by block. The library for whole frames is not used, because it refuses the wrong header
+    checksums that Kafka wrote in messages of magic 0 (KAFKA-3160)."""
     from lz4 import block as lz4_block
 
     view = memoryview(payload)
@@ -243,7 +246,7 @@ def _unlz4(payload: Buffer, limit: int) -> bytes:
 
 
 def _lz4_header(view: memoryview) -> tuple[int, int, bool]:
-    """(position of the first block, largest block, whether blocks carry checksums)."""
+    """The position of the first block, the largest block size, and whether blocks have checksums."""
     if len(view) < len(_LZ4_HEADER) or view[:4] != _LZ4_MAGIC:
         raise _broken(Codec.LZ4, "it does not start with the LZ4 frame magic")
     flags, descriptor = view[4], view[5]
@@ -274,7 +277,8 @@ _MASK = 0xFFFF_FFFF
 
 
 def xxh32(payload: Buffer) -> int:
-    """xxHash's 32-bit digest with seed 0 (its specification, section "XXH32"): rare block checksums only."""
+    """The 32-bit xxHash with seed 0 (specification of xxHash, section "XXH32"). It is slow Python, used only for the
+    checksums of blocks, which are rare."""
     size = len(payload)
     position = 0
     if size >= 16:
@@ -308,11 +312,13 @@ def _rotate(value: int, turn: int) -> int:
 
 ZSTD_DEFAULT_LEVEL = 3
 _ZSTD_SLICE_BYTES = 1024
-"""The densest zstd block is 4 bytes for 128 KiB, so one slice can overshoot the limit by 32 MiB at most."""
+"""The compressed bytes that are decompressed before the limit is checked again. A zstd block has at least 4 bytes and
+at most 128 KiB of content, so one slice can exceed the limit by at most 32 MiB."""
 
 
 def _zstd(payload: Buffer, level: int) -> bytes:
-    """Compresses as the Java client does: no content size, no checksum, a flush before the (then empty) last block."""
+    """Compresses to the bytes of the Java client: no content size, no checksum, and a flush before the end, so that the
+    last block is empty."""
     import zstandard
 
     stream = zstandard.ZstdCompressor(level=level).compressobj()
@@ -322,7 +328,7 @@ def _zstd(payload: Buffer, level: int) -> bytes:
 
 
 def _unzstd(payload: Buffer, limit: int) -> bytes:
-    """Decompresses all frames. The stream is fed in slices, because the library cannot limit its output."""
+    """Decompresses all zstd frames. The input is passed in slices, because the library cannot limit its output."""
     import zstandard
 
     view = memoryview(payload)
@@ -351,6 +357,7 @@ _FIRST_BYTES = {Codec.GZIP: b"\x1f\x8b", Codec.LZ4: b"\x04\x22\x4d\x18", Codec.Z
 
 
 def begins_as(codec: Codec, data: Buffer) -> bool:
-    """Whether the first bytes of `data` fit this codec; any bytes fit snappy."""
+    """Whether `data` begins like data of this codec. For snappy always True, because its data may begin with any
+    bytes."""
     expected = _FIRST_BYTES.get(codec, b"")
     return bytes(data[: len(expected)]) == expected

@@ -1,7 +1,7 @@
 """Control records, the content of batches with the control bit. Readers skip types that they do not know.
 
-The key is `int16 version 0 | int16 type`. Types 0 and 1 end a transaction (KIP-98); the rest are the raft log's own
-(KIP-595, KIP-630, KIP-853). A raft body starts with its version, which is always 0.
+The key is `int16 version 0 | int16 type`. Types 0 and 1 end a transaction (KIP-98). The other types belong to the raft
+log (KIP-595, KIP-630, KIP-853). The value of these types begins with its version, which is always 0.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ControlType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionMarker:
-    """Ends the transaction of the batch's producer in this partition."""
+    """The marker that ends the transaction of the batch's producer in this partition."""
 
     committed: bool
     coordinator_epoch: int
@@ -54,7 +54,7 @@ class EndTransactionMarker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownControlRecord:
-    """A control record of a type that only a newer Kafka knows."""
+    """A control record of an unknown type, perhaps written by a newer Kafka."""
 
     type: int
 
@@ -150,7 +150,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> Control:
 
 
 def encode_control(control: EndTransactionMarker | RaftControl, *, timestamp_ms: int) -> Record:
-    """The record to put into a control batch."""
+    """Encodes a control record, to be put into a control batch."""
     if isinstance(control, EndTransactionMarker):
         control_type = ControlType.COMMIT if control.committed else ControlType.ABORT
         value = _MARKER_VALUE.pack(_MARKER_VERSION, control.coordinator_epoch)
@@ -169,7 +169,7 @@ def encode_marker_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that ends a producer's transaction: control and transactional, without a sequence."""
+    """The batch with the marker that ends a producer's transaction. It has no sequence number."""
     return encode_batch(
         (encode_control(marker, timestamp_ms=timestamp_ms),),
         base_offset=base_offset,
@@ -184,7 +184,7 @@ def encode_marker_batch(
 def encode_raft_batch(
     controls: tuple[RaftControl, ...], *, base_offset: int, leader_epoch: int, timestamp_ms: int
 ) -> bytes:
-    """A control batch of the raft log or of a snapshot."""
+    """Encodes a control batch of the raft log or of a snapshot."""
     return encode_batch(
         [encode_control(control, timestamp_ms=timestamp_ms) for control in controls],
         base_offset=base_offset,
@@ -194,5 +194,5 @@ def encode_raft_batch(
 
 
 def control_type_of(key: bytes | None) -> int | None:
-    """The type of a control record by its key; None if the key is too short."""
+    """The type of a control record, read from its key. None if the key is too short."""
     return None if key is None or len(key) < 4 else _INT16_PAIR.unpack_from(key)[1]

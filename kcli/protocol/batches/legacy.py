@@ -1,8 +1,8 @@
 """Message sets of magic 0 and 1, as Kafka before 0.11 wrote them. kcli reads them and never writes them.
 
-One entry is `offset | size | crc | magic | attributes | [timestamp, magic 1] | key | value`. A compressed entry
-is a wrapper whose value is a whole message set; its offset is that of its last inner message, and in magic 1 the
-inner offsets count from 0 (KIP-31).
+One entry is `offset | size | crc | magic | attributes | [timestamp, magic 1] | key | value`. The value of a compressed
+entry, called a wrapper, is a whole message set. The offset of the wrapper is that of its last inner message. In magic 1
+the inner offsets count from 0 (KIP-31).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.compression import Codec, decompress
 
-# crc, magic, attributes, key length, value length; magic 1 adds a timestamp.
+# The size of crc, magic, attributes, key length and value length. Magic 1 adds a timestamp.
 MIN_MESSAGE_SIZE_V0 = 14
 MIN_MESSAGE_SIZE_V1 = 22
 CRC_END = 16
@@ -25,7 +25,7 @@ CRC_END = 16
 _LOG_OVERHEAD = 12
 _CODEC_MASK = 0x07
 _LOG_APPEND_TIME = 0x08
-# Magic 0 knows codecs only, magic 1 also the timestamp type.
+# The attributes in use, by magic: 0 has only the codec, 1 also the timestamp type.
 _ATTRIBUTES_MASK = (0x07, 0x0F)
 _MIN_SIZE = (MIN_MESSAGE_SIZE_V0, MIN_MESSAGE_SIZE_V1)
 _PREFIX = struct.Struct(">qiIbB")
@@ -34,7 +34,7 @@ _INT32 = struct.Struct(">i")
 
 
 class Record(NamedTuple):
-    """One record of any magic. Offset -1 means "the next one" to an encoder; sequence -1 means none."""
+    """A record of any magic. For an encoder, offset -1 means the next offset. Sequence -1 means no sequence number."""
 
     offset: int = -1
     timestamp_ms: int = NO_TIMESTAMP
@@ -74,7 +74,8 @@ def read_message_header(buffer: Buffer, position: int) -> MessageHeader:
 
 
 class CheckedRecord(NamedTuple):
-    """A record with its own checksum: each message of these formats has one, also inside a wrapper."""
+    """A record with the checksum of its message. In magic 0 and 1 each message has a checksum, also inside a
+    wrapper."""
 
     record: Record
     crc: int
@@ -82,12 +83,13 @@ class CheckedRecord(NamedTuple):
 
 
 def read_messages(entry: bytes, *, limit: int) -> Iterator[Record]:
-    """The records of one whole entry: the entry itself, or those in its compressed value."""
+    """Yields the records of one complete entry: the entry itself, or the records in its compressed value."""
     return (checked.record for checked in read_checked_messages(entry, limit=limit))
 
 
 def read_checked_messages(entry: bytes, *, limit: int) -> Iterator[CheckedRecord]:
-    """Like `read_messages`, with checksums: a wrong one is reported in the record and raises nothing."""
+    """Yields the same records as `read_messages`, with their checksums. A wrong checksum does not raise: it is reported
+    in the record."""
     header, outer = _read_message(entry, 0, len(entry))
     codec = header.attributes & _CODEC_MASK
     if not codec:

@@ -1,16 +1,16 @@
-"""Finds the begin of every record in many batches, by columns.
+"""Finds the start of every record in many batches, with numpy.
 
-A record is `length varint, body`, so a start is known only from the one before it. Two steps break that chain
-without a wrong guess:
+A record is `length varint, body`, so the start of a record is known only from the record before it. Two methods avoid
+one step of Python code per record:
 
-* **runs**. Position p is a true start and its record has size s, so p+s is the next true start. If the length there
-  is s again, p+2s is one too, and so on. One gather compares all these lengths: equal-sized records, the usual case,
-  cost no more.
-* **lanes**. One numpy step moves every batch of the chunk on by one record. A few long batches of uneven records
-  go to a plain loop instead, where a numpy step of so few lanes would cost more.
+* **runs**. If a record at position p has size s, the next record starts at p+s. If that record has size s again, the
+  next one starts at p+2s, and so on. One numpy operation compares many such lengths. Records of equal size, the usual
+  case, need nothing else.
+* **lanes**. One numpy step moves to the next record in every batch of the chunk (each batch is a lane). If only a few
+  long batches with records of different sizes are left, a plain loop is faster than numpy.
 
-Nothing here trusts a length: gathers are clipped to the buffer, and `_check_chain` proves afterwards that the
-records of each batch fill it exactly, so that every start lies inside it.
+No length is trusted: reads are clipped to the buffer, and `_check_chain` checks afterwards that the records of each
+batch fill it exactly, so every start lies inside its batch.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ Bytes: TypeAlias = NDArray[np.uint8]
 Bools: TypeAlias = NDArray[np.bool_]
 
 FIRST_WINDOW = 64
-"""Records that a run looks ahead at first: the offset delta of number 64 takes a second byte, which ends most runs."""
+"""The records that a run compares at first. From record 64 on, the offset delta takes a second byte, which ends most
+runs."""
 
 LATER_WINDOW = 8192
-"""Records that later runs look ahead: as many as there are until the offset delta takes a third byte."""
+"""The records that later runs compare: the offset deltas below this number take at most two bytes."""
 
 SHORT_RUN = 6
 SHORT_ROUND = 256
-"""Runs below this mean length, or a round finding fewer records, cost more than stepping (measured)."""
+"""Runs shorter than SHORT_RUN on average, or rounds that find fewer records than SHORT_ROUND, cost more than single
+steps (measured)."""
 
 FEW_LANES = 40
-"""Batches below which a numpy step costs more than a step of the loop for each of them (measured)."""
+"""With fewer batches than this, a numpy step costs more than a step of the plain loop for each batch (measured)."""
 
 MIN_RECORD_SIZE = 7
-"""Smallest record: length, attributes, two deltas, key length, value length and header count, of one byte each."""
+"""The smallest record. Length, attributes, two deltas, key length, value length and header count have a byte each."""
 
 MAX_VARINT_SIZE = 5
 MAX_VARLONG_SIZE = 10
@@ -49,8 +51,8 @@ _LOW = np.uint8(0x7F)
 def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[Ints, Ints]:
     """The zigzag varints at positions `at`: their values, and the positions after them.
 
-    A position outside the buffer reads its nearest byte, and a varint that does not end within `max_size` bytes
-    has a value out of any range: the caller's bounds checks find both.
+    For a position outside the buffer the nearest byte is read. A varint that does not end within `max_size` bytes gets
+    a value outside every range. The caller must check all values against bounds, which finds both cases.
     """
     first = buffer.take(at, mode="clip")
     value = first.astype(np.int64)
@@ -62,7 +64,7 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
     if continued * 4 < len(at):
         rows = np.flatnonzero(more)
         end = at + 1
-    else:  # mostly two bytes: read the second of every row, and keep it where it counts
+    else:  # most varints have two bytes: read the second byte of every row, and use it only where there is one
         second = buffer.take(at + 1, mode="clip")
         value |= np.where(more, (second & _LOW).astype(np.int64) << 7, 0)
         end = at + 1 + more
@@ -71,11 +73,11 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
 
 
 def _finish(buffer: Bytes, at: Ints, value: Ints, end: Ints, rows: Ints, max_size: int) -> Ints:
-    """Reads the further bytes of the rows that have them; moves `end` on in place."""
+    """Reads the further bytes of varints that have them (`rows`). Changes `end` in place."""
     size = int(end[rows[0]] - at[rows[0]]) if len(rows) else 0
     while len(rows):
         if size == max_size:
-            value[rows] = -1  # decodes to the lowest integer, which every check of a length or a sum refuses
+            value[rows] = -1  # decodes to the lowest integer, which no check of a length or a sum accepts
             break
         byte = buffer.take(at[rows] + size, mode="clip")
         value[rows] |= (byte & _LOW).astype(np.int64) << (7 * size)
@@ -91,9 +93,10 @@ def _unzigzag(value: Ints) -> Ints:
 
 
 def record_starts(buffer: Bytes, begins: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints, int]:
-    """Start and end of every record, batch after batch, and the first batch that is corrupt (-1: none).
+    """The starts and ends of all records, batch after batch, and the number of the first corrupt batch (-1: none).
 
-    `begins`, `ends`: the records area of each batch in `buffer`; `counts`: its number of records (> 0).
+    `begins` and `ends` are the positions in `buffer` between which each batch has its records. `counts` are the numbers
+    of these records (> 0).
     """
     total = int(counts.sum())
     firsts = np.cumsum(counts) - counts
@@ -113,7 +116,7 @@ def record_starts(buffer: Bytes, begins: Ints, ends: Ints, counts: Ints) -> tupl
 
 
 def _check_chain(starts: Ints, record_ends: Ints, position: Ints, ends: Ints, counts: Ints) -> int:
-    """The first batch whose records do not fill it exactly or have impossible sizes, or -1."""
+    """The number of the first batch whose records do not fill it exactly or have invalid sizes. -1 if all are valid."""
     wrong = position != ends
     short = np.flatnonzero(record_ends - starts < MIN_RECORD_SIZE)
     if len(short):
@@ -124,7 +127,7 @@ def _check_chain(starts: Ints, record_ends: Ints, position: Ints, ends: Ints, co
 
 
 def _runs(buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Ints, done: Ints) -> None:
-    """Takes runs of equal-sized records in all batches at once, until they get short."""
+    """Finds runs of records of equal size in all batches at once, until the runs get short."""
     batches, window = np.arange(len(firsts)), FIRST_WINDOW
     while len(batches):
         at = position[batches]
@@ -169,7 +172,8 @@ def _spells(buffer: Bytes, guesses: Ints, at: Ints, length_size: Ints, ahead: In
 def _lanes(
     buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Ints, done: Ints, batches: Ints
 ) -> None:
-    """Steps all batches by one record at a time, the longest first so that the unfinished are a prefix."""
+    """Moves all batches on by one record at a time. The batches are sorted by length, longest first, so the unfinished
+    batches are always the first ones."""
     left = counts[batches] - done[batches]
     order = np.argsort(-left, kind="stable")
     batches, left = batches[order], left[order]
@@ -199,7 +203,7 @@ def _loop(
                 at = _careful_step(view, at)
                 continue
             byte = view[at]
-            if not byte & 0x81:  # one byte, and an odd one is negative
+            if not byte & 0x81:  # the varint has one byte and is not negative (negative varints are odd)
                 at += (byte >> 1) + 1
                 continue
             high = view[at + 1]
@@ -214,7 +218,7 @@ def _loop(
 
 
 def _careful_step(view: memoryview, at: int) -> int:
-    """The next start after `at`, or `at` itself if no length can be read (the check finds it)."""
+    """The start of the next record after `at`. If no length can be read, `at` itself, which `_check_chain` refuses."""
     value = 0
     for nth in range(MAX_VARINT_SIZE):
         if not 0 <= at + nth < len(view):

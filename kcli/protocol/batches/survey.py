@@ -1,12 +1,15 @@
-"""Checks the records of a batch before a leader writes them: whether they are whole, and which timestamps they have.
+"""Checks that the records of a batch are complete, and finds their timestamps, before a leader writes the batch.
 
-Kafka reads every record that a producer sends. In Python that would cost more than the rest of an append. So `survey`
-first looks for the usual case, many records of one shape in a row. It reads the first record. Then it compares each
-byte of structure (lengths, counts, offset deltas) with a strided slice over all the others. Records without a pattern
-are read by columns (numpy, loaded when first needed). A few records are cheapest stepped through.
+Kafka reads every record that a producer sends. In Python this would cost more than the rest of an append. So `survey`
+has three methods:
 
-All three ways only recognise sound records. For anything unusual the answer is None, and the caller reads the batch
-with `read_records`, which names the error.
+* **runs**, for many records of the same shape in a row. It reads the first record and compares each byte of structure
+  (lengths, counts, offset deltas) with the same byte of all other records, as a strided slice.
+* **columns**, for many records of different shapes: numpy, which is imported at its first use.
+* **steps**, for a few records: one record after another.
+
+Each method only recognises valid records of usual kinds. For any other records the result is None, and the caller reads
+the batch with `read_records`, which names the error.
 """
 
 from __future__ import annotations
@@ -20,19 +23,20 @@ from kcli.protocol.wire.varint import MAX_VARLONG_BYTES, VarintError, read_uvari
 __all__ = ["Survey", "survey"]
 
 MANY = 20
-"""Records from which strided slices are cheaper than steps (measured)."""
+"""With at least this many records, runs are cheaper than steps (measured)."""
 
 COLUMNS_FROM = 250
-"""Records from which uneven records are cheaper by columns than by steps, even with the copy (measured)."""
+"""With at least this many records of different shapes, columns are cheaper than steps, despite the copy (measured)."""
 
 SHORT_RUN = 12
-"""Runs of fewer records on average cost more than steps (measured)."""
+"""If runs have fewer records than this on average, they cost more than steps (measured)."""
 
 COPIED_BYTES = 65_536
-"""Bytes copied at most for a few records; larger ones are read in place."""
+"""A batch of few records is copied to `bytes` if it has at most this many bytes. A larger one is read in place."""
 
 MAX_STRUCTURE = 32
-"""Lengths and counts compared by slices; a record of more (of many headers) is stepped through."""
+"""The most bytes of lengths and counts in a record of a run. A record with more, because of many headers, is read in
+steps."""
 
 _MORE = 0x80
 _ONE_BYTE = 64  # offset deltas below take one byte,
@@ -43,7 +47,7 @@ _MAX_INT_BITS = 0xFFFF_FFFF  # over-long varints are rejected: implementations d
 _MAX_LONG_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _LATEST_MS = 0x7FFF_FFFF_FFFF_FFFF
 
-# The bytes of the zigzag varints of 0, 1, 2 … in columns; of each 8,192 in a row the first and second bytes are alike.
+# The bytes of the zigzag varints of the offset deltas 0, 1, 2 …: first bytes, second bytes. They repeat every 8,192.
 _ONLY = bytes(delta << 1 for delta in range(_ONE_BYTE))
 _FIRST = bytes(_MORE | byte for byte in _ONLY) * (_TWO_BYTES // _ONE_BYTE)
 _LAST_OF_TWO = b"".join(bytes([high]) * _ONE_BYTE for high in range(_TWO_BYTES // _ONE_BYTE))
@@ -54,39 +58,40 @@ _CONTINUED = bytes(range(_MORE, 256))
 
 
 class Survey(NamedTuple):
-    """The result for one batch: the largest timestamp, a lower bound of all timestamps, and the unusual findings."""
+    """The result for one batch: the largest timestamp, a lower bound of all timestamps, whether offsets are dense, and
+    whether a key is null."""
 
     newest_ms: int
     oldest_ms: int
     is_dense: bool
-    """Offset deltas are 0, 1, 2 …"""
+    """Whether the offset deltas are 0, 1, 2 …"""
     has_null_key: bool
 
 
 class _Tally:
-    """The findings so far. Timestamps are kept as they are written: zigzag deltas."""
+    """The results for the records read so far. Timestamps are zigzag deltas, as in the records."""
 
     __slots__ = ("expected", "has_null_key", "is_dense", "latest", "negative")
 
     def __init__(self, expected: int) -> None:
-        self.expected = expected  # the largest, if the header says so truly; never negative
-        self.latest = _NO_DELTA  # the largest even delta: even is positive
-        self.negative = _NO_DELTA  # the largest odd one: the furthest below the base
+        self.expected = expected  # the largest delta, if the header is right; not negative
+        self.latest = _NO_DELTA  # the largest even (not negative) delta
+        self.negative = _NO_DELTA  # the largest odd (negative) delta: the furthest below the base
         self.is_dense = True
         self.has_null_key = False
 
 
 def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Survey | None:
-    """Reads the records of a batch (magic 2, CreateTime, decompressed) from `begin` to the end of `records`.
+    """Checks the records of a batch (magic 2, CreateTime, decompressed) from `begin` to the end of `records`.
 
-    None: they contradict the header, or they are of a kind that this module does not check.
+    Returns None if the records contradict the header, or if this module cannot check records of their kind.
     """
     count, end = header.records_count, len(records)
     base_ms = header.base_timestamp_ms
     tally = _Tally(max(header.max_timestamp_ms - base_ms, 0) << 1)
     try:
         if isinstance(records, memoryview) and (count >= MANY or end <= COPIED_BYTES):
-            records = bytes(records)  # sliced and indexed several times as fast
+            records = bytes(records)  # slices and indexes of bytes are several times as fast
         if count < MANY or isinstance(records, memoryview):
             sound = _step(records, begin, end, 0, count, tally)
         else:
@@ -98,7 +103,7 @@ def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Su
     except (IndexError, VarintError):
         return None
     if not sound or tally.latest == _NO_DELTA:
-        return None  # or all are before the base, which no client writes
+        return None  # invalid, or all timestamps are before the base timestamp, which no client writes
     oldest_delta = 0 if tally.negative == _NO_DELTA else -(tally.negative + 1 >> 1)
     newest_ms = base_ms + (tally.latest >> 1)
     if newest_ms > _LATEST_MS:
@@ -107,9 +112,10 @@ def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Su
 
 
 def _step(raw: Buffer, at: int, end: int, index: int, count: int, tally: _Tally) -> bool:
-    """Reads record after record, from number `index` at `at`. One-byte varints, the most frequent, are read inline.
+    """Reads one record after another, from record number `index` at position `at`. Returns False if one is invalid.
 
-    The function is long because a call costs as much as its work.
+    One-byte varints, the most frequent, are read inline. The function is long because calls would cost as much as the
+    work itself.
     """
     latest, negative = tally.latest, tally.negative
     while index < count:
@@ -174,14 +180,14 @@ def _step(raw: Buffer, at: int, end: int, index: int, count: int, tally: _Tally)
 
 
 def _skip_headers(raw: Buffer, at: int, stop: int) -> int:
-    """The position after a record's headers; -1 if they are invalid."""
+    """The position after a record's headers, or -1 if the headers are invalid."""
     count, at = read_uvarint(raw, at)
-    if count & 1 or count > stop - at:  # two lengths each at least
+    if count & 1 or count > stop - at:  # each header has at least two lengths
         return -1
     for _ in range(count >> 1):
         length, at = read_uvarint(raw, at)
         if length & 1:
-            return -1  # a header has a key
+            return -1  # the key of a header must not be null
         at += length >> 1
         length, at = read_uvarint(raw, at)
         if not length & 1:
@@ -192,7 +198,7 @@ def _skip_headers(raw: Buffer, at: int, stop: int) -> int:
 
 
 class _Shape(NamedTuple):
-    """The shape of a record: its size, and the positions of its parts from its start."""
+    """The shape of a record: its size, and the positions of its parts relative to its start."""
 
     size: int
     structure: list[int]  # bytes of lengths and counts
@@ -201,8 +207,8 @@ class _Shape(NamedTuple):
 
 
 def _runs(raw: bytes | bytearray, at: int, end: int, count: int, tally: _Tally) -> tuple[int, int]:
-    """Takes runs of records of one shape, until they get too short or unusual. Returns the position and record number
-    reached."""
+    """Reads runs of records of one shape, until the runs get too short or a record is unusual. Returns the position and
+    the number of the next record."""
     index = runs = 0
     while index < count and index >= SHORT_RUN * (runs - 2):
         shape = _shape(raw, at, end, tally)
@@ -218,13 +224,13 @@ def _runs(raw: bytes | bytearray, at: int, end: int, count: int, tally: _Tally) 
 
 
 def _shape(raw: bytes | bytearray, start: int, end: int, tally: _Tally) -> _Shape | None:
-    """The shape of the record at `start`, None if slices are not worth trying."""
+    """The shape of the record at `start`. None if the record is unusual or the next record has another size."""
     size, at = read_uvarint(raw, start)
     stop = at + (size >> 1)
     if size & 1 or stop > end:
         return None
     if raw[stop : stop + at - start] != raw[start:at]:
-        return None  # the next one has another size
+        return None  # the next record has another size
     structure = list(range(at - start))
     at += 1
     timestamp = at
@@ -262,11 +268,11 @@ def _shape(raw: bytes | bytearray, start: int, end: int, tally: _Tally) -> _Shap
 
 
 def _note_headers(raw: bytes | bytearray, at: int, start: int, structure: list[int]) -> None:
-    """Adds the bytes of the headers' count and lengths. They are known to be sound."""
+    """Adds the positions of the count and the lengths of the headers to `structure`. The headers must be valid."""
     count_at = at
     count, at = read_uvarint(raw, at)
     structure += range(count_at - start, at - start)
-    for _ in range(min(count, MAX_STRUCTURE)):  # two lengths for each header: the count is a zigzag
+    for _ in range(min(count, MAX_STRUCTURE)):  # two lengths per header; the count is zigzag
         length_at = at
         length, at = read_uvarint(raw, at)
         structure += range(length_at - start, at - start)
@@ -277,7 +283,7 @@ def _note_headers(raw: bytes | bytearray, at: int, start: int, structure: list[i
 def _run(
     raw: bytes | bytearray, at: int, end: int, index: int, count: int, shape: _Shape, tally: _Tally
 ) -> int:
-    """The number of records from number `index` at `at` on that have this shape and offset deltas in order."""
+    """The number of records with this shape and consecutive offset deltas, from record number `index` at `at` on."""
     size = shape.size
     number = min(count, _same_width_until(index)) - index
     number = min(number, (end - at) // size)
@@ -296,7 +302,8 @@ def _run(
 
 
 def _same_width_until(index: int) -> int:
-    """The end of the range of offset deltas from `index` on that take as many bytes and have the same third byte."""
+    """The end of the range of offset deltas that have as many bytes as `index` and, if they have one, the same third
+    byte."""
     if index < _ONE_BYTE:
         return _ONE_BYTE
     return (index // _TWO_BYTES + 1) * _TWO_BYTES
@@ -323,8 +330,8 @@ def _in_order(raw: bytes | bytearray, at: int, index: int, number: int, shape: _
 
 
 def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
-    """Notes the timestamp deltas of a run, byte by byte. The newest timestamp of the header counts once a record has
-    it."""
+    """Adds the timestamp deltas of a run to `tally`, given as columns of bytes. The newest timestamp of the header
+    counts only if a record has it."""
     column = columns[-1]
     if len(columns) == 1 and not column.translate(None, _EVEN[: (tally.expected >> 1) + 1]):
         if tally.latest != tally.expected:
@@ -332,8 +339,8 @@ def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
             tally.latest = max(tally.latest, tally.expected if seen else max(column))
         return
     if len(columns) == 2 and not columns[0].translate(None, _EVEN):
-        # No timestamp is before the base, so the newest has the largest second byte. Rising timestamps with
-        # that byte are neighbours.
+        # No timestamp is before the base, so the newest one has the largest second byte. If timestamps rise, all
+        # records with this second byte are neighbours.
         high = max(_distinct(column))
         rows = slice(column.index(high), column.rindex(high) + 1)
         if len(column[rows].lstrip(bytes([high]))) == 0:
@@ -362,8 +369,8 @@ def _note(delta: int, tally: _Tally) -> None:
 
 
 def _by_columns(header: BatchHeader, raw: bytes | bytearray, begin: int) -> Survey | None:
-    """Reads many uneven records by columns."""
-    from kcli.protocol.batches.survey_columns import survey_columns  # numpy takes a while to load
+    """Checks many records of different shapes by columns."""
+    from kcli.protocol.batches.survey_columns import survey_columns  # numpy loads slowly
 
     found = survey_columns(header, bytes(raw), begin)
     return None if found is None else Survey(*found)

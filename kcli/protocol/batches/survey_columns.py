@@ -1,8 +1,8 @@
-"""`survey` by columns: many records of uneven sizes, with numpy.
+"""The columns method of `survey`: checks many records of different sizes with numpy.
 
-The begin of a record is known only from the record before it, so a short loop finds them. The rest are gathers of eight
-bytes, which hold the varints of a usual record: up to three bytes for each delta, two for the length of the key. Other
-records (headers, large keys, timestamps hours apart) go to `columns`, which reads everything.
+The start of a record is known only from the record before it, so a short loop finds the starts. Then eight bytes of
+each record are read at once. They contain the varints of a usual record: up to three bytes for each delta, two for the
+length of the key. Other records (with headers, large keys, or timestamps hours apart) are read by `columns`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LOW, _SECOND, _THIRD = np.uint64(0x7F), np.uint64(0x3F80), np.uint64(0x1F_C000)
 
 
 def survey_columns(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
-    """Newest and oldest timestamp, whether offsets are dense, whether a key is null. None if the records are not
-    sound."""
+    """Returns the newest and the oldest timestamp, whether offsets are dense, and whether a key is null. None if the
+    records are invalid."""
     return _usual(header, raw, begin) or _thorough(header, raw, begin)
 
 
 def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
-    """Like `survey_columns`; None also if the records are not of the usual kind."""
+    """Returns the same as `survey_columns` for usual records. None if the records are unusual or invalid."""
     count, end = header.records_count, len(raw)
     if count > _THREE_BYTES:
         return None
@@ -46,7 +46,7 @@ def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
     padded = raw + bytes(_GATHERED)
     words: Words = np.ndarray(end, "<u8", padded, 0, (1,))
     sizes, size_width = _varints(words[starts])
-    at = starts + size_width + 1  # and a byte of attributes
+    at = starts + size_width + 1  # 1 is the byte of attributes
     if (sizes & _U[1]).any() or (at >= ends).any():
         return None
     word = words[at]
@@ -56,7 +56,7 @@ def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
     if not np.array_equal(word & mask, expected):
         return None
     word >>= offset_width.view(np.uint64) << _U[3]
-    # At least two of the eight bytes are left, and the length of the key may take no more.
+    # At least two of the eight bytes are left. The length of the key must fit into two bytes.
     keys, key_width = _varints(word & np.uint64(0xFFFF))
     at += width + offset_width + key_width + np.where(keys & _U[1], 0, keys >> _U[1]).astype(np.int64)
     if (width > 3).any() or (word & np.uint64(0x8080) == 0x8080).any() or (at >= ends).any():
@@ -64,14 +64,14 @@ def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
     values, value_width = _varints(words[at])
     at += value_width + np.where(values & _U[1], 0, values >> _U[1]).astype(np.int64)
     if (value_width > 3).any() or (at + 1 != ends).any() or np.frombuffer(raw, np.uint8)[at].any():
-        return None  # a last byte that is not 0: there are headers
+        return None  # the last byte, the number of headers, is not 0
     deltas = (times >> _U[1]).view(np.int64) ^ -(times & _U[1]).view(np.int64)
     base_ms = header.base_timestamp_ms
     return base_ms + int(deltas.max()), base_ms + int(deltas.min()), True, bool((keys & _U[1]).any())
 
 
 def _starts(raw: bytes, at: int, count: int) -> list[int]:
-    """The begin of each record and the end of the last one, if their sizes take three bytes at most."""
+    """The start of each record and the end of the last record. Raises IndexError if a size takes over three bytes."""
     found = [at]
     note = found.append
     for _ in range(count):
@@ -92,7 +92,8 @@ def _starts(raw: bytes, at: int, count: int) -> list[int]:
 
 
 def _varints(words: Words) -> tuple[Words, NDArray[np.int64]]:
-    """The varints, still zigzag, at the low end of the words, and how many bytes each takes; 4: more than three."""
+    """The varints (zigzag, not decoded) in the low bytes of the words, and their sizes in bytes. A size of 4 means more
+    than three."""
     low = words & _LOW
     more = words >> _U[7] & _U[1]
     if not more.any():
@@ -107,7 +108,7 @@ def _varints(words: Words) -> tuple[Words, NDArray[np.int64]]:
 
 
 def _offset_deltas(count: int) -> tuple[Words, Words, NDArray[np.int64]]:
-    """The varints of 0, 1, 2 … as they lie in a word, a mask of their bytes, and the number of these bytes."""
+    """The varints of 0, 1, 2 … as words, a mask of the bytes of each, and the number of these bytes."""
     zigzag = np.arange(count, dtype=np.uint64) << _U[1]
     width = np.ones(count, np.int64)
     width[_ONE_BYTE:] = 2

@@ -1,1 +1,1 @@
-"""The records that Kafka keeps in its internal topics, every version of each."""
+"""The records of Kafka's internal topics, with all versions of each record."""

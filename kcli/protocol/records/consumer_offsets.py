@@ -1,6 +1,7 @@
 """The records of `__consumer_offsets`: offsets, classic groups and consumer groups (KIP-848).
 
-Those of share and streams groups are in modules beside this one; `CONSUMER_OFFSETS` pairs and frames them all.
+The records of share groups and streams groups are in share_groups.py and streams_groups.py. `CONSUMER_OFFSETS` lists
+all key classes with their value classes.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class MemberMetadata:
 
 @record(versions=(0, 4), flexible_since=4)
 class GroupMetadataValue:
-    """A classic group. The members' bytes are the embedded protocol's, passed through unopened."""
+    """A classic group. The bytes of its members belong to the embedded protocol, and are kept without decoding."""
 
     protocol_type: str = ""
     generation: Int32 = 0
@@ -110,7 +111,8 @@ class TopicMetadata:
 
 @record(versions=(0, 0))
 class ConsumerGroupPartitionMetadataValue:
-    """Replaced by the metadata hash (KIP-1101): Kafka 4.1 writes only tombstones of it."""
+    """The partition counts of the topics of a group. Kafka 4.1 writes only tombstones of this record, because the
+    metadata hash replaced it (KIP-1101)."""
 
     topics: tuple[TopicMetadata, ...] = ()
 
@@ -143,7 +145,7 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None = ""
     rebalance_timeout_ms: Int32 = -1
     server_assignor: str | None = ""
-    # Kafka's schema defaults to an empty struct, so that null is written out.
+    # The default of Kafka's schema is an empty struct, so null must be written.
     classic_member_metadata: Annotated[
         ClassicMemberMetadata | None, tag(0, absent=ClassicMemberMetadata())
     ] = None
@@ -192,7 +194,8 @@ class CurrentTopicPartitions:
 
 @record(versions=(0, 0))
 class ConsumerGroupCurrentMemberAssignmentValue:
-    """`state`: 0 stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown."""
+    """The current assignment of a member. `state`: 0 stable, 1 unrevoked partitions, 2 unreleased partitions, 127
+    unknown."""
 
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
@@ -291,7 +294,7 @@ CONSUMER_OFFSETS: CoordinatorRecords[ConsumerOffsetsKey, ConsumerOffsetsValue] =
         streams.StreamsGroupTopologyKey: (streams.StreamsGroupTopologyValue, 0),
     }
 )
-"""Key, value, and the version of the value that Kafka 4.1 writes."""
+"""Each key class with its value class and the version of the value that Kafka 4.1 writes."""
 
 
 def encode_key(key: ConsumerOffsetsKey) -> bytes:
@@ -299,7 +302,8 @@ def encode_key(key: ConsumerOffsetsKey) -> bytes:
 
 
 def decode_key(key: bytes) -> ConsumerOffsetsKey:
-    """Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid bytes."""
+    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+    bytes."""
     return CONSUMER_OFFSETS.decode_key(key)
 
 
@@ -311,7 +315,7 @@ def encode_value(value: ConsumerOffsetsValue, version: int | None = None) -> byt
 
 
 def decode_value(key: ConsumerOffsetsKey, value: bytes) -> tuple[ConsumerOffsetsValue, int]:
-    """Decodes the value of `key`; returns (value, its version)."""
+    """Decodes the value of a record with this key. Returns the value and its version."""
     return CONSUMER_OFFSETS.decode_value(key, value)
 
 

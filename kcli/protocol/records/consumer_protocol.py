@@ -1,7 +1,7 @@
-"""The protocol that consumers of a classic group embed in its messages and records: `int16 version | fields`.
+"""The subscriptions and assignments that consumers of a classic group put into JoinGroup and SyncGroup as bytes.
 
-Never flexible. A reader takes a newer version as the newest it knows, whose fields come first (KIP-415, KIP-792,
-KIP-881).
+Their form is `int16 version | fields`, never flexible. A reader treats a newer version as the newest version that it
+knows, because new fields are only added at the end (KIP-415, KIP-792, KIP-881).
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class ConsumerProtocolAssignment:
 
 
 def decode_subscription(embedded: bytes) -> tuple[ConsumerProtocolSubscription, int]:
-    """(subscription, version it was read as). Raises CorruptRecordError for other bytes."""
+    """Decodes a subscription. Returns it with the version by which it was read. Raises CorruptRecordError for invalid
+    bytes."""
     return _decode(ConsumerProtocolSubscription, embedded)
 
 

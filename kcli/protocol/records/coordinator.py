@@ -1,6 +1,7 @@
-"""The frame of coordinators' records: a key is `int16 record type | fields`, a value `int16 version | fields`.
+"""The framing of coordinators' records: a key is `int16 record type | fields`, a value `int16 version | fields`.
 
-A value is null for a tombstone. The keys' type was called their version before Kafka 4.1; the bytes are the same.
+A tombstone has a null value. Before Kafka 4.1 the record type was called the version of the key; the bytes are the
+same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _INT16 = struct.Struct(">h")
 
 
 class UnknownRecordTypeError(CorruptRecordError):
-    """A key of a type that this release does not know. Coordinators skip such records (KIP-915)."""
+    """A key has a type that this release does not know. Coordinators skip such records (KIP-915)."""
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"Unknown record type {record_type}")
@@ -27,7 +28,8 @@ class UnknownRecordTypeError(CorruptRecordError):
 
 
 class CoordinatorRecords(Generic[K, V]):
-    """The records of one coordinator's topic: for each key class, its value class and the version written."""
+    """The records of one coordinator's topic. Each key class has a value class and the version in which it is
+    written."""
 
     def __init__(self, types: Mapping[type[K], tuple[type[V], int]]) -> None:
         self._types = types
@@ -38,7 +40,8 @@ class CoordinatorRecords(Generic[K, V]):
         return _INT16.pack(schema_of(type(key)).key) + encode(key, 0)
 
     def decode_key(self, key: bytes) -> K:
-        """Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid bytes."""
+        """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+        bytes."""
         record_type = _leading_int16(key, "key")
         cls = self._keys.get(record_type)
         if cls is None:
@@ -52,12 +55,13 @@ class CoordinatorRecords(Generic[K, V]):
         return _INT16.pack(version) + encode(value, version)
 
     def decode_value(self, key: K, value: bytes) -> tuple[V, int]:
-        """Decodes the value of `key`; returns (value, its version)."""
+        """Decodes the value of a record with this key. Returns the value and its version."""
         version = _leading_int16(value, "value")
         return decode(self._types[type(key)][0], version, value, 2, exact=False), version
 
     def key_to_json(self, key: K) -> dict[str, Json]:
-        """`{"type", "data"}`; dump-log prints the type as a string, the consumer's formatters as a number."""
+        """Converts a key to JSON: `{"type", "data"}`. The type is a number, as in the formatters of
+        console-consumer. dump-log prints it as a string."""
         return {"type": schema_of(type(key)).key, "data": to_json(key, 0)}
 
     def value_to_json(self, value: V, version: int) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""The frame of records in metadata logs: `frame version 1 | api key | record version`, all unsigned varints."""
+"""The framing of metadata records: `frame version 1 | api key | record version`, all unsigned varints, then fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def encode_framed(record: object, version: int) -> bytes:
 
 
 def decode_framed(types: Mapping[int, type[T]], value: bytes) -> tuple[T, int]:
-    """(record, its version). Raises CorruptRecordError for invalid bytes and for an api key that is not in `types`."""
+    """Decodes a record. Returns it with its version. Raises CorruptRecordError for invalid bytes and for an api key
+    that is not in `types`."""
     try:
         frame_version, position = read_uvarint(value, 0)
         if frame_version != FRAME_VERSION:

@@ -1,7 +1,7 @@
-"""Compact JSON as Jackson writes it, for records that Kafka's tools print.
+"""Writes compact JSON as Jackson does, for records that Kafka's tools print.
 
-It differs from Python's in two places: control characters are escaped in upper case, and numbers with a fraction are
-spelt by Java's `Double.toString` (`1.0E7`).
+Python's JSON differs from this in two ways. Here the escapes of control characters have upper-case digits, and numbers
+with a fraction have the form of Java's `Double.toString` (`1.0E7`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcli.protocol.records.schema import Json
 
 _ESCAPED = re.compile(r'[\x00-\x1f"\\]')
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-# Java writes a plain decimal from 10^-3 up to, not including, 10^7.
+# Java writes numbers from 10^-3 up to (not including) 10^7 as plain decimals.
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 
 
@@ -37,7 +37,7 @@ def dumps(value: Json) -> str:
 
 
 def _double(value: float) -> str:
-    if not math.isfinite(value):  # JSON has no such number; Jackson writes it as a string
+    if not math.isfinite(value):  # not a JSON number, so Jackson writes a string
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
     if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
         return repr(value)

@@ -1,7 +1,7 @@
 """The records of `__cluster_metadata`: every type and version that Kafka 4.x reads (KIP-500 and its successors).
 
-A record's value is `frame version 1 | api key | record version | fields`, the first three as unsigned varints. Which
-version a controller writes follows from the cluster's metadata.version: `write_version_for`.
+A record's value is `frame version 1 | api key | record version | fields`, the first three as unsigned varints. The
+cluster's metadata.version decides which record version a controller writes (`write_version_for`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EpochInt32 = Annotated[LeaderEpoch, Number("i")]
 ProducerInt64 = Annotated[ProducerId, Number("q")]
 
 NO_LEADER_CHANGE = BrokerId(-2)
-# metadata.version levels at which record versions change (MetadataVersion in KIP-584's terms).
+# The levels of metadata.version at which versions of records change.
 METADATA_VERSION_3_4_IV0 = 8
 METADATA_VERSION_3_7_IV2 = 17
 METADATA_VERSION_4_0_IV1 = 23
@@ -109,7 +109,7 @@ class ConfigRecord:
 
 @record(5, versions=(0, 2))
 class PartitionChangeRecord:
-    """A change of a partition. Null or absent fields are unchanged; each record increments the partition epoch."""
+    """A change of a partition. Null or absent fields do not change. Each record increments the partition epoch."""
 
     partition_id: Int32 = -1
     topic_id: UUID = ZERO_UUID
@@ -218,7 +218,7 @@ class RemoveAccessControlEntryRecord:
 
 @record(20, versions=(0, 0))
 class NoOpRecord:
-    """Written by an idle leader, so that followers see it alive."""
+    """A record without content. An idle leader writes it, so that followers see that the leader is alive."""
 
 
 @record(21, versions=(0, 0))
@@ -278,7 +278,7 @@ class RegisterControllerRecord:
 
 @record(28, versions=(0, 0))
 class ClearElrRecord:
-    """An empty topic name clears every topic's ELR."""
+    """Clears the ELRs of a topic. An empty topic name clears the ELRs of all topics."""
 
     topic_name: str = ""
 
@@ -322,7 +322,7 @@ _TYPES: dict[int, type[MetadataRecord]] = {schema_of(cls).key: cls for cls in Me
 
 
 def write_version_for(record: MetadataRecord, metadata_version: int) -> int:
-    """The version in which a cluster at this metadata.version level writes `record`."""
+    """The version in which a cluster at this level of metadata.version writes `record`."""
     match record:
         case RegisterBrokerRecord():
             return 1 + _reached(
@@ -344,7 +344,7 @@ def _reached(metadata_version: int, *thresholds: int) -> int:
 
 
 def _lowest_version(change: BrokerRegistrationChangeRecord) -> int:
-    """Kafka's controller writes this record in the lowest version that has the field it changes."""
+    """The lowest version with all fields that the record changes. Kafka's controller writes this version."""
     if change.cordoned_log_dirs is not None:
         return 3
     if change.log_dirs:
@@ -353,22 +353,22 @@ def _lowest_version(change: BrokerRegistrationChangeRecord) -> int:
 
 
 def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
-    """The value of a record of the metadata log, framing included."""
+    """Encodes a record as a value of the metadata log, framing included."""
     return encode_framed(record, version)
 
 
 def decode_metadata_record(value: bytes) -> tuple[MetadataRecord, int]:
-    """(record, its version). Raises CorruptRecordError for invalid bytes and unknown types."""
+    """Decodes a record. Returns it with its version. Raises CorruptRecordError for invalid bytes and unknown types."""
     return decode_framed(_TYPES, value)
 
 
 def metadata_record_type_name(record: MetadataRecord) -> str:
-    """`FeatureLevelRecord` -> `FEATURE_LEVEL_RECORD`, as Kafka's tools print it."""
+    """The name that Kafka's tools print for a record, such as `FEATURE_LEVEL_RECORD` for `FeatureLevelRecord`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(record).__name__).upper()
 
 
 def metadata_record_to_json(record: MetadataRecord, version: int) -> dict[str, Json]:
-    """`{"type", "version", "data"}`: how dump-log and the metadata shell show a record."""
+    """Converts a record to the JSON of dump-log and the metadata shell: `{"type", "version", "data"}`."""
     return {
         "type": metadata_record_type_name(record),
         "version": version,

@@ -1,4 +1,5 @@
-"""The records of `__remote_log_metadata`, the topic of tiered storage (KIP-405): read, and shown as Java shows them."""
+"""Reads the records of `__remote_log_metadata`, the topic of tiered storage (KIP-405), and formats them as Java
+does."""
 
 from __future__ import annotations
 
@@ -107,12 +108,12 @@ def encode_remote_log_record(record: RemoteLogRecord, version: int = 0) -> bytes
 
 
 def decode_remote_log_record(value: bytes) -> tuple[RemoteLogRecord, int]:
-    """(record, its version). Raises CorruptRecordError for invalid bytes and unknown types."""
+    """Decodes a record. Returns it with its version. Raises CorruptRecordError for invalid bytes and unknown types."""
     return decode_framed(_TYPES, value)
 
 
 def describe(record: RemoteLogRecord) -> str:
-    """The text of the Java object that Kafka makes of the record."""
+    """Formats a record as `toString` of Kafka's Java class does."""
     match record:
         case RemoteLogSegmentMetadataRecord():
             return _object(

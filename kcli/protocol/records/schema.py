@@ -1,9 +1,10 @@
-"""One codec for every record value that Kafka defines by a schema: a dataclass *is* its schema.
+"""Encodes and decodes every record that Kafka defines by a schema. The fields of a dataclass are the schema.
 
-A field's annotation says how it is written: `Int32` and its kin, `str`, `bytes`, `bool`, `UUID`, `tuple[X, ...]` for
-an array, `X | None` for a nullable one, another record for a struct. `Annotated` adds `tag(n)`, and `since(n)` or
-`only(n)` for the versions that have it. Fields are declared in Kafka's order, which is also that of its JSON. Tagged
-fields go to the end on the wire, in ascending order, and only if they differ from their default (KIP-482).
+The annotation of a field decides its encoding: `Int32` and similar types, `str`, `bytes`, `bool`, `UUID`,
+`tuple[X, ...]` for an array, `X | None` for a nullable field, another record class for a struct. `Annotated` adds
+`tag(n)` for a tagged field, and `since(n)` or `only(n)` for the versions with this field. Fields are declared in the
+order of Kafka's schema, which is also the order of the JSON. On the wire, tagged fields come last, in ascending order,
+and only if they differ from their default (KIP-482).
 
 A plain `UUID` keeps the zero uuid as a value; `UUID | None` reads it as None.
 """
@@ -35,7 +36,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A fixed-width number: its struct code, big-endian."""
+    """A number of fixed width. `code` is its big-endian struct code."""
 
     code: str
 
@@ -52,7 +53,8 @@ _SAME_AS_DEFAULT = object()
 
 @dataclass(frozen=True, slots=True)
 class tag:
-    """The field is tagged: left out when it has its default value, or the value `absent` if that differs."""
+    """Marks a tagged field. It is not written if it has its default value or, if `absent` is given, the value
+    `absent`."""
 
     number: int
     absent: object = _SAME_AS_DEFAULT
@@ -60,8 +62,8 @@ class tag:
 
 @dataclass(frozen=True, slots=True)
 class since:
-    """The first version with this field. An earlier version refuses other values than the default; `ignorable`: drops
-    them."""
+    """Marks the first version with a field. In an earlier version a value other than the default raises an error or, if
+    `ignorable`, is dropped."""
 
     version: int
     ignorable: bool = False
@@ -69,7 +71,7 @@ class since:
 
 @dataclass(frozen=True, slots=True)
 class only:
-    """The one version with this field; other versions drop it."""
+    """Marks the only version with a field. Other versions drop its value."""
 
     version: int
 
@@ -94,7 +96,7 @@ MAX_VERSION = NEVER_FLEXIBLE - 1
 def record(
     key: int = -1, *, versions: tuple[int, int] = (0, MAX_VERSION), flexible_since: int = 0
 ) -> Callable[[type[T]], type[T]]:
-    """Declares a struct with a schema. A nested struct takes versions and flexibility of its record."""
+    """Declares a record class with its schema. A nested struct has the versions and flexibility of its record."""
 
     def declare(cls: type[T]) -> type[T]:
         made = wire_struct(cls)
@@ -112,8 +114,7 @@ def schema_of(cls: type) -> Schema:
 
 
 def encode(value: object, version: int) -> bytes:
-    """The bytes of the fields, without any framing. Raises UnsupportedVersionException if `version` has no place for a
-    value."""
+    """Encodes the fields, without framing. Raises UnsupportedVersionException if `version` has no field for a value."""
     schema = _checked(type(value), version)
     out = bytearray()
     _plan(type(value), version, version >= schema.flexible_since).write(out, value)
@@ -121,7 +122,8 @@ def encode(value: object, version: int) -> bytes:
 
 
 def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exact: bool = True) -> T:
-    """Reads a `cls` at `position`; `exact`: up to the end of the buffer. Raises CorruptRecordError for other bytes."""
+    """Decodes a `cls` at `position`. With `exact` it must end at the end of the buffer. Raises CorruptRecordError for
+    invalid bytes."""
     schema = _checked(cls, version)
     reader = _Reader(buffer, position)
     try:
@@ -136,7 +138,8 @@ def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exac
 
 
 def to_json(value: object, version: int) -> dict[str, Json]:
-    """The JSON of Kafka's converters: camelCase names, schema order, tagged fields only if not the default."""
+    """Converts a record to the JSON of Kafka's JSON converters. Names are in camelCase and in the order of the schema.
+    Tagged fields with their default values are left out."""
     schema = _checked(type(value), version)
     return _plan(type(value), version, version >= schema.flexible_since).to_json(value)
 
@@ -213,7 +216,7 @@ class _Uuid:
 
 
 class _Length:
-    """The length before a string, bytes or array: compact in flexible versions; -1 means null."""
+    """The length before a string, bytes or array. It is compact in flexible versions. -1 means null."""
 
     def __init__(self, form: struct.Struct, flexible: bool, nullable: bool) -> None:
         self.form = form
@@ -232,7 +235,7 @@ class _Length:
         length = reader.uvarint() - 1 if self.flexible else reader.number(self.form)
         if length < 0 and not self.nullable:
             raise IndexError("a field that is not nullable was serialized as null")
-        # The smallest element of any array takes a byte, so this bounds arrays too.
+        # Each element of an array has at least one byte, so this check is right for arrays too.
         if length > len(reader.buffer) - reader.position:
             raise IndexError(
                 f"a length of {length} where {len(reader.buffer) - reader.position} bytes are left"
@@ -309,7 +312,7 @@ class _Array:
 
 
 class _NullableStruct:
-    """One byte before the struct: 1 for present; null is -1, or 0 inside a tagged field."""
+    """A struct that may be null, after one byte: 1 if it is present, -1 for null (0 for null inside a tagged field)."""
 
     def __init__(self, plan: _Plan, tagged: bool) -> None:
         self.plan = plan
@@ -344,7 +347,7 @@ class _Field:
 
 
 class _Plan:
-    """The way to write and read one class at one version."""
+    """The encoders and decoders for the fields of one class at one version."""
 
     def __init__(self, cls: type, fields: list[_Field], absent: list[_Field], flexible: bool) -> None:
         self.cls = cls
@@ -353,7 +356,7 @@ class _Plan:
         self.tagged = sorted(
             (field for field in fields if field.tag is not None), key=lambda field: field.tag or 0
         )
-        # An absent field is written out if absence on the wire means another value than the constructor's
+        # A field whose value means absence on the wire is left out. This value may differ from the constructor's
         # default.
         self.absent = {
             field.name: field.default
@@ -399,7 +402,7 @@ class _Plan:
                 number = reader.uvarint()
                 content = reader.take(reader.uvarint())
                 field = self.by_tag.get(number)
-                if field is not None:  # tags of a newer Kafka are skipped
+                if field is not None:  # unknown tags, perhaps of a newer Kafka, are skipped
                     values[field.name] = field.type.read(_Reader(content, 0))
         return self.cls(**values)
 
@@ -487,5 +490,5 @@ def camel_case(name: str) -> str:
 
 
 def uuid_text(value: UUID) -> str:
-    """Kafka's spelling: URL-safe base64 without padding, 22 characters."""
+    """The text of an id as Kafka writes it: 22 characters of URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(value.bytes)[:22].decode()

@@ -75,7 +75,8 @@ def encode_key(key: ShareStateKey) -> bytes:
 
 
 def decode_key(key: bytes) -> ShareStateKey:
-    """Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid bytes."""
+    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+    bytes."""
     return SHARE_STATE.decode_key(key)
 
 

@@ -133,7 +133,7 @@ class InternalTopicInfo:
 
 @record()
 class CopartitionGroup:
-    """Indexes into the arrays of the subtopology."""
+    """Topics that must have the same number of partitions, as indexes into the arrays of the subtopology."""
 
     source_topics: tuple[Int16, ...] = ()
     source_topic_regex: tuple[Int16, ...] = ()

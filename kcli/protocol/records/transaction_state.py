@@ -31,7 +31,10 @@ class PartitionsSchema:
 
 @record(versions=(0, 1), flexible_since=1)
 class TransactionLogValue:
-    """`transaction_status`: 0 Empty, 1 Ongoing, 2 PrepareCommit, 3 PrepareAbort, 4 CompleteCommit, 5 CompleteAbort."""
+    """The state of a transactional id.
+
+    `transaction_status`: 0 Empty, 1 Ongoing, 2 PrepareCommit, 3 PrepareAbort, 4 CompleteCommit, 5 CompleteAbort.
+    """
 
     producer_id: Int64 = 0
     previous_producer_id: Annotated[Int64, since(1, ignorable=True), tag(0)] = -1
@@ -49,7 +52,8 @@ class TransactionLogValue:
 TRANSACTION_STATE: CoordinatorRecords[TransactionLogKey, TransactionLogValue] = CoordinatorRecords(
     {TransactionLogKey: (TransactionLogValue, 1)}
 )
-"""Version 1 is what transaction.version 1 and 2 write; a cluster still at 0 writes version 0."""
+"""The key class, the value class and the version of the value at transaction.version 1 and 2. A cluster at
+transaction.version 0 writes version 0."""
 
 
 def encode_key(key: TransactionLogKey) -> bytes:
@@ -57,7 +61,8 @@ def encode_key(key: TransactionLogKey) -> bytes:
 
 
 def decode_key(key: bytes) -> TransactionLogKey:
-    """Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid bytes."""
+    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+    bytes."""
     return TRANSACTION_STATE.decode_key(key)
 
 

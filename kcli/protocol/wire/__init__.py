@@ -1,1 +1,1 @@
-"""Frames and messages of the wire: the API table, headers, and the codecs."""
+"""The frames and messages of Kafka's protocol: the table of APIs, headers, and codecs."""

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """API keys as they stand in the request header (int16)."""
+    """The API keys, with their numbers in the request header (int16)."""
 
     PRODUCE = 0
     FETCH = 1
@@ -102,10 +102,10 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiSpec:
-    """One API: its key, Kafka's name for it, the versions of 4.1, and where it is served.
+    """One API: its key, its name in Kafka, its versions in Kafka 4.1, and the listeners on which it is served.
 
-    `flexible_from` is the first version with compact fields and tags (KIP-482); None if no version has them. `module`
-    names both `kcli.protocol.messages.<module>` and its request handler.
+    `flexible_from` is the first version with compact fields and tags (KIP-482), or None if no version has them.
+    `module` is the name of the module in `kcli.protocol.messages`, and of the module of its request handler.
     """
 
     key: ApiKey
@@ -215,7 +215,8 @@ DESCRIBE_SHARE_GROUP_OFFSETS 0-0 0 B
 ALTER_SHARE_GROUP_OFFSETS 0-0 0 B
 DELETE_SHARE_GROUP_OFFSETS 0-0 0 B
 """
-"""key, min-max of 4.1, first flexible version, served on (B)roker and (C)ontroller listeners."""
+"""The columns: API key, lowest and highest version in Kafka 4.1, first flexible version, and the listeners on which the
+API is served (B: broker, C: controller)."""
 
 
 def _parse(line: str) -> ApiSpec:
@@ -233,4 +234,4 @@ def _parse(line: str) -> ApiSpec:
 
 
 API: dict[ApiKey, ApiSpec] = {spec.key: spec for spec in map(_parse, _TABLE.strip().splitlines())}
-"""Every API by key, in key order."""
+"""All APIs by their keys, in the order of the keys."""

@@ -1,11 +1,11 @@
-"""Frames to messages and back, for requests and responses alike.
+"""Decodes and encodes the frames of requests and responses.
 
 The messages are those of `kcli.protocol.messages`, the union of all versions of each. kio has the schema of each
 version, and `compiled` makes the functions that read and write it. A field that a version lacks gets our default when
 read, and is dropped when written, as in Kafka's generated classes.
 
-Framing (https://kafka.apache.org/protocol): int32 size, header, body. Request header v1 and v2 (KIP-482) differ by a
-tag section; client id stays a plain string in both. ApiVersions responses always have the v0 header (KIP-511).
+A frame (https://kafka.apache.org/protocol) has an int32 size, a header and a body. Request header v2 is v1 with a tag
+section (KIP-482). Its client id is not a compact string. ApiVersions responses always have the v0 header (KIP-511).
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcli.errors import ProtocolError
+from kcli.model.buffers import Buffer
 from kcli.protocol.wire import compiled, schema
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
+from kcli.protocol.wire.shared_array import Output
 
 Message = Any
 """A message of `kcli.protocol.messages`; the API key and the direction give its class."""
@@ -26,12 +28,12 @@ _HEADER = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
 
 MAX_HEADER_TAGS = 64
-"""Tags in a header are for future use (KIP-482). A few are enough, and the limit bounds the work on invalid bytes."""
+"""The most tags in a header. Kafka has none so far (KIP-482). The limit bounds the work on invalid bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHeader:
-    """A request's header. `body_offset` is where the body starts in the frame (which has no size prefix)."""
+    """The header of a request. `body_offset` is the position of the body in the frame (without size prefix)."""
 
     api_key: int
     api_version: int
@@ -43,7 +45,7 @@ class RequestHeader:
 def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeader:
     """Reads the header of a frame without size prefix. Raises ProtocolError if it is incomplete or malformed.
 
-    Key and version are returned even if unknown: the caller has the rule for unknown ones.
+    An unknown API key or version is not an error here, because the caller handles these.
     """
     if len(frame) < _HEADER.size:
         raise ProtocolError(
@@ -68,7 +70,7 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
 
 
 def decode_request(key: ApiKey, version: int, frame: bytes, offset: int) -> Message:
-    """The request in `frame[offset:]`. Raises ProtocolError if the bytes are not that message."""
+    """Decodes the request in `frame[offset:]`. Raises ProtocolError if the bytes are not such a request."""
     return _decode(API[key], version, "request", frame, offset)
 
 
@@ -87,7 +89,8 @@ def decode_request_steps(
 
 
 def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Message]:
-    """Correlation id and response of a frame without size prefix. Raises ProtocolError on malformed bytes."""
+    """Decodes a frame without size prefix to its correlation id and response. Raises ProtocolError for invalid
+    bytes."""
     spec = API[key]
     try:
         (correlation_id,) = _INT32.unpack_from(frame, 0)
@@ -102,7 +105,7 @@ def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Messa
 def encode_request(
     message: Message, key: ApiKey, version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """A whole request frame, size prefix included."""
+    """Encodes a whole request frame, size prefix included."""
     spec = API[key]
     name = b"" if client_id is None else client_id.encode("utf-8")
     out = bytearray(_INT32.size)
@@ -114,7 +117,7 @@ def encode_request(
 
 
 def encode_response(message: Message, key: ApiKey, version: int, correlation_id: int) -> bytes:
-    """A whole response frame, size prefix included."""
+    """Encodes a whole response frame, size prefix included."""
     spec = API[key]
     out = _response_head(spec, version, correlation_id)
     _writer(spec, version, "response")(message, out)
@@ -123,14 +126,16 @@ def encode_response(message: Message, key: ApiKey, version: int, correlation_id:
 
 def encode_response_steps(
     message: Message, key: ApiKey, version: int, correlation_id: int
-) -> Generator[None, None, bytearray]:
-    """The same with a step after each element of an array, for a message that may be large."""
+) -> Generator[None, None, Buffer | list[Buffer]]:
+    """The same with a step after each element of an array, for a message that may be large.
+
+    Large shared arrays are buffers of their own, which all answers have in common.
+    """
     spec = API[key]
-    out = _response_head(spec, version, correlation_id)
-    yield from compiled.writer_in_turns(schema.payload_class(spec, version, "response"), spec, "response")(
-        message, out
-    )
-    return _sized(out)
+    out = Output(_response_head(spec, version, correlation_id))
+    write = compiled.writer_in_turns(schema.payload_class(spec, version, "response"), spec, "response")
+    yield from write(message, out)
+    return out.frame()
 
 
 def has_arrays(key: ApiKey, version: int, kind: str) -> bool:

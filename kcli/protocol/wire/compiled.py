@@ -17,12 +17,13 @@ import struct
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 from kcli.errors import ErrorCode, ProtocolError
 from kcli.model.buffers import Buffer
 from kcli.protocol.wire import packing, schema
 from kcli.protocol.wire.api import ApiSpec
+from kcli.protocol.wire.shared_array import SharedArray, append_shared
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 """(frame, position) -> (message, position after it). Raises ProtocolError, or any error on malformed bytes."""
@@ -30,8 +31,6 @@ ReadInTurns = Callable[[bytes, int], Generator[None, None, tuple[Any, int]]]
 Write = Callable[[Any, bytearray], None]
 """Appends a message to the bytes."""
 WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
-
-T = TypeVar("T")
 
 STRING_SIZE_MAX = 0x7FFF
 """Kafka refuses longer strings, also in flexible versions, whose length could be larger."""
@@ -60,27 +59,6 @@ _FORMATS = {
 
 _CODES = {code.value: code for code in ErrorCode}
 _ZERO_UUID = bytes(16)
-
-
-class SharedArray(tuple[T, ...], Generic[T]):
-    """An array that many answers have in common. Its bytes are kept for each version in which it was written."""
-
-    written: dict[type, bytes]
-
-    def __new__(cls, items: Iterator[T] | tuple[T, ...] | list[T] = ()) -> SharedArray[T]:
-        made = super().__new__(cls, items)
-        made.written = {}
-        return made
-
-    def bytes_of(self, struct_class: type, write: Write) -> bytes:
-        """The elements as bytes, without their count. `struct_class`: kio's class of the elements in one version."""
-        known = self.written.get(struct_class)
-        if known is None:
-            out = bytearray()
-            for item in self:
-                write(item, out)
-            known = self.written[struct_class] = bytes(out)
-        return known
 
 
 @cache
@@ -393,11 +371,16 @@ class _WriterSource(_Source):
         self.add(f"for item in value:\n {write}(item, out)" + ("\n yield" if self.in_turns else ""), depth)
 
     def _write_structs(self, nested: type, depth: int) -> None:
-        shared = self.keep(SharedArray, "SharedArray")
+        shared, cls = self.keep(SharedArray, "SharedArray"), self.keep(nested, "cls")
         plain = self.keep(writer(nested, self.spec, self.kind), "write")
+        if self.in_turns:
+            append = self.keep(append_shared, "append")
+            in_turns = self.keep(writer_in_turns(nested, self.spec, self.kind), "write")
+            kept = f"{append}(out, (yield from value.bytes_in_turns({cls}, {in_turns})))"
+        else:
+            kept = f"out += value.bytes_of({cls}, {plain})"
         self.add(
-            f"if type(value) is {shared}: out += value.bytes_of({self.keep(nested, 'cls')}, {plain})\n"
-            f"else:\n for item in value:\n  {self._call(nested, 'item')}"
+            f"if type(value) is {shared}: {kept}\nelse:\n for item in value:\n  {self._call(nested, 'item')}"
             + ("\n  yield" if self.in_turns else ""),
             depth,
         )

@@ -1,7 +1,7 @@
-"""Fetch, versions 4 to 18, packed by hand: the response is a list of parts, and record bytes are not copied.
+"""A fast codec for Fetch, versions 4 to 18. A response is a list of parts, and record bytes are not copied.
 
-Messages and bytes are those of the general codec; a property test compares them. Records in a response may be any
-buffer, or a range of a file. They go to the connection as they are.
+It must give the same messages and bytes as the general codec; a property test compares them. The records in a response
+may be any buffer, or a range of a file.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NODE_ENDPOINTS_FROM = 16
 _DIRECTORY_ID_FROM = 17
 _HIGH_WATERMARK_FROM = 18
 
-# max_wait_ms, min_bytes, max_bytes, isolation_level; replica_id goes before them until v14.
+# max_wait_ms, min_bytes, max_bytes, isolation_level. Up to v14 replica_id comes before them.
 _LIMITS = Struct(">iiib")
 _TWO_INT32 = Struct(">ii")
 _EPOCH_AND_OFFSET = Struct(">iq")
@@ -83,7 +83,7 @@ _NO_SNAPSHOT = SnapshotId()
 
 
 def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
-    """The request whose body begins at `at`. Raises ProtocolError if the bytes are not a Fetch request."""
+    """Decodes the request whose body begins at `at`. Raises ProtocolError if the bytes are not a Fetch request."""
     return _all_at_once(decode_fetch_request_steps(version, frame, at))
 
 
@@ -142,7 +142,7 @@ def _decode(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
 
 
 class _RequestTags:
-    """Tag 0: cluster id; tag 1: replica state (v15+)."""
+    """The tagged fields of a request: tag 0 is the cluster id, tag 1 the replica state (v15+)."""
 
     __slots__ = ("cluster_id", "replica_state")
 
@@ -209,7 +209,8 @@ def _decode_partition(version: int, frame: Buffer, at: int) -> tuple[FetchPartit
 def _decode_tagged_partition(
     version: int, row: tuple[int, ...], frame: Buffer, at: int
 ) -> tuple[FetchPartition, int]:
-    """A follower's partition: tag 0 is its directory id (v17+), tag 1 its high watermark (v18+)."""
+    """Decodes a partition with tagged fields, as a follower sends it. Tag 0 is the directory id of the replica (v17+),
+    tag 1 its high watermark (v18+)."""
     directory_id, high_watermark = None, FetchPartition().high_watermark
 
     def read(tag: int, payload: Buffer) -> None:
@@ -249,7 +250,7 @@ def _decode_forgotten(version: int, flexible: bool, frame: Buffer, at: int) -> t
 
 
 def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Part]:
-    """The whole frame, as parts to be sent one after another; the first begins with the size prefix."""
+    """Encodes the whole frame as parts that must be sent one after another. The first begins with the size prefix."""
     return _all_at_once(encode_fetch_response_steps(response, version, correlation_id))
 
 

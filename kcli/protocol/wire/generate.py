@@ -1,8 +1,8 @@
-"""Writes `kcli/protocol/messages/`: run `python -m kcli.protocol.wire.generate` after a new kio.
+"""Generates `kcli/protocol/messages/`. Run `python -m kcli.protocol.wire.generate` after an upgrade of kio.
 
-kio has a class per message **and version**. The rest of kcli wants one class per message, with the union of the
-fields of all versions, as Kafka's own generated classes have. This module reads kio's classes and writes that union as
-plain frozen dataclasses; `codec` copies between the two by field name.
+kio has a class per message **and version**. The rest of kcli uses one class per message with the fields of all
+versions, like Kafka's own generated classes. This module reads kio's classes and writes the merged classes as frozen
+dataclasses. `codec` copies between the two by field name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ZERO = {
 
 @dataclasses.dataclass(slots=True)
 class Attribute:
-    """One field of a struct, merged over the versions that have it."""
+    """One field of a struct, merged from all versions that have the field."""
 
     name: str
     item: str
@@ -54,7 +54,8 @@ class Attribute:
 
 @dataclasses.dataclass(slots=True)
 class Struct:
-    """One dataclass to write; attributes in wire order of the newest version, older-only ones last."""
+    """One dataclass to write. Its attributes have the order of the newest version, followed by those that only older
+    versions have."""
 
     name: str
     attributes: dict[str, Attribute]
@@ -83,7 +84,7 @@ def generate(spec: ApiSpec) -> str:
 
 
 def _structs(spec: ApiSpec, kind: str) -> dict[str, Struct]:
-    """Nested structs first, the message itself last."""
+    """The structs of a request or response by name: nested structs first, the message itself last."""
     structs: dict[str, Struct] = {}
     for version in reversed(schema.versions(spec)):
         _merge(schema.payload_class(spec, version, kind), structs)

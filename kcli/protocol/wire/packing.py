@@ -1,8 +1,8 @@
-"""The primitive types of the wire, read from and written to plain buffers, for the codecs packed by hand.
+"""Reads and writes the primitive types of the wire protocol, for the fast codecs of Produce and Fetch.
 
-A reader takes (buffer, position) and returns (value, next position); a position beyond the end raises `IndexError` or
-`struct.error`, which the codec turns into one `ProtocolError`. Compact lengths are length + 1 as an unsigned varint
-(KIP-482); 0 stands for null.
+A read function takes a buffer and a position, and returns the value and the next position. A position beyond the end
+raises `IndexError` or `struct.error`, which the codec converts to `ProtocolError`. A compact length is the length + 1
+as an unsigned varint (KIP-482); 0 means null.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ INT64 = Struct(">q")
 _REQUEST_HEADER = Struct(">hhi")
 
 UVARINT_MAX_BYTES = 5
-"""Five bytes hold 35 bits, enough for any int32 length. Kafka's own reader stops there too."""
+"""The most bytes of an unsigned varint. Five bytes hold 35 bits, enough for any int32 length. Kafka has this limit
+too."""
 
 TAGS_MAX = 1000
 """Tagged fields that one struct may have. Kafka's messages define fewer than ten; a limit bounds the work on unknown
@@ -45,7 +46,7 @@ def read_uvarint(buffer: Buffer, at: int) -> tuple[int, int]:
 
 
 def read_string(buffer: Buffer, at: int, flexible: bool) -> tuple[str | None, int]:
-    """A nullable string in either form."""
+    """Reads a nullable string, whose length is compact if `flexible`."""
     if flexible:
         length, at = read_uvarint(buffer, at)
         length -= 1
@@ -61,7 +62,7 @@ def read_string(buffer: Buffer, at: int, flexible: bool) -> tuple[str | None, in
 
 
 def read_present_string(buffer: Buffer, at: int, flexible: bool, field: str) -> tuple[str, int]:
-    """A string that may not be null."""
+    """Reads a string that must not be null."""
     value, at = read_string(buffer, at, flexible)
     if value is None:
         raise ProtocolError(f"non-nullable field {field} was serialized as null")
@@ -69,7 +70,7 @@ def read_present_string(buffer: Buffer, at: int, flexible: bool, field: str) -> 
 
 
 def read_uuid(buffer: Buffer, at: int) -> tuple[uuid.UUID | None, int]:
-    """A uuid; None for the zero uuid."""
+    """Reads a uuid. Returns None for the zero uuid."""
     raw = bytes(buffer[at : at + 16])
     if len(raw) < 16:
         raise ProtocolError(f"uuid at byte {at} runs past the end of the request")
@@ -77,9 +78,10 @@ def read_uuid(buffer: Buffer, at: int) -> tuple[uuid.UUID | None, int]:
 
 
 def read_count(buffer: Buffer, at: int, flexible: bool, field: str, element_size_min: int) -> tuple[int, int]:
-    """The length of a non-null array whose elements take at least `element_size_min` bytes each.
+    """Reads the length of an array that must not be null. Each element has at least `element_size_min` bytes.
 
-    The bound prevents an allocation by a false count: no array has more bytes than are left in the frame.
+    A count for which too few bytes are left in the frame raises ProtocolError, so that it cannot cause a large
+    allocation.
     """
     if flexible:
         count, at = read_uvarint(buffer, at)
@@ -97,7 +99,8 @@ def read_count(buffer: Buffer, at: int, flexible: bool, field: str, element_size
 
 
 def read_tags(buffer: Buffer, at: int, known: Callable[[int, Buffer], None] | None = None) -> int:
-    """Skips a block of tagged fields, calling `known` with each tag and its bytes; returns the position after it."""
+    """Reads a block of tagged fields and calls `known` with each tag and its bytes. Returns the position after the
+    block."""
     if buffer[at] == 0:
         return at + 1
     count, at = read_uvarint(buffer, at)
@@ -115,9 +118,9 @@ def read_tags(buffer: Buffer, at: int, known: Callable[[int, Buffer], None] | No
 
 
 def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
-    """The part that both header versions have: (API key, version, correlation id, client id, position after it).
+    """Reads the fields of a request header: (API key, version, correlation id, client id, position after them).
 
-    Header v2, of flexible versions, has tags after it (KIP-482); the client id is a plain string in both.
+    In header v2, used by flexible versions, tags follow (KIP-482). The client id is not compact in either version.
     """
     try:
         api_key, api_version, correlation_id = _REQUEST_HEADER.unpack_from(frame, 0)
@@ -162,7 +165,7 @@ def pack_uuid(value: uuid.UUID | None) -> bytes:
 
 
 def pack_tags(fields: list[tuple[int, bytes]]) -> bytes:
-    """A block of tagged fields, given in ascending order of tag."""
+    """Encodes a block of tagged fields, which must be in ascending order of their tags."""
     if not fields:
         return NO_TAGS
     parts = [pack_uvarint(len(fields))]

@@ -1,4 +1,4 @@
-"""Recognises a peer that speaks TLS where a Kafka frame is expected, by the first bytes that it sends."""
+"""Recognises a peer that uses TLS on a connection without TLS, by the first bytes that the peer sends."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _MAJOR_VERSION = 3
 
 
 def speaks_tls(first: bytes) -> bool:
-    """True if the first two bytes of a frame's size prefix begin a TLS record.
+    """Returns True if the first two bytes of a frame's size prefix are the start of a TLS record.
 
-    Read as a frame size, they mean 352 MB or more: above the default limit of a broker (socket.request.max.bytes) and
-    above every answer that our clients ask for.
+    As a frame size these bytes would mean 352 MB or more. That is above the default limit of a broker
+    (socket.request.max.bytes) and above every response for which our clients ask.
     """
     return len(first) >= 2 and first[0] in (_ALERT, _HANDSHAKE) and first[1] == _MAJOR_VERSION

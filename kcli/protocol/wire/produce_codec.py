@@ -1,7 +1,8 @@
-"""Produce, versions 3 to 13, packed by hand: the records of a request are slices of the frame and not copies.
+"""A fast codec for Produce, versions 3 to 13. The records of a request are slices of the frame, not copies.
 
-Messages and bytes are those of the general codec; a property test compares them. The records of a decoded request are
-memoryviews of the frame. The log may patch offsets in place; no caller may keep them after the request.
+It must give the same messages and bytes as the general codec; a property test compares them. The records of a decoded
+request are memoryviews of the frame. The log may change offsets in place. No caller may keep the memoryviews after the
+request.
 """
 
 from __future__ import annotations
@@ -44,20 +45,19 @@ _LEADER_HINT_FROM = 10
 _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION_V2 = Struct(">ihqq")
 _PARTITION_V5 = Struct(">ihqqq")
-# The end of every success from v8 on, without record errors, message or leader hint: empty array, null
-# string(, no tags).
+# A partition without errors from v8 on. It ends with no record errors and no message, and from v9 on with no tags.
 _PARTITION_V8_OK = Struct(">ihqqqih")
 _PARTITION_V9_OK = Struct(">ihqqqBBB")
 _FRAME_HEAD = Struct(">ii")
 _NO_LEADER = LeaderIdAndEpoch()
 
-# The smallest partition and topic entries: index + null records (+ tags); name + empty array (+ tags).
+# The smallest sizes of a partition (index, null records) and of a topic (name, empty array), without tags.
 _PARTITION_SIZE_MIN = 5
 _TOPIC_SIZE_MIN = 3
 
 
 def decode_produce_request(version: int, frame: Buffer, at: int) -> ProduceRequest:
-    """The request whose body begins at `at`. Raises ProtocolError if the bytes are not a Produce request."""
+    """Decodes the request whose body begins at `at`. Raises ProtocolError if the bytes are not a Produce request."""
     try:
         return _decode(version, frame, at)
     except (error, IndexError, UnicodeDecodeError) as cause:
@@ -112,7 +112,7 @@ def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> tuple
 
 
 def encode_produce_response(response: ProduceResponse, version: int, correlation_id: int) -> bytes:
-    """The whole frame, size prefix included."""
+    """Encodes the whole frame, size prefix included."""
     flexible = version >= FLEXIBLE_FROM
     parts = [b"\x00" if flexible else b"", pack_count(len(response.responses), flexible)]
     for topic in response.responses:

@@ -1,4 +1,4 @@
-"""kio's classes as values: the versions of a message, and the fields of a struct in each of them."""
+"""Describes kio's classes: the versions of a message, and the fields of each struct."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _KIO_NAMES = {"list_client_metrics_resources": "list_config_resources"}
 class Field:
     """One field of a kio struct.
 
-    `kio_name` is kio's attribute, `our_name` the attribute of our message (kio drops the unit of durations and
-    timestamps, we keep it). `struct` is the kio class of a nested struct. `default` may be `dataclasses.MISSING`. A
-    tagged field has its `tag` (KIP-482).
+    `kio_name` is the name of kio's attribute, `our_name` that of ours. They differ because kio leaves out the unit of
+    durations and timestamps. `struct` is the kio class of a nested struct. `default` may be `dataclasses.MISSING`.
+    A tagged field has its `tag` (KIP-482).
     """
 
     kio_name: str
@@ -41,7 +41,7 @@ class Field:
 
 
 def versions(spec: ApiSpec) -> list[int]:
-    """The versions of an API that kio knows within the range of Kafka 4.1, ascending."""
+    """The versions of an API that both kio and Kafka 4.1 have, in ascending order."""
     known = schema_name_map[_KIO_NAMES.get(spec.module, spec.module)]
     return [version for version in sorted(known) if spec.min_version <= version <= spec.max_version]
 
@@ -56,8 +56,9 @@ def payload_class(spec: ApiSpec, version: int, kind: str) -> type:
 
 
 def _allow_absent_timestamps(cls: type) -> None:
-    """Lets every timestamp be -1. kio takes that for None only in fields whose schema has it as default. Brokers send
-    it in other fields too: a transaction that never began has no start (DescribeTransactions)."""
+    """Makes kio accept -1 (no timestamp) in every timestamp field. By itself kio accepts -1 only if it is the default
+    in the schema. Brokers send -1 in other fields too, such as the start of a transaction that never began
+    (DescribeTransactions)."""
     for field in dataclasses.fields(cls):
         if field.metadata.get("kafka_type") == "datetime_i64":
             field.type = field.type | None  # type: ignore[operator]
@@ -69,7 +70,7 @@ def _allow_absent_timestamps(cls: type) -> None:
 
 @cache
 def fields(cls: type) -> tuple[Field, ...]:
-    """The fields of one kio struct in wire order (tagged ones at their place in the schema)."""
+    """The fields of one kio struct in the order of the schema, tagged fields included."""
     hints = typing.get_type_hints(cls)
     return tuple(_field(field, hints[field.name]) for field in dataclasses.fields(cls))
 

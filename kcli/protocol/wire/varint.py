@@ -1,14 +1,14 @@
 """Zig-zag and unsigned varints (LEB128): the integers of record batches and flexible messages.
 
-Readers take any indexable buffer and a position and return (value, next position); a buffer that ends too early raises
-IndexError, and the callers turn it into an error that names the structure.
+A read function takes a buffer and a position, and returns the value and the next position. If the buffer ends too
+early, it raises IndexError. The callers convert this to an error that names the structure.
 """
 
 from __future__ import annotations
 
 from kcli.model.buffers import Buffer
 
-# Kafka's own limits: 5 groups of 7 bits hold an int32, 10 hold an int64.
+# Kafka's limits: 5 groups of 7 bits hold an int32, 10 groups an int64.
 MAX_VARINT_BYTES = 5
 MAX_VARLONG_BYTES = 10
 
@@ -36,7 +36,7 @@ def read_uvarint(buffer: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTE
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     first = buffer[position]
-    if first < 0x80:  # most lengths and deltas have one byte
+    if first < 0x80:  # the usual case: most lengths and deltas have one byte
         return first >> 1 ^ -(first & 1), position + 1
     value, position = read_uvarint(buffer, position)
     value &= 0xFFFF_FFFF
@@ -53,7 +53,7 @@ def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def encode_uvarint(value: int) -> bytes:
-    """`value` must not be negative."""
+    """Encodes an unsigned varint. `value` must not be negative."""
     if value < 0x80:
         return _ONE_BYTE[value]
     encoded = bytearray()
@@ -65,9 +65,9 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def encode_varint(value: int) -> bytes:
-    """Zig-zag; the same bytes serve int32 (varint) and int64 (varlong)."""
+    """Encodes a zig-zag varint. The bytes are the same for int32 (varint) and int64 (varlong)."""
     return encode_uvarint(value << 1 if value >= 0 else ~(value << 1))
 
 
 _ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
-"""Nearly every length and delta fits one byte."""
+"""The encodings of all one-byte varints, because nearly every length and delta has one byte."""

@@ -1,1 +1,1 @@
-"""SASL mechanisms without input or output: bytes in, bytes out, for blocking and asyncio connections alike."""
+"""SASL mechanisms that take and return bytes, so that blocking and asyncio connections can use the same code."""

@@ -1,7 +1,7 @@
-"""The client's side of a SASL login, whatever the mechanism.
+"""The client's side of a SASL login, with any mechanism.
 
-The caller owns the connection. It sends what `respond` returns, passes the server's answer to `respond` again, and
-stops at None:
+The caller owns the connection. It sends the bytes that `respond` returns, passes the server's answer to `respond`, and
+repeats this until `respond` returns None:
 
     exchange = client_exchange(credentials)
     ours = exchange.respond(b"")
@@ -22,7 +22,7 @@ CLIENT_MECHANISMS = (plain.NAME, *scram.MECHANISMS)
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A user name and password, and the mechanism that proves them."""
+    """A user name and password, and the SASL mechanism of the login."""
 
     mechanism: str
     username: str
@@ -30,7 +30,7 @@ class Credentials:
 
 
 class ClientExchange(Protocol):
-    """One login. It is used once."""
+    """The client's side of one login. A second login needs a new exchange."""
 
     def respond(self, received: bytes) -> bytes | None:
         """Returns the next message to the server, or None when the login is complete.

@@ -1,7 +1,7 @@
 """SCRAM (RFC 5802, RFC 7677): the keys derived from a password, and the client's side of a login.
 
-The client salts the password (`salted_password`), the server derives its keys (`server_keys`). Neither the password
-nor anything that could be used to log in reaches the metadata log.
+The client computes the salted password (`salted_password`), and the server derives its keys from that (`server_keys`).
+Neither the password nor any other value with which a client could log in is written to the metadata log.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from kcli.errors import SaslAuthenticationException
 
 MIN_ITERATIONS, MAX_ITERATIONS, DEFAULT_ITERATIONS = 4096, 16384, 4096
-# Kafka's own salts carry 130 random bits; these 160.
+# 160 random bits. Kafka's salts have 130.
 SALT_BYTES = 20
 NONCE_BYTES = 24
 CHALLENGE_ITERATIONS_MAX = 100 * MAX_ITERATIONS
-"""A server chooses the iteration count. Without a limit it could keep a client computing for hours; 100 times what
-Kafka accepts for a credential takes about a second."""
+"""The most iterations that a client accepts from a server. Without a limit a server could make a client compute for
+hours. This limit, 100 times the largest that Kafka allows for a credential, takes about a second."""
 
 HIDDEN = "[hidden]"
 """The text that is shown in place of a secret."""
@@ -28,7 +28,7 @@ HIDDEN = "[hidden]"
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """`number` is its code on the wire and in the metadata log."""
+    """A SCRAM mechanism. `number` is its code on the wire and in the metadata log."""
 
     name: str
     number: int
@@ -49,14 +49,14 @@ BY_NUMBER = {mechanism.number: mechanism for mechanism in MECHANISMS.values()}
 
 @dataclass(frozen=True, slots=True)
 class ServerKeys:
-    """StoredKey and ServerKey of RFC 5802."""
+    """The keys that a server stores for a user: StoredKey and ServerKey of RFC 5802."""
 
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
 
 
 class ScramClient:
-    """The client's side of one login; see `ClientExchange`. The nonce must be new for each login."""
+    """The client's side of one login (see `ClientExchange`). Each login needs a new nonce."""
 
     def __init__(self, mechanism: Mechanism, username: str, password: str, nonce: str) -> None:
         name = username.replace("=", "=3D").replace(",", "=2C")
@@ -68,7 +68,8 @@ class ScramClient:
         self._next: Callable[[bytes], bytes | None] = self._begin
 
     def respond(self, received: bytes) -> bytes | None:
-        """Sends client-first, then client-final with the proof, then checks the server's signature."""
+        """Returns the client-first message, then client-final with the proof. At last it checks the server's
+        signature and returns None."""
         return self._next(received)
 
     def _begin(self, _received: bytes) -> bytes | None:
@@ -118,7 +119,8 @@ def new_salt() -> bytes:
 
 
 def salted_password(mechanism: Mechanism, password: bytes, salt: bytes, iterations: int) -> bytes:
-    """Hi(password, salt, i) of RFC 5802. Like Kafka, it takes the UTF-8 bytes as they are, without SASLprep."""
+    """The salted password: Hi(password, salt, i) of RFC 5802. As in Kafka, the password is its UTF-8 bytes, without
+    SASLprep."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password, salt, iterations)
 
 

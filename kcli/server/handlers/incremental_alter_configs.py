@@ -5,7 +5,7 @@ Log levels (KIP-412) are changed by the broker alone, without the controller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 
 from kcli.controller.api import INCREMENTAL_ALTER_CONFIGS
@@ -21,7 +21,12 @@ from kcli.protocol.messages.incremental_alter_configs import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
-from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
+from kcli.server.handlers.shared.config_changes import (
+    RESOURCES_PER_TURN,
+    check_keys,
+    check_resource,
+    check_resources,
+)
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import (
     ALTER_CONFIGS_CLUSTER,
@@ -30,6 +35,8 @@ from kcli.server.requests.access import (
     CLUSTER_ACTION,
     per_resource,
 )
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns, run_in_turns
 
 ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER, CLUSTER_ACTION)
 
@@ -37,7 +44,8 @@ ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CL
 async def handle(
     context: NodeContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    errors = check_resources(request.resources, lambda resource: _check(context, resource))
+    checks = check_resources(request.resources, lambda resource: _check(context, resource))
+    errors = await finished(run_in_turns(checks, RESOURCES_PER_TURN))
     resources = tuple(
         resource for resource, error in zip(request.resources, errors, strict=True) if error is NO_ERROR
     )
@@ -66,10 +74,11 @@ async def handle(
 
 def error_response(
     _context: NodeContext, request: IncrementalAlterConfigsRequest, error: KafkaError
-) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        responses=tuple(_told(resource, error.code, error.message) for resource in request.resources)
+) -> IncrementalAlterConfigsResponse | Awaitable[IncrementalAlterConfigsResponse]:
+    refused = in_turns(
+        request.resources, lambda each: _told(each, error.code, error.message), REFUSALS_PER_TURN
     )
+    return then(refused, lambda responses: IncrementalAlterConfigsResponse(responses=tuple(responses)))
 
 
 def _check(context: NodeContext, resource: AlterConfigsResource) -> None:

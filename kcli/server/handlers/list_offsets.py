@@ -8,6 +8,7 @@ storage (KIP-1005), which does not exist here. An offset that is not found is -1
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kcli.errors import (
@@ -27,11 +28,13 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
 
@@ -55,39 +58,49 @@ class Found:
     leader_epoch: int = _NOTHING
 
 
-def handle(context: BrokerContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    asked = Counter(
-        (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
-    )
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _answer(context, request, topic.name, part, asked[(topic.name, part.partition_index)] > 1)
-                    for part in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-    )
+PARTITIONS_PER_TURN = 40
+"""Partitions in one turn of the loop: 5 µs each for the end or the start, up to 50 µs for a timestamp."""
+
+
+def handle(
+    context: BrokerContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    return run_in_turns(_answers(context, request), PARTITIONS_PER_TURN)
 
 
 def error_response(
     _context: BrokerContext, request: ListOffsetsRequest, error: KafkaError
-) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=error.code)
-                    for part in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    def failed(_: ListOffsetsTopic, part: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        return ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=error.code)
+
+    return run_in_turns(_by_partition(request, failed), REFUSALS_PER_TURN)
+
+
+def _answers(context: BrokerContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+    asked: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for part in topic.partitions:
+            asked[topic.name, part.partition_index] += 1
+            yield
+
+    def answer(topic: ListOffsetsTopic, part: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        return _answer(context, request, topic.name, part, asked[topic.name, part.partition_index] > 1)
+
+    return (yield from _by_partition(request, answer))
+
+
+def _by_partition(
+    request: ListOffsetsRequest,
+    answer: Callable[[ListOffsetsTopic, ListOffsetsPartition], ListOffsetsPartitionResponse],
+) -> Steps[ListOffsetsResponse]:
+    topics = yield from nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        answer,
+        lambda topic, parts: ListOffsetsTopicResponse(name=topic.name, partitions=parts),
     )
+    return ListOffsetsResponse(topics=topics)
 
 
 def _answer(

@@ -5,8 +5,8 @@ A handler module is imported when its API is first called. It has
     handle(context, request) -> response | Awaitable[response] | None
     ACCESS = the operations that the API needs (access.py)
 
-and may have `error_response(context, request, error) -> response`, if its errors do not belong in a top-level
-error_code. Expected failures are KafkaErrors. Any other error is logged and becomes UNKNOWN_SERVER_ERROR.
+and may have `error_response(context, request, error) -> response | Awaitable[response]`, if its errors do not belong in
+a top-level error_code. Expected failures are KafkaErrors. Any other error is logged and becomes UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Route(Generic[RequestT, ResponseT]):
     handle: Callable[[Context, RequestT | None], ResponseT | Awaitable[ResponseT | None] | None]
     decode: Callable[[int, memoryview, int], RequestT | Awaitable[RequestT]]
     encode: Callable[[ResponseT, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
-    error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT]
+    error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT | Awaitable[ResponseT]]
     error_code: Callable[[ResponseT], ErrorCode] | None
     """Reads the error code at the top of a response. None: the response has none, and its handler counts its errors."""
 
@@ -159,11 +159,7 @@ class Dispatch:
         self, route: Route[RequestT, ResponseT], context: Context, decoding: Awaitable[RequestT]
     ) -> Answer:
         """Serves a large request. The caller keeps the requests of one connection in order."""
-        answer = self._serve(route, context, await decoding)
-        while isinstance(answer, Waiting):
-            await asyncio.wait([answer.future])
-            answer = answer.finish(answer.future)
-        return answer
+        return await _settled(self._serve(route, context, await decoding))
 
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
@@ -220,6 +216,8 @@ class Dispatch:
         self._metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
+            if isinstance(response, Awaitable):
+                return _later(_error_in_turns(route, context, _timed(context, response)))
             return _encoded(route, context, response)
         except Exception as second:
             _log.exception("Error response of %s could not be written", route.spec.name)
@@ -235,6 +233,20 @@ def _encoded(route: Route[RequestT, ResponseT], context: Context, response: Resp
         return _later(_encoded_later(context, _timed(context, answer)))
     if throttle is not None:
         throttle.finish()
+    return answer
+
+
+async def _error_in_turns(
+    route: Route[RequestT, ResponseT], context: Context, response: Awaitable[ResponseT]
+) -> Answer:
+    """Encodes the error response to a large request."""
+    return await _settled(_encoded(route, context, await response))
+
+
+async def _settled(answer: Answer | Waiting) -> Answer:
+    while isinstance(answer, Waiting):
+        await asyncio.wait([answer.future])
+        answer = answer.finish(answer.future)
     return answer
 
 

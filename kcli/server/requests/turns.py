@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import heapq
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TypeVar
@@ -22,6 +23,11 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Group = TypeVar("Group")
 Shaped = TypeVar("Shaped")
+
+REFUSALS_PER_TURN = 500
+"""Parts of a request that get the same error in one turn of the loop: 1 µs each."""
+
+_SORTED_AT_ONCE = 100
 
 Steps = Generator[None, None, T]
 """Work that yields after each step and returns its result."""
@@ -62,6 +68,21 @@ def nested_steps(
         shaped.append(shape(group, tuple(results)))
         yield
     return tuple(shaped)
+
+
+def sorted_steps(texts: Sequence[str]) -> Steps[list[str]]:
+    """Steps of a sort, because sorting 200,000 names in one go takes 0.1 s."""
+    runs = []
+    for begin in range(0, len(texts), _SORTED_AT_ONCE):
+        runs.append(sorted(texts[begin : begin + _SORTED_AT_ONCE]))
+        yield
+    if len(runs) <= 1:
+        return runs[0] if runs else []
+    merged = []
+    for text in heapq.merge(*runs):
+        merged.append(text)
+        yield
+    return merged
 
 
 async def next_turn() -> None:

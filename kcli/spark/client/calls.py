@@ -31,7 +31,10 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[RequestT, AnswerT]):
-    """An API. `last` is None if the client speaks every later version."""
+    """An API with its messages.
+
+    The client speaks its versions from `first` to `last`, or to the newest if `last` is None.
+    """
 
     key: ApiKey
     request: type[RequestT]
@@ -45,26 +48,26 @@ class Call(Generic[RequestT, AnswerT]):
         return self.first, API[self.key].max_version if self.last is None else self.last
 
 
-# Every broker answers version 0, and the client needs no more than the ranges in it.
+# Every broker answers version 0, and its version ranges are all that the client needs.
 API_VERSIONS = Call(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse, 0, 0)
 SASL_HANDSHAKE = Call(ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeResponse, 1, 1)
 SASL_AUTHENTICATE = Call(ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest, SaslAuthenticateResponse, 0, 2)
 
 METADATA = Call(ApiKey.METADATA, MetadataRequest, MetadataResponse, 4, None)
 LIST_OFFSETS = Call(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, 2, None)
-# From version 4 of CreateTopics on, -1 stands for the broker's default.
+# From version 4 of CreateTopics on, -1 requests the broker's default number of partitions or replicas.
 CREATE_TOPICS = Call(ApiKey.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse, 4, None)
-# Fetch has batches of magic 2 from version 4 on, and names topics by id from 13 on.
+# From version 4 on, Fetch has batches of magic 2. From version 13 on, Fetch names topics by id.
 FETCH = Call(ApiKey.FETCH, FetchRequest, FetchResponse, 4, 12)
 
 INIT_PRODUCER_ID = Call(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse, 0, None)
-# Version 12 of Produce ends the first protocol generation of transactions.
+# From version 12 on, Produce uses the second generation of the transaction protocol, which this client does not speak.
 PRODUCE = Call(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, 3, 11)
-# From version 4 on, FindCoordinator is for several keys.
+# From version 4 on, a FindCoordinator request has several keys.
 FIND_COORDINATOR = Call(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 1, 3)
-# OffsetFetch has require_stable from version 7 on, and several groups from 8 on.
+# From version 7 on, OffsetFetch has require_stable. From version 8 on, it names several groups.
 OFFSET_FETCH = Call(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 7, 7)
-# From version 4 on, AddPartitionsToTxn is for brokers.
+# From version 4 on, AddPartitionsToTxn is only for brokers.
 ADD_PARTITIONS_TO_TXN = Call(
     ApiKey.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 0, 3
 )

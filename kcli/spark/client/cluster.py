@@ -1,7 +1,7 @@
 """A small blocking client of a Kafka cluster, for Spark's driver and its executors.
 
-A task reads one partition from one broker, batch after batch. A blocking socket with one request in flight is enough
-for that, and a Python worker of Spark has no event loop.
+A task reads one partition from one broker, batch after batch. A blocking socket with one request in flight is enough,
+and a Python worker of Spark has no event loop.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ NO_TRANSACTION_TIMEOUT = 0x7FFF_FFFF
 """The transaction time-out that an idempotent producer without transactions sends."""
 
 BOOTSTRAP_SECONDS = 5.0
-"""How long one search for a reachable broker takes at most, so that a wrong address is reported soon."""
+"""The longest search for a reachable broker. It is short, so that the client reports a wrong address soon."""
 
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 1.0
 """retry.backoff.ms and retry.backoff.max.ms of Kafka's clients."""
 
 UNKNOWN_TOPIC_SECONDS = 3.0
-"""How long an unknown topic is looked up again, because brokers learn of a new topic with a delay."""
+"""How long an unknown topic is looked up again. A new topic is unknown to some brokers for a moment."""
 
 
 class UnreachableError(KcliError):
-    """No broker answered in time."""
+    """Raised if no broker answers in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,15 @@ class ClientSettings:
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     max_partition_fetch_bytes: int = 8 << 20
-    """Larger than the consumer's default (1 MiB), because a task reads one partition, request by request."""
+    """Larger than the consumer's default (1 MiB), because a task reads one partition with one request at a time."""
     security: ClientSecurity | None = None
 
 
 class Cluster:
-    """Metadata, leaders and connections of one cluster. Each task makes its own; Spark never pickles one."""
+    """The metadata, leaders and connections of one cluster.
+
+    Each task creates its own `Cluster`, because Spark cannot pickle connections.
+    """
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -95,7 +98,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Closes all connections. The next request opens new ones."""
+        """Closes all connections. The next request opens new connections."""
         for connection in (*self._connections.values(), *([self._any] if self._any else [])):
             connection.close()
         self._connections.clear()
@@ -107,7 +110,7 @@ class Cluster:
         return sorted(topic.name for topic in answer.topics if not topic.is_internal and topic.name)
 
     def partitions(self, topics: Iterable[str], *, create: bool = False) -> list[TopicPartition]:
-        """Returns the partitions of `topics`, and learns their leaders.
+        """Returns the partitions of `topics`, and remembers their leaders.
 
         With `create`, the broker creates missing topics if auto.create.topics.enable is true.
         """
@@ -124,7 +127,10 @@ class Cluster:
         return sorted(found)
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
-        """Returns the id of a topic; None from a broker older than 2.8. A topic that is created again has a new id."""
+        """Returns the id of a topic; None if the broker is older than 2.8.
+
+        A topic that is deleted and created again has a new id.
+        """
         found: list[uuid.UUID | None] = []
 
         def attempt() -> None:
@@ -134,7 +140,7 @@ class Cluster:
         return found[-1]
 
     def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Creates a topic if it is missing. With -1 partitions it gets the broker's default number."""
+        """Creates a topic if it is missing. With `partitions` -1, the broker chooses the number (num.partitions)."""
         wanted = CreatableTopic(
             name=topic,
             num_partitions=partitions,
@@ -155,7 +161,10 @@ class Cluster:
     def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], isolation_level: int | None = None
     ) -> dict[TopicPartition, OffsetAt]:
-        """Returns the first offset at or after each timestamp. EARLIEST and LATEST stand for the ends of the log."""
+        """Returns the first offset at or after each timestamp.
+
+        EARLIEST selects the first offset of the log, and LATEST its end.
+        """
         level = self.settings.isolation_level if isolation_level is None else isolation_level
         found: dict[TopicPartition, OffsetAt] = {}
 
@@ -203,7 +212,10 @@ class Cluster:
     def init_producer_id(
         self, transactional_id: str | None = None, timeout_ms: int = NO_TRANSACTION_TIMEOUT
     ) -> tuple[int, int]:
-        """Returns the id and epoch of an idempotent producer. With a transactional id, its epoch is increased."""
+        """Returns the id and epoch of an idempotent producer.
+
+        With a transactional id, the broker increases the epoch.
+        """
         result: list[tuple[int, int]] = []
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
 
@@ -222,7 +234,10 @@ class Cluster:
         return result[-1]
 
     def coordinator(self, kind: CoordinatorType, name: str) -> int:
-        """Returns the node that coordinates a group or a transactional id. An unknown coordinator is looked up."""
+        """Returns the node that coordinates a group or a transactional id.
+
+        Asks a broker if the coordinator is not known yet.
+        """
         if self._coordinators.get((kind, name)) not in self._nodes:
             answer = self._on_any(FIND_COORDINATOR, FindCoordinatorRequest(key=name, key_type=kind))
             if answer.error_code:
@@ -232,21 +247,21 @@ class Cluster:
         return self._coordinators[kind, name]
 
     def leader(self, part: TopicPartition) -> int:
-        """Returns the node that leads a partition. An unknown leader is looked up in the metadata."""
+        """Returns the node that leads a partition. Requests metadata if the leader is not known yet."""
         return next(iter(self.by_leader([part])))
 
     def forget(self, part: TopicPartition) -> None:
-        """Drops the known leader of a partition, so that the next use looks it up again."""
+        """Drops the known leader of a partition, so that the next use requests the metadata again."""
         self._leaders.pop(part, None)
 
     def connection(self, node: int) -> Connection:
-        """Returns the connection to a node. Opens a missing one."""
+        """Returns the connection to a node. Opens the connection if it does not exist."""
         if node not in self._connections:
             self._connections[node] = self._connect(*self._nodes[node])
         return self._connections[node]
 
     def drop(self, node: int) -> None:
-        """Closes the connection to a node after a failure. The next use opens a new one."""
+        """Closes the connection to a node after a failure. The next use opens a new connection."""
         connection = self._connections.pop(node, None)
         if connection is not None:
             connection.close()
@@ -258,7 +273,7 @@ class Cluster:
         )
 
     def by_leader(self, parts: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Groups partitions by the node that leads them. Unknown leaders are looked up in the metadata."""
+        """Groups partitions by the node that leads them. Requests metadata if a leader is not known yet."""
         parts = list(parts)
         unknown = {part.topic for part in parts if part not in self._leaders}
         if unknown:
@@ -284,7 +299,7 @@ class Cluster:
         return found
 
     def _metadata(self, topics: list[str], create: bool = False) -> MetadataResponse:
-        """Returns the metadata of topics. Raises the error of the first topic that has one."""
+        """Returns the metadata of topics. Raises the first error of a topic in the answer."""
         request = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
         )
@@ -296,7 +311,7 @@ class Cluster:
         return answer
 
     def _on_any(self, call: Call[RequestT, AnswerT], message: RequestT) -> AnswerT:
-        """Sends a request to any broker. If the connection fails, another broker is asked."""
+        """Sends a request to any broker. If the connection fails, sends it to another broker."""
         if self._any is not None:
             try:
                 return self._any.request(call, message)
@@ -318,7 +333,8 @@ class Cluster:
                     failures.append(f"{host}:{port}: {error}")
             if time.monotonic() + backoff > deadline:
                 said = f"no broker can be reached ({'; '.join(failures)})"
-                # A cluster that answered before may be restarting, so the caller retries. Else the address is wrong.
+                # If the cluster answered before, it may be restarting: the caller retries. Otherwise the address is
+                # wrong.
                 raise ConnectionError(said) if self._nodes else UnreachableError(said)
             time.sleep(backoff)
             backoff = min(2 * backoff, LAST_BACKOFF_SECONDS)
@@ -330,7 +346,7 @@ class Cluster:
         topics: Iterable[str] = (),
         timeout_ms: int | None = None,
     ) -> None:
-        """Repeats `attempt` until it succeeds or its error is final, for `timeout_ms` (default: api_timeout_ms)."""
+        """Calls `attempt` until it succeeds or its error is final, for up to `timeout_ms` (default: api_timeout_ms)."""
         retry = Retry(self.settings.api_timeout_ms if timeout_ms is None else timeout_ms, what)
         names = set(topics)
         while True:
@@ -347,20 +363,20 @@ class Cluster:
 
 
 class Retry:
-    """Exponential back-off between attempts, until a deadline. Errors that are not retriable are raised at once."""
+    """Exponential back-off between attempts, until a deadline. Errors that are not retriable are raised immediately."""
 
     def __init__(self, timeout_ms: int, what: str) -> None:
         self._timeout_ms, self._what = timeout_ms, what
         self.succeeded()
 
     def succeeded(self) -> None:
-        """Starts the time again after a successful attempt."""
+        """Resets the deadline and the back-off after a successful attempt."""
         self._began = time.monotonic()
         self._deadline = self._began + self._timeout_ms / 1000
         self._backoff = FIRST_BACKOFF_SECONDS
 
     def after(self, error: OSError | KafkaError) -> None:
-        """Sleeps before the next attempt, or raises the error."""
+        """Sleeps before the next attempt. Raises the error if it is final or the deadline is too near."""
         if isinstance(error, KafkaError) and not error.retriable:
             raise error
         unknown = isinstance(error, UnknownTopicOrPartitionException)
@@ -379,7 +395,7 @@ def _topic_error(name: str, code: ErrorCode) -> str:
 
 
 def parse_servers(text: str) -> list[Address]:
-    """Reads `host:port,[::1]:port`. ValueError names the part that is wrong."""
+    """Reads `host:port,[::1]:port`. Raises ValueError with the invalid part."""
     servers = []
     for part in filter(None, (each.strip() for each in text.split(","))):
         address = read_server(part)

@@ -1,7 +1,4 @@
-"""One blocking connection to a broker: requests, answers, and the versions that both sides speak.
-
-Works with every broker that speaks the versions of `calls`.
-"""
+"""One blocking connection to a broker: requests, answers, and the versions that both sides speak."""
 
 from __future__ import annotations
 
@@ -30,14 +27,17 @@ from kcli.spark.client.calls import (
 )
 
 MAX_FRAME_BYTES = 1 << 30
-"""The largest answer. Fetches are tens of megabytes; the first bytes of other protocols read as larger sizes."""
+"""The largest accepted answer. Fetch answers are tens of megabytes.
+
+If a port speaks another protocol, its first four bytes usually give a larger size.
+"""
 
 _SIZE = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
 class InFlightRequest(Generic[AnswerT]):
-    """A request whose answer is still to be read."""
+    """A request that was sent and whose answer is not read yet."""
 
     key: ApiKey
     answer: type[AnswerT]
@@ -46,7 +46,7 @@ class InFlightRequest(Generic[AnswerT]):
 
 
 class Connection:
-    """One blocking connection. Several requests may be under way; their answers come in order."""
+    """One blocking connection. Several requests may be in flight. Their answers arrive in the order of the requests."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Connection:
             ours = exchange.respond(ask(ours))
 
     def close(self) -> None:
-        self._stream.close()  # the socket stays open as long as its stream
+        self._stream.close()  # the socket would stay open as long as its stream is open
         self._socket.close()
 
     def request(self, call: Call[RequestT, AnswerT], message: RequestT) -> AnswerT:
@@ -119,7 +119,7 @@ class Connection:
         return self.receive(self.send(call, message))
 
     def send(self, call: Call[RequestT, AnswerT], message: RequestT) -> InFlightRequest[AnswerT]:
-        """Sends a request. `receive` reads the answers, in the order of the requests."""
+        """Sends a request. Call `receive` once for each request, in the order of the requests."""
         pending = InFlightRequest(call.key, call.answer, self._version(call), self._next_id)
         self._next_id += 1
         self._socket.sendall(
@@ -128,7 +128,7 @@ class Connection:
         return pending
 
     def receive(self, pending: InFlightRequest[AnswerT]) -> AnswerT:
-        """Reads the next answer. ProtocolError if it is not the answer to `pending`."""
+        """Reads the next answer. Raises ProtocolError if it does not answer `pending`."""
         (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
         if speaks_tls(prefix):
             raise ProtocolError(f"{self.address} speaks TLS: set kafka.security.protocol to SSL or SASL_SSL")
@@ -145,7 +145,7 @@ class Connection:
         return message
 
     def _read(self, size: int) -> bytes:
-        """Reads without a copy: an answer of megabytes goes from the socket into the bytes object."""
+        """Reads `size` bytes from the socket directly into the result, because a copy of megabytes costs time."""
         read = self._stream.read(size)
         if len(read) < size:
             raise ConnectionError(f"{self.address} closed the connection")

@@ -1,1 +1,4 @@
-"""The built-in jobs of `kcli spark-submit`: a package with a module `job` for each, and what the jobs share."""
+"""The built-in jobs of `kcli spark-submit`.
+
+Each job is a package with a module `job`; `shared` and `records` serve all jobs.
+"""

@@ -1,1 +1,1 @@
-"""Writes rows to topics: partitions, encoding, the producer and its transactions."""
+"""Writes rows to topics: partitions, encoding, the idempotent producer, and its transactions."""

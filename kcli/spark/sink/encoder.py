@@ -1,10 +1,11 @@
-"""Encodes Arrow columns as the records areas of batches, without a loop over rows.
+"""Encodes Arrow columns as the records areas of batches, without a Python loop over rows.
 
-This is the reverse of `kcli.protocol.batches.columns`.
+A records area is the part of a batch after its header: the records, one after another. This module encodes it
+uncompressed, and `seal` compresses it and adds the header. `kcli.protocol.batches.columns` does the reverse.
 
 A record is `length, attributes, deltas, key length | key | value length | value | headers`. The parts between keys and
 values are short runs of varints, which are built for all rows as one byte matrix. One join in Arrow then interleaves
-them with keys and values. The join's buffer holds the records areas, one after another.
+them with keys and values. The buffer of the joined array holds the records areas of all batches, one after another.
 """
 
 from __future__ import annotations
@@ -23,27 +24,28 @@ from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.batches.record_starts import Ints
 
 BATCH_BYTES = 512 << 10
-"""The size of a batch before compression: half the default of max.message.bytes, as a batch may end one record late.
+"""The size of a batch before compression. It is half the default of max.message.bytes.
 
-It is large, because each batch costs the broker and every reader a fixed time.
+A batch may exceed this size by one record. The size is large, because each batch costs the broker and every reader a
+fixed time.
 """
 
 BATCH_RECORDS = 1 << 20
-"""The largest number of records in a batch, which limits batches of empty records."""
+"""The largest number of records in a batch, which matters for empty records."""
 
 _ATTRIBUTES_SIZE = 1
-"""The attributes of a record, which are unused."""
+"""The size of a record's attributes, which are unused."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsArea:
-    """The encoded records of a future batch of one `group` of rows."""
+    """The records area of a future batch. All its records are rows of one `group`."""
 
     group: int
     count: int
     records: memoryview
     times: tuple[int, int] | None = None
-    """The timestamps of the first and the latest record; None for the time of `seal`."""
+    """The timestamps of the first record and of the latest one. None: all records get the time of `seal`."""
 
 
 def encode_records(
@@ -53,9 +55,12 @@ def encode_records(
     headers: pa.ListArray | None,
     timestamps: Ints | None = None,
 ) -> Iterator[RecordsArea]:
-    """Yields rows, sorted by `groups`, as records areas of about BATCH_BYTES at most. An area has one group.
+    """Yields the records area of each batch, of about BATCH_BYTES at most. An area has only rows of one group.
 
-    `keys` and `values` are large_binary; `headers` a list of structs (key: string, value: binary); `timestamps` in ms.
+    The rows must already be sorted by `groups`.
+
+    `keys` and `values` are large_binary. `headers` is a list of structs (key: string, value: binary). `timestamps` are
+    in ms.
     """
     key_lengths, value_lengths = _lengths(keys), _lengths(values)
     tails = _header_tails(headers, len(groups))
@@ -102,7 +107,10 @@ def seal(
     level: int | None = None,
     is_transactional: bool = False,
 ) -> bytes:
-    """Returns a batch of magic 2 as a producer sends it. The leader sets its base offset, which is 0 here."""
+    """Returns a batch of magic 2 as a producer sends it, with base offset 0.
+
+    The leader of the partition sets the offset.
+    """
     body = compress(codec, area.records, level) if codec else area.records
     header = np.zeros(1, HEADER)
     header["length"] = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
@@ -120,9 +128,9 @@ def seal(
 
 
 def _batch_firsts(groups: Ints, sizes: Ints) -> Ints:
-    """Returns the first row of each batch. A batch ends if it is full or the group changes."""
+    """Returns the first row of each batch. A batch ends when it is full or when the group changes."""
     starts = np.flatnonzero(np.diff(groups, prepend=groups[:1] - 1)) if len(groups) else np.empty(0, np.int64)
-    per_row = sizes + 20  # more than the varints of a record take
+    per_row = sizes + 20  # an upper bound for the varints of a record
     before = np.cumsum(per_row) - per_row
     rows = np.arange(len(groups))
     of_group = np.repeat(starts, np.diff(starts, append=len(groups)))
@@ -133,7 +141,10 @@ def _batch_firsts(groups: Ints, sizes: Ints) -> Ints:
 
 
 def _header_tails(headers: pa.ListArray | None, rows: int) -> pa.Array:
-    """Returns the bytes after each value: the number of headers, and the headers. A null list has none."""
+    """Returns the bytes that follow each value: the number of headers, then the headers.
+
+    A null list counts as empty.
+    """
     if headers is None:
         return pa.scalar(b"\0", pa.large_binary())
     lists = headers.cast(pa.large_list(headers.type.value_type))
@@ -170,7 +181,7 @@ def varint_sizes(unsigned: Ints) -> Ints:
 
 
 def varint_columns(*columns: Ints) -> pa.Array:
-    """Returns for each row the varints of its values, one after another, as large_binary."""
+    """Returns for each row the varints of its numbers in all columns, one after another, as large_binary."""
     sizes = [varint_sizes(column) for column in columns]
     edges = np.zeros(len(columns[0]) + 1, np.int64)
     np.cumsum(sum(sizes), out=edges[1:])
@@ -203,7 +214,7 @@ def _lengths(values: pa.Array) -> Ints:
 
 
 def _offsets(values: pa.Array) -> Ints:
-    """Returns the offsets of a large_binary array, which may be a slice of a longer one."""
+    """Returns the offsets of a large_binary array, which may be a slice of a longer array."""
     if not len(values):
         return np.zeros(1, np.int64)
     return np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]

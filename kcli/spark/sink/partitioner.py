@@ -11,21 +11,21 @@ from kcli.protocol.batches.record_starts import Ints
 _M = np.uint32(0x5BD1E995)
 _R = np.uint32(24)
 _SEED = np.uint32(0x9747B28C)
-"""The constants of MurmurHash2, and the seed Kafka's clients share."""
+"""The constants of MurmurHash2, and the seed that all of Kafka's clients use."""
 
 
 def partitions_for_keys(buffer: bytes, keys: Spans, count: int) -> Ints:
-    """Returns the partition of each key among `count`. The result for a null key has no meaning."""
+    """Returns the partition of each key among `count`. The caller must ignore the result for a null key."""
     positive = murmur2(buffer, keys) & np.uint32(0x7FFF_FFFF)
     return (positive % np.uint32(count)).astype(np.int64)
 
 
 def murmur2(buffer: bytes, keys: Spans) -> NDArray[np.uint32]:
-    """Returns the 32-bit hash of each key. Each step hashes one word of all keys that are long enough."""
+    """Returns the 32-bit hash of each key. Each step hashes one word (4 bytes) of all keys that are long enough."""
     lengths = np.maximum(keys.lengths, 0)
     order = np.argsort(
         -lengths, kind="stable"
-    )  # the longest first, so that the keys with words left are a prefix
+    )  # the longest keys come first, so that the keys with words left are a prefix of the array
     sizes, starts = lengths[order], keys.starts[order]
     source = np.frombuffer(buffer, np.uint8)
     state = _SEED ^ sizes.astype(np.uint32)

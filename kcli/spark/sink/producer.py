@@ -1,4 +1,4 @@
-"""The sink's producer: sends batches to their leaders, without duplicates while the producer lives (KIP-98)."""
+"""The sink's producer: sends batches to their leaders, without duplicates during the life of the producer (KIP-98)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kcli.spark.sink.encoder import RecordsArea, seal
 from kcli.spark.sink.transaction import NOT_OURS, Transaction, add_partitions
 
 REQUEST_BYTES = 8 << 20
-"""When waiting batches are sent; far below socket.request.max.bytes (100 MiB)."""
+"""The size of waiting batches at which they are sent. It is far below socket.request.max.bytes (100 MiB)."""
 
 MAX_SEQUENCE = 0x7FFF_FFFF
 
@@ -30,7 +30,7 @@ MAX_SEQUENCE = 0x7FFF_FFFF
 class Producer:
     """An idempotent producer with one request in flight for each leader, so that batches keep their order.
 
-    With a transaction, its batches are part of the transaction, which the driver ends.
+    If a transaction is given, the batches are part of it. The driver ends the transaction.
     """
 
     def __init__(
@@ -44,12 +44,13 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
         self.began: float | None = None
-        """When the first partition was added to the transaction, which starts its time-out."""
+        """The time at which the first partition was added to the transaction, which starts the transaction's time-out.
+        """
         self._waiting: dict[TopicPartition, deque[bytes]] = {}
         self._waiting_bytes = 0
 
     def add(self, part: TopicPartition, area: RecordsArea) -> None:
-        """Adds one batch. It is sent when REQUEST_BYTES are waiting, or at `flush`."""
+        """Adds one batch. The batch is sent when REQUEST_BYTES are waiting, or by `flush`."""
         sequence = self._sequences.get(part, 0)
         self._sequences[part] = (sequence + area.count) & MAX_SEQUENCE
         batch = seal(
@@ -68,7 +69,10 @@ class Producer:
             self.flush()
 
     def flush(self) -> None:
-        """Sends all waiting batches and waits for the answers. A request has one batch for each partition (KIP-98)."""
+        """Sends all waiting batches and waits for the answers.
+
+        A request has at most one batch for each partition, as brokers require (KIP-98).
+        """
         if self._transaction is not None and (new := self._waiting.keys() - self._added):
             self.began = self.began or time.time()
             add_partitions(self._cluster, self._transaction, new)
@@ -84,14 +88,16 @@ class Producer:
             errors = self._attempt(batches)
             if not errors:
                 continue
-            retry.after(min(errors, key=_can_be_retried))  # raises the first final error
+            retry.after(min(errors, key=_can_be_retried))  # if an error is final, this raises it
             for part in batches:
                 self._cluster.forget(part)
 
     def _attempt(self, batches: dict[TopicPartition, bytes]) -> list[OSError | KafkaError]:
-        """Sends to all leaders at once, and removes written batches from `batches`. Returns the errors of the others.
+        """Sends batches to all leaders at once, and removes the written ones from `batches`.
 
-        Every answer is read, even after an error, because the next request would get an unread one.
+        Returns the errors of the others.
+
+        Every answer is read, even after an error, because an unread answer would be taken for that of the next request.
         """
         errors: list[OSError | KafkaError] = []
         sent: list[tuple[int, InFlightRequest[ProduceResponse]]] = []
@@ -115,7 +121,7 @@ class Producer:
         return errors
 
     def _settle(self, answer: ProduceResponse, batches: dict[TopicPartition, bytes]) -> list[KafkaError]:
-        """Removes written batches from `batches`. Returns the errors of the others."""
+        """Removes written batches from `batches`. Returns the errors of the other batches."""
         errors = []
         for topic in answer.responses:
             for each in topic.partition_responses:

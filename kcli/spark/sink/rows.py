@@ -21,16 +21,19 @@ MICROSECONDS = 1000
 
 
 class Router:
-    """Chooses partitions as Kafka's producer does: by column, else by key, else one for the whole batch."""
+    """Chooses partitions as Kafka's producer does: by the column `partition`, else by the key.
+
+    All rows of a batch that have neither go to one partition.
+    """
 
     def __init__(self, cluster: Cluster, topic: str | None) -> None:
         self._cluster, self._topic = cluster, topic
         self._counts: dict[str, int] = {}
         self._turn = int.from_bytes(np.random.bytes(4), "little")
-        """The partition for rows without a key; tasks begin at random ones."""
+        """Counts batches, to choose the partition for rows without a key. Each task begins at a random number."""
 
     def areas(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, RecordsArea]]:
-        """Yields the encoded rows of each partition, in their order."""
+        """Yields the rows of each partition as records areas, in the order of the rows."""
         if not batch.num_rows:
             return
         columns = {name: batch.column(name) for name in batch.schema.names}
@@ -54,10 +57,13 @@ class Router:
             yield TopicPartition(names[topic], partition), area
 
     def _topics(self, column: pa.Array | None, rows: int) -> tuple[list[str], Ints]:
-        """Returns the topics of a batch, and the topic of each row. The option takes precedence over the column."""
+        """Returns the topics of a batch, and the topic of each row.
+
+        The option `topic` takes precedence over the column.
+        """
         if self._topic is not None:
             return [self._topic], np.zeros(rows, np.int64)
-        assert column is not None  # the schema was checked
+        assert column is not None  # check_schema requires the column or the option
         if column.null_count:
             raise ValueError(
                 "null topic present in the data. Use the topic option for setting a default topic."

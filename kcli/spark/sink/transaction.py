@@ -1,11 +1,15 @@
-"""Transactions of the sink (KIP-98): the rows of a task and its note become visible together or never.
+"""Transactions of the sink (KIP-98): the rows of a task and a note of the batch id become visible together or never.
 
-A task begins and fills a transaction, and the driver ends it, so it is a plain value that Spark sends between them. The
-note is the batch id. It is committed as an offset of a consumer group with the name of the transactional id, because a
-transaction can hold offsets (KIP-447). `stored` reads the note when Spark repeats a batch.
+A task begins and fills a transaction, and the driver ends it. So `Transaction` is a plain value that Spark sends from
+the task to the driver.
 
-The client speaks the first generation of the protocol, which every broker since 2.5 knows: a partition is added before
-it is written. Each attempt of a task has a new epoch, so late requests are refused as in the second generation.
+The note tells a repeated task that the batch is written. It is committed as an offset of a consumer group with the name
+of the transactional id, because a transaction can include offsets (KIP-447). The offset is the batch id. `stored` reads
+the note when Spark repeats a batch.
+
+The client speaks the first generation of the transaction protocol (TV1), which every broker since 2.5 supports: a
+partition is added to the transaction before it is written. Each attempt of a task has a new epoch, so brokers refuse
+late requests of earlier attempts, as in the second generation.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ from kcli.spark.client.calls import (
 from kcli.spark.client.cluster import Cluster
 
 ABANDON_MS = 5_000
-"""How long an abort after a failure takes at most. Else the next attempt, or the time-out, aborts."""
+"""How long an abort after a failure is tried. After that, the next attempt or the transaction's time-out aborts."""
 
 NOT_OURS = frozenset(
     {
@@ -50,19 +54,19 @@ NOT_OURS = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
-"""The errors of a transaction that another attempt or the broker has ended."""
+"""The error codes for a transaction that another attempt or the broker has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """One attempt of a task. Each attempt has a higher epoch."""
+    """The transaction of one attempt of a task. Each attempt has a higher epoch than the one before."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
 
     def refused(self, code: ErrorCode, doing: str) -> KafkaError:
-        """Returns the error for an answer, with a hint for the user."""
+        """Returns the exception for an error code of the broker, with a hint for the user."""
         what = f"{doing} in transaction {self.transactional_id}: {code.name}"
         if code in NOT_OURS:
             what += (
@@ -74,7 +78,10 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A task has written `rows` of a batch of `query`. The first task's note has the number of `tasks`."""
+    """Records that a task has written `rows` of a batch of `query`.
+
+    Only the note of the first task has the number of `tasks`.
+    """
 
     query: str
     batch: int
@@ -83,7 +90,10 @@ class Note:
 
 
 def begin(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Transaction:
-    """Begins a transaction. Fences every earlier attempt, and waits until its open transaction is aborted."""
+    """Begins a transaction.
+
+    Fences every earlier attempt of the task, and waits until the open transaction of such an attempt is aborted.
+    """
     try:
         return Transaction(transactional_id, *cluster.init_producer_id(transactional_id, timeout_ms))
     except KafkaError as error:
@@ -166,7 +176,10 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
 
 
 def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool) -> Note | None:
-    """Returns the newest note of `query` under this id. With `settled`, waits until open transactions are decided."""
+    """Returns the newest note of `query` under this transactional id.
+
+    With `settled`, waits for the end of open transactions.
+    """
     request = OffsetFetchRequest(group_id=transactional_id, topics=None, require_stable=settled)
     found: list[Note] = []
 
@@ -192,7 +205,8 @@ def end(
 ) -> None:
     """Commits or aborts transactions. Repeating the same end is harmless.
 
-    A transaction that another attempt has ended counts as aborted; to commit it is an error.
+    A transaction that another attempt or the broker has ended counts as aborted. Committing such a transaction is an
+    error.
     """
     left = list(transactions)
 
@@ -221,7 +235,10 @@ def end(
 
 
 def abandon(cluster: Cluster, transactions: Sequence[Transaction]) -> None:
-    """Aborts if possible, so that readers do not wait for the time-out or the next attempt. Raises nothing."""
+    """Aborts transactions if possible, so that readers need not wait for the time-out or the next attempt.
+
+    Raises nothing.
+    """
     with contextlib.suppress(OSError, KcliError):
         end(cluster, transactions, committed=False, patience_ms=ABANDON_MS)
 
@@ -234,7 +251,10 @@ def _ask(
 
 
 def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> None:
-    """Raises the first error. OPERATION_NOT_ATTEMPTED comes last, because another partition has the cause."""
+    """Raises the first error.
+
+    OPERATION_NOT_ATTEMPTED comes last, because then the error of another partition is the cause.
+    """
     failed = sorted(
         (code for code in codes if code), key=lambda code: code is ErrorCode.OPERATION_NOT_ATTEMPTED
     )
@@ -243,7 +263,7 @@ def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> 
 
 
 def _note(batch: int, metadata: str | None) -> Note | None:
-    """Reads a note; None if another client committed the offset."""
+    """Parses a note. Returns None if another client committed the offset."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         written = json.loads(metadata or "")
         return Note(str(written["query"]), batch, written.get("rows"), written.get("tasks"))

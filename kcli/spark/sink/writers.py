@@ -1,21 +1,23 @@
 """The sink `kcli`: rows with key, value, headers, topic, partition and timestamp columns, produced by the executors.
 
-Streams are exactly-once by default. Spark repeats failed tasks, and after a crash whole micro-batches. So each task
-writes in a transaction that also stores the batch id. The driver commits the transactions of a batch when all its tasks
-are done:
+Streams are exactly-once by default. Spark repeats failed tasks, and repeats a whole micro-batch after a crash. So each
+task writes in a transaction that also stores a note, which holds the batch id. The driver commits the transactions of a
+batch when all its tasks are done:
 
-* A task first fences every earlier attempt of the same task: the transactional id is the query and the task's number.
-  Then it reads its note. If the note names this batch, the rows are committed, and the task writes nothing.
-* Tasks never commit. So a failed batch leaves nothing visible, and the next attempt may have other tasks.
-* The driver commits the first task's transaction before all others. This decides the batch. The first task's note holds
-  the number of tasks. If the driver dies before it has committed the rest, which takes milliseconds, Spark repeats the
-  batch. Tasks that are committed are skipped, and the others write. That is correct only if the tasks are the same as
-  before. So a different number of tasks is refused, unless all earlier tasks are committed.
-* The driver commits with the epochs of the attempts that wrote. An old driver that still runs cannot commit over a
-  newer attempt: it fails at the first task's transaction.
+* A task first fences every earlier attempt of the same task, because all attempts have the same transactional id (the
+  query and the task's number). Then the task reads its note. If the note names this batch, the rows are committed
+  already, and the task writes nothing.
+* Tasks never commit. So a failed batch leaves nothing visible, and the next attempt may divide the rows into other
+  tasks.
+* The driver commits the first task's transaction before all others. From then on the batch must be completed. The first
+  task's note holds the number of tasks. Committing the others takes milliseconds. If the driver dies before that, Spark
+  repeats the batch: committed tasks are skipped, and the others write again. The result is correct only if the rows are
+  divided into tasks as before. So a different number of tasks is refused, unless all earlier tasks are committed.
+* The driver commits with the epochs of the attempts that wrote. An old driver that still runs cannot overwrite a newer
+  attempt, because its commit of the first task's transaction fails.
 
-Without transactions a task has an idempotent producer, so its own retries write no duplicates. But a task or
-micro-batch that Spark repeats writes its rows again, as with Spark's own Kafka sink.
+Without transactions a task has an idempotent producer, so its own retries write no duplicates. But if Spark repeats a
+task or micro-batch, the rows are written again, as with Spark's own Kafka sink.
 """
 
 from __future__ import annotations
@@ -44,23 +46,26 @@ if TYPE_CHECKING:
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
-"""Local properties of a stream's tasks. The query's id is in its checkpoint."""
+"""Local properties that Spark sets for the tasks of a stream. The id of a query is stored in its checkpoint."""
 
 PREFIX = "kcli-"
 """The prefix of generated transactional ids, so that one ACL covers all of them."""
 
 
 class BatchChangedError(KcliError):
-    """Spark repeated a partly committed batch with different tasks."""
+    """Raised if Spark repeats a partly committed batch with different tasks."""
 
 
 class BatchTooLongError(KcliError):
-    """A batch took longer than the time-out of its transactions."""
+    """Raised if writing a batch took longer than the time-out of its transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A batch of a query. `name` is the prefix of its transactional ids. A batch without a number is never repeated."""
+    """A batch of a query. `name` is the prefix of the transactional ids.
+
+    If `batch` is None, the batch is never repeated.
+    """
 
     name: str
     query: str
@@ -72,24 +77,24 @@ class Work:
 
     @property
     def note(self) -> Note | None:
-        """The note that the batch is written; None if it is never repeated."""
+        """The note that records the batch as written, or None if the batch is never repeated."""
         return None if self.batch is None else Note(self.query, self.batch)
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The report of a task. Without a transaction there is nothing to commit."""
+    """The report of a task to the driver. If `transaction` is None, there is nothing to commit."""
 
     rows: int
     task: int = 0
     work: Work | None = None
     transaction: Transaction | None = None
     began: float = 0.0
-    """When the time-out of the transaction started."""
+    """The time at which the time-out of the transaction started."""
     earlier_tasks: int | None = None
-    """The number of tasks of an earlier attempt at this batch, which is committed in part or whole."""
+    """The number of tasks of an earlier attempt at this batch, if that attempt was committed at least in part."""
     earlier_rows: int | None = None
-    """Rows that an earlier attempt of this task committed; compare with `rows`."""
+    """Rows that an earlier attempt of this task committed; compare it with `rows`."""
 
     @property
     def is_changed(self) -> bool:
@@ -98,7 +103,10 @@ class Written(WriterCommitMessage):
 
 
 class _Writer(ABC):
-    """The common part of batch and stream: the driver checks and commits, the executors produce."""
+    """The common part of the writers of batches and streams.
+
+    The driver checks and commits, and the executors produce.
+    """
 
     is_transactional: bool
 
@@ -108,10 +116,10 @@ class _Writer(ABC):
 
     @abstractmethod
     def work(self, context: TaskContext) -> Work:
-        """Returns the batch that a task writes."""
+        """Returns the batch that the task of `context` writes."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Writes the rows of a task, in an executor."""
+        """Writes the rows of a task. Runs in an executor."""
         with Cluster(self.options.client) as cluster:
             if not self.is_transactional:
                 written = Written(self._produce(cluster, iterator, None)[0])
@@ -125,16 +133,17 @@ class _Writer(ABC):
     def write_once(
         self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], work: Work, task: int
     ) -> Written:
-        """Writes the rows in a transaction, unless an earlier attempt is committed."""
+        """Writes the rows in a transaction, unless an earlier attempt of the task is committed."""
         if self.options.topic is not None:
             cluster.partitions(
                 [self.options.topic], create=True
-            )  # notes name the topic, even if there are no rows
-        # This comes before reading the notes, because it keeps earlier attempts from adding one.
+            )  # the note is stored with the name of the topic, so the topic must exist even if there are no rows
+        # The transaction begins before the notes are read, because that keeps earlier attempts from adding a note
+        # later.
         mine = transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
         own, first = self._notes(cluster, work, task)
         if is_written(work.batch, own, first):
-            rows = sum(each.num_rows for each in iterator)  # Spark waits until all rows are read
+            rows = sum(each.num_rows for each in iterator)  # Spark requires that all rows are read
             tasks = first.tasks if first is not None and first.batch == work.batch else None
             noted = own.rows if own is not None and own.batch == work.batch else None
             return Written(rows, task, work, earlier_tasks=tasks, earlier_rows=noted)
@@ -163,7 +172,7 @@ class _Writer(ABC):
     def _produce(
         self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], mine: Transaction | None
     ) -> tuple[int, float]:
-        """Writes rows. Returns their number, and the time at which the first were sent."""
+        """Writes rows. Returns the number of rows, and the time at which the transaction's time-out started."""
         from kcli.spark.sink.producer import Producer
         from kcli.spark.sink.rows import Router
 
@@ -178,7 +187,7 @@ class _Writer(ABC):
         return rows, producer.began or time.time()
 
     def commit_tasks(self, messages: Sequence[Written | None]) -> None:
-        """Commits the transactions of the tasks: the first task's, and then the others."""
+        """Commits the transaction of the first task, and then those of the other tasks."""
         written = [each for each in messages if each is not None]
         with Cluster(self.options.client) as cluster:
             if self._is_committed(cluster, written):
@@ -196,7 +205,10 @@ class _Writer(ABC):
         freeze_imports()
 
     def _is_committed(self, cluster: Cluster, written: list[Written]) -> bool:
-        """Whether the whole batch is committed. BatchChangedError if it is in part, and its tasks are different now."""
+        """Whether the whole batch is committed.
+
+        Raises BatchChangedError if only a part is committed and the tasks are different now.
+        """
         now = len(written)
         for each in written:
             if each.task == 0 and each.earlier_tasks not in (None, now):
@@ -213,7 +225,10 @@ class _Writer(ABC):
         return not left
 
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
-        """Whether all `tasks` of an earlier run have their notes. Tasks beyond the first `now` are fenced here."""
+        """Whether all `tasks` of an earlier attempt have their notes.
+
+        Fences the tasks that this attempt, which has `now` tasks, lacks.
+        """
         for task in tasks:
             if task >= now:
                 transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
@@ -223,7 +238,7 @@ class _Writer(ABC):
         return True
 
     def _check_age(self, cluster: Cluster, written: list[Written]) -> None:
-        """Raises BatchTooLongError before the first commit, if transactions may have timed out."""
+        """Raises BatchTooLongError before the first commit if the time-out of a transaction may have passed."""
         oldest = time.time() - min(each.began for each in written if each.transaction is not None)
         if oldest * 1000 > self.options.transaction_timeout_ms:
             transaction.abandon(cluster, _transactions(written))
@@ -244,7 +259,7 @@ class _Writer(ABC):
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """A batch. Transactions are off by default, because a job may take longer than a transaction."""
+    """Writes a batch. Transactions are off by default, because a job may take longer than a transaction may."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -266,7 +281,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """A stream: exactly-once unless transactions are off."""
+    """Writes a stream, exactly-once unless transactions are turned off."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -287,9 +302,10 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
-    """Whether a task's part of `batch` is committed, by its own note and the first task's.
+    """Whether a task's part of `batch` is committed, according to the task's own note and the note of the first task.
 
-    A note of a later batch proves it too, because Spark begins a batch when the one before is committed.
+    A first task's note of a later batch proves it too, because Spark begins a batch only after the previous one is
+    committed.
     """
     if batch is None:
         return False
@@ -309,7 +325,7 @@ def _transactions(messages: Sequence[Written | None]) -> list[Transaction]:
 
 
 def check_schema(schema: StructType, options: SinkOptions) -> None:
-    """Checks the columns of the rows. ValueError names one that is missing, unknown or of the wrong type."""
+    """Checks the columns of the rows. Raises ValueError for a column that is missing, unknown or of the wrong type."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, given in types.items():
         if name not in SINK_COLUMNS:

@@ -1,1 +1,1 @@
-"""Reads topics, from a cluster or from log directories: offsets, tasks, batches, Arrow columns."""
+"""Reads topics from a cluster or from log directories: offsets, tasks, batches, Arrow columns."""

@@ -1,4 +1,4 @@
-"""The limits of a micro-batch: at most N offsets or bytes, and none before N offsets are there."""
+"""The limits of a micro-batch: at most N offsets or bytes, and at least N offsets unless a delay has passed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcli.spark.source.offsets import OffsetRange, Offsets
 class Admission:
     """The limits of a stream, and the time of its last micro-batch.
 
-    `density` estimates the bytes for each offset of a range.
+    `density` estimates the average number of bytes per offset in a range.
     """
 
     def __init__(self, options: SourceOptions, density: Callable[[OffsetRange], float]) -> None:
@@ -22,7 +22,7 @@ class Admission:
         self._last_batch = -math.inf  # the first batch does not wait, as in Spark's own source
 
     def end(self, start: Offsets, end: Offsets, *, may_wait: bool) -> Offsets | None:
-        """Returns `end`, moved back to keep the limits; None if the batch should wait for more offsets."""
+        """Returns `end`, reduced to keep the limits, or None if the micro-batch should wait for more offsets."""
         options = self._options
         sizes = {part: max(0, offset - start.get(part, offset)) for part, offset in end.items()}
         least, delay = options.min_offsets_per_trigger, options.max_trigger_delay_ms / 1000
@@ -35,13 +35,16 @@ class Admission:
             sizes = self._within_bytes(start, sizes, options.max_bytes_per_trigger)
         if options.max_offsets_per_trigger is not None:
             sizes = shared(sizes, options.max_offsets_per_trigger)
-        # An end before its start stays as it is, so that a log that was cut is reported.
+        # If the end of a partition is before its start, it is not changed, so that a truncated log is reported later.
         return {part: min(start.get(part, offset), offset) + sizes[part] for part, offset in end.items()}
 
     def _within_bytes(
         self, start: Offsets, sizes: Mapping[TopicPartition, int], limit: int
     ) -> dict[TopicPartition, int]:
-        """Returns sizes of about `limit` bytes in all, estimated by the first batches; at least one offset."""
+        """Returns how many offsets to read from each partition, for about `limit` bytes in total.
+
+        At least one offset.
+        """
         ranges = [OffsetRange(part, start[part], start[part] + size) for part, size in sizes.items() if size]
         weights = {each.part: self._density(each) for each in ranges}
         total = sum(size * weights[part] for part, size in sizes.items() if size)
@@ -58,7 +61,7 @@ def shared(sizes: Mapping[TopicPartition, int], limit: int) -> dict[TopicPartiti
         return dict(sizes)
     shares = {part: size * limit // total for part, size in sizes.items()}
     left = limit - sum(shares.values())
-    # The rest of rounding down goes to the first partitions, so that a small limit still makes progress.
+    # The offsets that rounding down leaves over go to the first partitions, so that even a small limit makes progress.
     for part, size in sizes.items():
         more = min(left, size - shares[part])
         shares[part] += more

@@ -1,10 +1,11 @@
-"""Makes Arrow record batches with the columns of Spark's Kafka source, without a loop over values in Python.
+"""Makes Arrow record batches with the columns of Spark's Kafka source, without a Python loop over values.
 
-The edges `[start0, end0, start1, end1, …]` of a column's values make the chunk's buffer an Arrow binary array. Its even
-entries are the values, and its odd entries are the bytes between them. One call of Arrow takes the even entries and
-copies each value once.
+With the edges `[start0, end0, start1, end1, …]` of a column's values as offsets, the buffer of decoded batches is an
+Arrow binary array. The even entries of this array are the values, and the odd entries are the bytes between two values.
+One call of Arrow selects the even entries and copies each value once.
 
-Arrays are made of buffers, because `pa.array` and `pa.scalar` import pandas: half a CPU-second in every worker.
+Arrays are built from buffers, because `pa.array` and `pa.scalar` import pandas, which takes half a CPU-second in every
+worker.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ MICROSECONDS = 1000
 def record_batches(
     fetched: Iterator[Fetched], wanted: OffsetRange, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records of `wanted` with the columns of `schema` (names of DEPTHS). Other columns are not decoded."""
+    """Yields the records of the range `wanted` with the columns of `schema`, whose names are keys of DEPTHS.
+
+    Only these columns are decoded.
+    """
     depth = max((DEPTHS[name] for name in schema.names), default=Depth.OFFSET)
     for each in fetched:
         chunks = decode(
@@ -55,7 +59,7 @@ def record_batch(columns: Columns, part: TopicPartition, schema: pa.Schema) -> p
     """Makes one record batch of decoded columns."""
     builders = _builders(columns, part)
     arrays = [builders[field.name](field.type) for field in schema]
-    if not arrays:  # count() reads rows without columns
+    if not arrays:  # count() asks for rows without columns
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(columns), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -95,7 +99,7 @@ def _timestamp_type(columns: Columns, type_: pa.DataType) -> pa.Array:
 
 
 def _headers(columns: Columns, type_: pa.ListType) -> pa.Array:
-    """Returns the headers; null for a record without headers, as in Spark's own source."""
+    """Returns the headers of each record, or null for a record without headers, as Spark's own source does."""
     assert columns.headers is not None
     offsets = columns.headers.offsets.astype(np.int32)
     keys = text(binary(columns.buffer, columns.headers.keys))
@@ -107,24 +111,24 @@ def _headers(columns: Columns, type_: pa.ListType) -> pa.Array:
 
 
 def repeated(text: str, count: int) -> pa.Array:
-    """Returns `count` times the same text."""
+    """Returns an array that contains the same text `count` times."""
     raw = text.encode()
     edges = np.arange(count + 1, dtype=np.int32) * np.int32(len(raw))
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(edges), pa.py_buffer(raw * count)])
 
 
 def fixed(values: NDArray[np.integer], type_: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
-    """Makes an array of numbers, whose bytes in memory must be those of `type_`."""
+    """Makes an array of numbers from the memory of `values`, which must already have the layout of `type_`."""
     return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def bits(flags: NDArray[np.bool_]) -> pa.Buffer:
-    """Packs flags into bits, as in Arrow."""
+    """Packs booleans into bits in the order that Arrow uses."""
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
 def binary(buffer: bytes, spans: Spans) -> pa.Array:
-    """Makes a binary array of `spans` of `buffer`."""
+    """Makes a binary array of the parts of `buffer` that `spans` names."""
     count = len(spans.starts)
     if not count:
         return pa.array([], pa.binary())

@@ -1,7 +1,7 @@
 """Reads one offset range of one partition as raw batches, which the task then decodes.
 
-The next Fetch is always under way while the batches of the last one are decoded. The reader waits for a new leader, a
-lost connection or a throttled broker. If an offset is gone, failOnDataLoss decides.
+The next Fetch request is always in flight while the batches of the last answer are decoded. The reader retries after a
+change of leader or a lost connection. If an offset is no longer in the log, failOnDataLoss decides whether to go on.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ LEADER_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Complete batches, and with read_committed the aborted transactions among them.
-
-    The first batch may hold records below `first_offset`, because brokers send whole batches.
-    """
+    """Complete batches, and with read_committed the aborted transactions to which they may belong."""
 
     table: BatchHeaders
     first_offset: int
@@ -55,7 +52,7 @@ class Fetched:
 
 
 def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
-    """Yields the batches that hold `wanted`. The first and the last may reach beyond it.
+    """Yields the batches with the offsets of `wanted`. The first and the last batch may also contain other offsets.
 
     Raises DataLossError, CorruptRecordError, UnreachableError, or the KafkaError of the broker.
     """
@@ -66,7 +63,7 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
             reader.waited()
             continue
         table = read_headers(data.records, str(wanted.part))
-        if not len(table):  # since KIP-74 brokers send the first batch whole, whatever its size
+        if not len(table):  # brokers send the first batch whole, even above the size limit (KIP-74)
             raise CorruptRecordError(
                 f"the answer for offset {first_offset} of {wanted.part} has bytes, but no whole batch"
             )
@@ -84,7 +81,7 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
 
 
 def check_order(table: BatchHeaders, first: int = 0) -> None:
-    """Checks that each batch begins after the one before, from `first` on. The checksum does not cover offsets.
+    """Checks that the offsets rise from `first` on, because the checksum of a batch does not cover its base offset.
 
     Raises CorruptRecordError.
     """
@@ -98,16 +95,16 @@ def check_order(table: BatchHeaders, first: int = 0) -> None:
 
 
 def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
-    """Estimates the stored bytes for each offset by the first batches from `offset` on."""
+    """Estimates the stored bytes per offset from the first batches at `offset` or later."""
     for each in fetched:
         headers = each.table.headers
         span = each.table.next_offset - max(offset, int(headers["base_offset"][0]))
         return float(headers["length"].sum() + LENGTH_OVERHEAD * len(headers)) / max(span, 1)
-    return 1.0  # these offsets have no batches left, so their size does not matter
+    return 1.0  # the log has no batches for these offsets, so any estimate will do
 
 
 class _RangeReader:
-    """The next offset to read, and the request for it that is under way."""
+    """Reads one range: knows the next offset to read, and the request for it that is in flight."""
 
     def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
         self._cluster, self._wanted, self._options = cluster, wanted, options
@@ -133,7 +130,7 @@ class _RangeReader:
         return None
 
     def advance(self, next_offset: int) -> None:
-        """Moves to `next_offset` and requests it, so that the broker works while the task decodes."""
+        """Moves on to `next_offset` and requests the data there, so that the broker works while the task decodes."""
         self.position = max(self.position, next_offset)
         self._retry.succeeded()
         if self.position < self._wanted.end:
@@ -143,7 +140,10 @@ class _RangeReader:
                 self._reconnect(error)
 
     def waited(self) -> None:
-        """Counts an answer without records. Below the high watermark the next one should have some."""
+        """Waits after an answer without records. Raises UnreachableError if none come in time.
+
+        The range is below the high watermark, so the next answer should have records.
+        """
         self._retry.after(error_for(ErrorCode.REQUEST_TIMED_OUT, "the broker answers without records"))
 
     def _send(self) -> tuple[int, InFlightRequest[FetchResponse]]:
@@ -163,7 +163,7 @@ class _RangeReader:
         return node, self._cluster.connection(node).send(FETCH, request)
 
     def _recover(self, code: ErrorCode) -> None:
-        """Handles an error of the partition: waits, or raises it."""
+        """Handles an error code of the partition. Waits before the next attempt, or raises the error if it is final."""
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return self._out_of_range()
         error = error_for(code, f"reading {self._wanted.part} at offset {self.position}: {code.name}")
@@ -173,7 +173,7 @@ class _RangeReader:
         return None
 
     def _reconnect(self, error: OSError | KafkaError) -> None:
-        """Drops the connections after an error and waits, or raises it."""
+        """Drops the connections after an error. Waits before the next attempt, or raises the error if it is final."""
         part = self._wanted.part
         self._pending = None
         self._retry.after(error)
@@ -181,7 +181,12 @@ class _RangeReader:
         self._cluster.forget(part)
 
     def _out_of_range(self) -> None:
-        """Moves to the start of the log, or to the end of the range if the log ends before it. Reports the loss."""
+        """Moves to the start of the log if the offset was deleted.
+
+        If the log ends before the offset, moves to the end of the range.
+
+        Reports the loss to `data_loss`.
+        """
         part = self._wanted.part
         first = self._cluster.list_offsets({part: EARLIEST})[part].offset
         last = self._cluster.list_offsets({part: LATEST})[part].offset

@@ -1,11 +1,13 @@
 """Reads topics from a broker's log directories, or a copy of them, without the broker.
 
-`LogDirectories` finds partitions and offsets, as `Cluster` does, but from file names, checkpoints and indexes.
-`read_range` yields the batches that a fetch would return. The range is the one of a consumer: from the log start offset
-to the high watermark. With read_committed it ends at the last stable offset, without aborted transactions.
+`LogDirectories` has the same methods as `Cluster`, but finds partitions and offsets in file names, checkpoints and
+indexes. `read_range` yields the batches that a fetch would return. As for a consumer, the readable range goes from the
+log start offset to the high watermark. With read_committed, the range ends at the last stable offset, and aborted
+transactions are skipped.
 
-The high watermark is that of the broker's last checkpoint (replica.high.watermark.checkpoint.interval.ms: every 5 s).
-Without a checkpoint, as in a copy of single partitions, or with readUpTo=logEnd, it is the end of the last whole batch.
+The high watermark is that of the broker's last checkpoint, which is written every 5 s
+(replica.high.watermark.checkpoint.interval.ms). Without a checkpoint, as in a copy of single partitions, the end of the
+last whole batch takes the place of the high watermark. The same holds for readUpTo=logEnd.
 """
 
 from __future__ import annotations
@@ -38,14 +40,14 @@ from kcli.storage.log.transaction_index import AbortedTransaction
 _log = logging.getLogger("kcli.spark")
 
 NOT_USERS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
-"""Topics that are internal to Kafka."""
+"""Topics that `topic_names` leaves out, because they belong to Kafka itself."""
 
 ATTEMPTS = 5
-"""How often the segments are listed again after one was deleted between listing and opening."""
+"""How often the segments are listed if each time a segment is deleted between listing and opening."""
 
 
 class LogDirectories:
-    """The partitions in log directories. A path may also be the directory of a single partition."""
+    """The partitions in log directories. A path may be a log directory, or the directory of a single partition."""
 
     def __init__(self, paths: Iterable[str], *, isolation_level: int, to_log_end: bool) -> None:
         self._paths = tuple(paths)
@@ -59,7 +61,7 @@ class LogDirectories:
         self.close()
 
     def close(self) -> None:
-        """Forgets the directories that were found. The next call lists them again."""
+        """Forgets the partitions that were found. The next call lists the directories again."""
         self._directories = None
 
     def topic_names(self) -> list[str]:
@@ -68,7 +70,7 @@ class LogDirectories:
         return sorted({part.topic for part in self._found() if part.topic not in NOT_USERS})
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """Returns the partitions of `topics`. UnknownTopicOrPartitionException if one has no directory."""
+        """Returns the partitions of `topics`. Raises UnknownTopicOrPartitionException if a topic has no directory."""
         self._directories = None
         wanted = set(topics)
         parts = sorted(part for part in self._found() if part.topic in wanted)
@@ -93,7 +95,10 @@ class LogDirectories:
         return found
 
     def partition(self, part: TopicPartition) -> PartitionFiles:
-        """Returns the files of a partition. UnknownTopicOrPartitionException if it has no directory."""
+        """Returns the files of a partition.
+
+        Raises UnknownTopicOrPartitionException if the partition has no directory.
+        """
         if part not in self._found():
             raise UnknownTopicOrPartitionException(f"{part} is not in {', '.join(self._paths)}")
         return PartitionFiles(part, self._found()[part], to_log_end=self._to_log_end)
@@ -124,13 +129,13 @@ class LogDirectories:
 
 
 class PartitionFiles:
-    """The directory of one partition. Each call reads its present state."""
+    """The directory of one partition. Each call reads the present state of the files."""
 
     def __init__(self, part: TopicPartition, directory: str, *, to_log_end: bool) -> None:
         self.part, self._directory, self._to_log_end = part, directory, to_log_end
 
     def segments(self) -> list[SegmentFile]:
-        """Returns the segments, oldest first. UnknownTopicOrPartitionException if there are none."""
+        """Returns the segments, oldest first. Raises UnknownTopicOrPartitionException if there are none."""
         found = list_segments(self._directory)
         if not found:
             raise UnknownTopicOrPartitionException(f"{self._directory} holds no segment of {self.part}")
@@ -148,7 +153,7 @@ class PartitionFiles:
         return self._last_stable_offset(end) if isolation_level == READ_COMMITTED else end
 
     def log_end_offset(self) -> int:
-        """Returns the offset after the last whole batch, where recovery would cut a torn log."""
+        """Returns the offset after the last whole batch, where a broker's recovery would truncate a damaged log."""
         last = self.segments()[-1]
         end, position = last.base_offset, last.position_of(1 << 62)
         batches = last.batches(position, str(self.part), is_last=True)
@@ -162,7 +167,7 @@ class PartitionFiles:
         return end
 
     def _sound_end(self, segment: SegmentFile, position: int) -> int:
-        """Returns the offset after the last batch before a corrupt one."""
+        """Returns the offset after the last valid batch, if a corrupt batch follows."""
         end = segment.base_offset
         with open(segment.path, "rb") as file:
             file.seek(position)
@@ -178,7 +183,10 @@ class PartitionFiles:
         return end
 
     def _last_stable_offset(self, end: int) -> int:
-        """Returns the first offset of the oldest transaction that is open at `end`."""
+        """Returns the first offset of the oldest transaction that is open at offset `end`.
+
+        Without an open transaction, returns `end`.
+        """
         start, open_ = self._newest_snapshot(end)
         for table, _ in self.tables(start, end):
             transactional = table.headers["attributes"] & TRANSACTIONAL != 0
@@ -192,7 +200,7 @@ class PartitionFiles:
         return min(open_.values(), default=end)
 
     def _newest_snapshot(self, end: int) -> tuple[int, dict[int, int]]:
-        """Returns the newest snapshot up to `end`: its offset, and by producer the start of its open transaction."""
+        """Returns the offset of the newest snapshot up to `end`, and the start of each producer's open transaction."""
         names = [name for name in os.listdir(self._directory) if name.endswith(".snapshot")]
         for name in sorted(names, reverse=True):
             stem = name.removesuffix(".snapshot")
@@ -202,13 +210,13 @@ class PartitionFiles:
                 with open(os.path.join(self._directory, name), "rb") as file:
                     producers = decode_snapshot(file.read(), name)
             except (FileNotFoundError, CorruptRecordError):
-                continue  # being deleted, or never finished: an older snapshot will do
+                continue  # the snapshot is being deleted or was never finished, so an older one is read
             opened = ((each.producer_id, each.current_txn_first_offset) for each in producers)
             return int(stem), {producer: first for producer, first in opened if first is not None}
         return self.segments()[0].base_offset, {}
 
     def first_at(self, timestamp_ms: int, end: int) -> OffsetAt:
-        """Finds the first record of `timestamp_ms` or later before `end`."""
+        """Finds the first record before offset `end` whose timestamp is at least `timestamp_ms`."""
         segments = self.segments()
         for segment in segments:
             if segment is not segments[-1] and segment.ends_before(timestamp_ms):
@@ -231,10 +239,10 @@ class PartitionFiles:
     def tables(
         self, start: int, end: int, lost: Callable[[str], None] | None = None
     ) -> Iterator[tuple[BatchHeaders, int]]:
-        """Yields the batches from the one with `start` up to `end`, each table with the offset after it.
+        """Yields the headers of the batches from offset `start` to `end`, each table with the offset that follows it.
 
-        Segments are listed again before each one is read, because old ones may be cleaned or deleted meanwhile. `lost`
-        is called with a message about records that were deleted before they were read.
+        Before each segment is read, all segments are listed again, because old ones may have been cleaned or deleted
+        meanwhile. `lost` is called with a message if records were deleted before they were read.
         """
         position, missed = start, 0
         while position < end:
@@ -254,13 +262,13 @@ class PartitionFiles:
                         yield table, position
                     if position >= end:
                         return
-            except FileNotFoundError:  # the cleaner or retention has deleted it: list the segments again
+            except FileNotFoundError:  # the cleaner or retention has deleted the segment: list again
                 missed += 1
                 if missed == ATTEMPTS:
                     raise
                 continue
             missed = 0
-            if position == began:  # this segment has no more batches: compaction may have removed its end
+            if position == began:  # no batch is left here: compaction may have removed the last ones
                 later = [each.base_offset for each in segments if each.base_offset > position]
                 if not later:
                     return
@@ -272,7 +280,10 @@ class PartitionFiles:
             yield table
 
     def aborted(self, wanted: OffsetRange) -> list[AbortedTransaction]:
-        """Returns the aborted transactions that overlap `wanted`. Their index entries are beside their markers."""
+        """Returns the aborted transactions that overlap `wanted`.
+
+        Their entries are in the index of the segment that has the abort marker.
+        """
         return [
             each
             for segment in self.segments()
@@ -286,7 +297,7 @@ class PartitionFiles:
 
 
 def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
-    """Yields the batches of a range, as `fetcher.fetch_range` does, from files."""
+    """Yields the batches of a range from files, in the same form as `fetcher.fetch_range`."""
     partition = logs.partition(wanted.part)
     if wanted.start < (first := partition.log_start_offset):
         said = f"offset {wanted.start} of {wanted.part} cannot be read: the log begins at {first}"
@@ -304,11 +315,15 @@ def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions
         yield Fetched(table, position, dropped)
         position = after
     last = partition.segments()[-1].base_offset
-    if max(position, last) < wanted.end:  # between them compaction may have removed all records
+    # Nothing is lost if the missing offsets are before the last segment: compaction may have removed their records.
+    if max(position, last) < wanted.end:
         data_loss(options, f"{wanted.part} ends at offset {position}, before the wanted end {wanted.end}")
 
 
 def _named(name: str) -> TopicPartition | None:
-    """Returns the partition of a directory name; None for `-delete`, `-future` and `-stray` directories and others."""
+    """Returns the partition that a directory name stands for.
+
+    Returns None for other names, such as those with `-delete`, `-future` or `-stray`.
+    """
     topic, dash, number = name.rpartition("-")
     return TopicPartition(topic, int(number)) if dash and topic and number.isdigit() else None

@@ -1,6 +1,6 @@
 """Resolves the options of the source to partitions, offsets and tasks.
 
-A stream's offsets are in Spark's checkpoint as `{"topic": {"0": 23}}`, the form of Spark's own Kafka source.
+Spark's checkpoint stores the offsets of a stream as `{"topic": {"0": 23}}`, the form of Spark's own Kafka source.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class OffsetSource(Protocol):
 
 
 class DataLossError(KcliError):
-    """Records that should be read are gone, and failOnDataLoss is true."""
+    """Raised if records that should be read are lost and failOnDataLoss is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def resolve(
     latest_if_no_offset: bool,
     name: str,
 ) -> Offsets:
-    """Returns the offset of `position` in each partition. `name` is the option, for errors."""
+    """Returns the offset of `position` in each partition. `name` is the name of the option, for error messages."""
     if position.by_time:
         return _by_time(cluster, parts, position, latest_if_no_offset, name)
     if position.offsets and set(parts) != position.named():
@@ -137,7 +137,10 @@ def batch_ranges(cluster: OffsetSource, options: SourceOptions) -> list[OffsetRa
 def _within_logs(
     cluster: OffsetSource, ranges: list[OffsetRange], options: SourceOptions
 ) -> list[OffsetRange]:
-    """Checks offsets of the options against the logs, before a task fails or waits for records that never come."""
+    """Checks the offsets that the user gave against the logs.
+
+    With a wrong offset, a task would fail or wait for records that never come.
+    """
     first = _ends(
         cluster, [each.part for each in ranges if options.start.offsets.get(each.part, -1) >= 0], EARLIEST
     )
@@ -162,7 +165,7 @@ def _ends(cluster: OffsetSource, parts: list[TopicPartition], end: int) -> Offse
 
 
 def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """Cuts ranges into tasks: one each, or more by `minPartitions` or `maxRecordsPerPartition`."""
+    """Cuts ranges into tasks: one for each range, or more if `minPartitions` or `maxRecordsPerPartition` says so."""
     ranges = [each for each in ranges if len(each)]
     pieces = dict.fromkeys(ranges, 1)
     if options.max_records_per_partition:
@@ -183,7 +186,10 @@ def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
 def stream_ranges(
     start: Offsets, end: Offsets, earliest: Offsets, options: SourceOptions
 ) -> list[OffsetRange]:
-    """Returns the ranges of a micro-batch. A new partition begins at its first record (`earliest`)."""
+    """Returns the ranges of a micro-batch.
+
+    A partition that is new to the stream is read from its first offset (`earliest`).
+    """
     ranges = []
     for part in sorted(end):
         first = start.get(part)

@@ -1,7 +1,7 @@
 """The readers of the data source `kcli`: a batch, and a stream of micro-batches.
 
-The driver plans the partitions and the executors call `read`. Spark pickles a reader, so it holds options and a
-schema, and opens its connections where it uses them.
+The driver plans the partitions and the executors call `read`. Spark pickles a reader. So a reader holds only options
+and a schema, and opens connections in the process that uses them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ HEADERS = StructField(
 """The columns of Spark's Kafka source. HEADERS is added if includeHeaders is true."""
 
 SAMPLE_BYTES = 256 << 10
-"""How much of a partition is read to estimate the bytes for each offset (maxBytesPerTrigger)."""
+"""How much of a partition is read to estimate the bytes per offset (for maxBytesPerTrigger)."""
 
 
 class RangePartition(InputPartition):
@@ -85,7 +85,7 @@ class RangePartition(InputPartition):
 
 
 class KcliReader(DataSourceReader):
-    """A batch. Its offsets are resolved once, when Spark plans the query."""
+    """Reads topics as a batch. The offsets are resolved once, when Spark plans the query."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options, self.schema = options, schema
@@ -99,14 +99,14 @@ class KcliReader(DataSourceReader):
 
 
 class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream of micro-batches. Its offsets are in Spark's checkpoint, never in a consumer group."""
+    """Reads topics as a stream of micro-batches. The offsets are in Spark's checkpoint, never in a consumer group."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options, self.schema = options, schema
         self._topics: Cluster | LogDirectories | None = None
         self._admission = Admission(options, self._density)
         self._last: Offsets | None = None
-        """The end of an AvailableNow query."""
+        """The end of a query with the trigger AvailableNow."""
 
     def __reduce__(self) -> tuple[type[KcliStreamReader], tuple[SourceOptions, StructType]]:
         return KcliStreamReader, (self.options, self.schema)
@@ -123,7 +123,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns one of the limits, because Spark takes only one. `latestOffset` keeps all of them."""
+        """Returns one of the limits, because Spark accepts only one. `latestOffset` applies all limits."""
         options = self.options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -139,7 +139,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return to_json(end)
         begin = from_json(start)
         begin |= self._earliest([part for part in end if part not in begin])
-        # An AvailableNow query does not wait for more, because its end is known.
+        # A query with the trigger AvailableNow does not wait for more records, because its end is fixed.
         admitted = self._admission.end(begin, end, may_wait=self._last is None)
         return start if admitted is None else to_json(admitted)
 
@@ -187,7 +187,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def opened(options: SourceOptions) -> Cluster | LogDirectories:
-    """Opens the cluster or the log directories of the options."""
+    """Opens the cluster or the log directories that the options name."""
     if not options.log_directories:
         return Cluster(options.client)
     from kcli.spark.source.log_directory import LogDirectories
@@ -199,7 +199,10 @@ def opened(options: SourceOptions) -> Cluster | LogDirectories:
 def tasks(
     topics: Cluster | LogDirectories, ranges: list[OffsetRange], options: SourceOptions
 ) -> list[InputPartition]:
-    """Returns the ranges of the tasks: the same for the same ranges, so that a repeated batch has the same tasks."""
+    """Divides ranges into tasks.
+
+    The same ranges always give the same tasks, so that a repeated batch has the tasks of the first run.
+    """
     if not isinstance(topics, Cluster):
         ranges = [piece for each in ranges if len(each) for piece in topics.cut(each)]
     freeze_imports()
@@ -222,13 +225,13 @@ def fetched(
 def read_partition(
     partition: InputPartition, options: SourceOptions, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """Fetches and decodes one range, in an executor."""
+    """Fetches and decodes one range. Runs in an executor."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from kcli.spark.source.arrow import record_batches
 
     wanted: OffsetRange | None = partition.value
-    if wanted is None:  # Spark's own partition of a batch without tasks
+    if wanted is None:  # Spark adds an empty partition if a batch has no tasks
         return
     with opened(options) as topics:
         batches = fetched(topics, wanted, options)
@@ -237,7 +240,10 @@ def read_partition(
 
 
 def checked_schema(schema: StructType) -> StructType:
-    """Checks a schema of the user: it may leave columns out and reorder them. ValueError if it does more."""
+    """Checks a schema of the user, which may omit and reorder columns.
+
+    Raises ValueError for an unknown column or another type.
+    """
     full = {field.name: field.dataType for field in (*FIELDS, HEADERS)}
     for field in schema.fields:
         if field.name not in full:

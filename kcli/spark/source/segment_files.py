@@ -1,8 +1,8 @@
 """Finds, searches and reads the segment files of a partition while a broker may write, clean or delete them.
 
-This module changes no file and trusts none. A file may be gone when it is opened. It may end in half a batch, or in
-zeros if it was preallocated. Index files of the newest segment are longer than their entries. An index only gives the
-position to begin at, so a wrong one costs time and loses no records.
+This module changes no file and trusts no content. A file may have been deleted before it is opened. It may end in half
+a batch, or in zeros if it was preallocated. The index files of the newest segment are longer than their entries. An
+index only gives the position at which to begin reading, so a wrong index costs time but loses no records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcli.storage.log.transaction_index import ENTRY as ABORTED_ENTRY
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CHUNK_BYTES = 8 << 20
-"""The size of one read; a larger batch is read whole."""
+"""The size of one read. A batch that is larger is read whole."""
 
 MAX_BATCH_BYTES = 1 << 30
 """The largest valid length of a batch. Kafka's segments are 1 GiB by default, and 2 GiB at most."""
@@ -41,7 +41,7 @@ _NAME = re.compile(r"(\d{20})\.log(\.swap)?")
 _PREFIX = struct.Struct(">qi")
 _MAGIC_AT = 16
 _DELTA_AT, _DELTA = 23, struct.Struct(">i")
-"""The position and format of the last offset delta in a batch of magic 2."""
+"""The position and format of last_offset_delta in the header of a batch of magic 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,20 @@ class SegmentFile:
     path: str
 
     def beside(self, suffix: str) -> str:
-        """Returns the path of another file of this segment, with `.swap` if the log has it (during a cleaning)."""
+        """Returns the path of an index file of this segment.
+
+        During a cleaning the `.log` file may end in `.swap`; then the index does too.
+        """
         stem, _, swap = self.path.rpartition(".log")
         return f"{stem}{suffix}{swap}"
 
     def batches(
         self, position: int, partition: str, *, is_last: bool, end: int = NO_END
     ) -> Iterator[tuple[int, BatchHeaders]]:
-        """Yields the whole batches from byte `position` up to offset `end`, in chunks, with the position after each.
+        """Yields the whole batches from byte `position` to offset `end`, in chunks, each with the position after it.
 
-        FileNotFoundError if the file was deleted. CorruptRecordError names bytes that are not a batch; but in the last
-        segment an incomplete batch is the end of the log.
+        Raises FileNotFoundError if the file was deleted, and CorruptRecordError for bytes that are not a batch. In the
+        last segment an incomplete batch is no error but the end of the log.
         """
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -83,7 +86,7 @@ class SegmentFile:
                 needed = _needed(raw)
                 if needed is None or len(raw) < size:
                     if is_last:
-                        return  # a preallocated file's zeros, or a batch that is half written
+                        return  # the zeros of a preallocated file, or a batch that is half written
                     raise CorruptRecordError(
                         f"there is no whole batch of {partition} after offset {offset - 1}, at byte {position} of "
                         f"{self.path}"
@@ -99,24 +102,33 @@ class SegmentFile:
         return self._checked(int(entries["position"][found - 1]), offset) if found else 0
 
     def offset_before(self, timestamp_ms: int) -> int:
-        """Returns an offset before which all records are older than `timestamp_ms`."""
+        """Returns an offset such that all records before it are older than `timestamp_ms`."""
         entries = self._index(".timeindex", TIME_INDEX, "timestamp")
         found = int(np.searchsorted(entries["timestamp"], timestamp_ms, side="left"))
         return self.base_offset + (int(entries["offset"][found - 1]) if found else 0)
 
     def ends_before(self, timestamp_ms: int) -> bool:
-        """Whether all records are older, by the time index. Only for segments that are no longer written."""
+        """Whether all records are older than `timestamp_ms` according to the time index.
+
+        Not for the segment that is still written.
+        """
         entries = self._index(".timeindex", TIME_INDEX, "timestamp")
         return bool(len(entries)) and int(entries["timestamp"][-1]) < timestamp_ms
 
     def aborted(self) -> list[AbortedTransaction]:
-        """Returns the transactions with an abort marker in this segment. Without one there is no index file."""
+        """Returns the transactions with an abort marker in this segment.
+
+        A segment without such markers has no index file.
+        """
         raw = _read(self.beside(".txnindex"))
-        whole = len(raw) - len(raw) % ABORTED_ENTRY.size  # the rest is being written
+        whole = len(raw) - len(raw) % ABORTED_ENTRY.size  # the last entry may be half written
         return [AbortedTransaction(*fields[1:]) for fields in ABORTED_ENTRY.iter_unpack(raw[:whole])]
 
     def _index(self, suffix: str, entry: np.dtype[np.void], rising: str) -> np.ndarray:
-        """Returns the entries up to the last rising one. After that a mapped file is filled with zeros."""
+        """Returns the entries as long as `rising` rises.
+
+        The rest of a memory-mapped index file is filled with zeros.
+        """
         raw = _read(self.beside(suffix))
         entries = np.frombuffer(raw, entry, len(raw) // entry.itemsize)
         falls = np.flatnonzero(np.diff(entries[rising].astype(np.int64)) <= 0)
@@ -124,7 +136,10 @@ class SegmentFile:
         return entries if len(entries) != 1 or any(entries[0].tolist()) else entries[:0]
 
     def _checked(self, position: int, offset: int) -> int:
-        """Returns `position` if a batch at or before `offset` begins there, else 0, the start of the file."""
+        """Returns `position` if a batch whose offset is at most `offset` begins there.
+
+        Otherwise returns 0, the start of the file.
+        """
         with open(self.path, "rb", buffering=0) as file:
             prefix = os.pread(file.fileno(), _PREFIX.size, max(position, 0))
         if len(prefix) == _PREFIX.size:
@@ -148,7 +163,7 @@ def list_segments(directory: str) -> list[SegmentFile]:
 
 
 def whole_batches(raw: bytes, end: int) -> int:
-    """Returns the size of the whole batches (or old messages) at the front that begin before offset `end`.
+    """Returns the size of the whole batches (or old messages) at the start of `raw` that begin before offset `end`.
 
     Bytes beyond `end` are not read, because they may be unfinished.
     """
@@ -156,7 +171,7 @@ def whole_batches(raw: bytes, end: int) -> int:
     while at + _PREFIX.size <= size:
         last, length = prefix(
             raw, at
-        )  # a compressed message of an old format has the offset of its last record
+        )  # for a compressed message of an old format, this is the offset of its last record
         if length < MIN_MESSAGE_SIZE or at + LENGTH_OVERHEAD + length > size or _is_beyond(raw, at, end):
             break
         if raw[at + _MAGIC_AT] >= 2 and length >= _DELTA_AT:
@@ -168,12 +183,12 @@ def whole_batches(raw: bytes, end: int) -> int:
 
 
 def _is_beyond(raw: bytes, at: int, end: int) -> bool:
-    """Whether a batch of magic 2 at `at` begins at or after offset `end`."""
+    """Whether the bytes at `at` are a batch of magic 2 whose base offset is at or after `end`."""
     return at + _MAGIC_AT < len(raw) and raw[at + _MAGIC_AT] >= 2 and _PREFIX.unpack_from(raw, at)[0] >= end
 
 
 def _refuse_overtaken(raw: bytes, partition: str, path: str, position: int) -> None:
-    """Raises CorruptRecordError if a batch beyond the end is followed by a lower offset: its own must be wrong."""
+    """Raises CorruptRecordError if a batch at or beyond the end has a higher offset than the next batch."""
     base, length = _PREFIX.unpack_from(raw)
     after = LENGTH_OVERHEAD + length
     if length < MIN_MESSAGE_SIZE or len(raw) <= after + _MAGIC_AT or raw[after + _MAGIC_AT] != 2:
@@ -187,7 +202,7 @@ def _refuse_overtaken(raw: bytes, partition: str, path: str, position: int) -> N
 
 
 def _needed(raw: bytes) -> int | None:
-    """Returns the size of the batch at the front of `raw`; None if its header is invalid."""
+    """Returns the size of the batch at the start of `raw`, or None if its length is invalid."""
     if len(raw) < _PREFIX.size:
         return _PREFIX.size
     length = int(_PREFIX.unpack_from(raw)[1])
@@ -195,7 +210,7 @@ def _needed(raw: bytes) -> int | None:
 
 
 def _read(path: str) -> bytes:
-    """Returns the content of a file, empty if it is missing."""
+    """Returns the content of a file. A missing file counts as empty."""
     try:
         with open(path, "rb") as file:
             return file.read()

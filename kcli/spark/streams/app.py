@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 POLL_SECONDS = 0.25
-"""How often the application checks for a stop, or for the end of a query."""
+"""How often the application checks whether it should stop and whether a query has ended."""
 
 
 class Streams:
     """An application like those of Kafka Streams, on Spark.
 
-    `application_id` names it in messages. Its offsets, its state and its finished micro-batches are in `checkpoint`, a
-    directory that every machine of the Spark cluster can reach. Topics are read with read_committed and written in
-    transactions, so that each record has its effect once. `source_options` and `sink_options` are options of the format
-    `kcli`: for example `maxOffsetsPerTrigger`, and `kafka.security.protocol` for both.
+    `application_id` is its name in messages and in the names of queries. `checkpoint` is a directory that every machine
+    of the Spark cluster can reach. It holds offsets, state and the list of finished micro-batches. Topics are read with
+    read_committed and written in transactions, so that each record has its effect once. `source_options` and
+    `sink_options` are options of the format `kcli`: for example `maxOffsetsPerTrigger`, and `kafka.security.protocol`
+    for both.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Streams:
     # --- sources
 
     def stream(self, *topics: str, key: Serde | None = None, value: Serde | None = None) -> Stream:
-        """Returns the records of topics, from the earliest on. Without a serde, keys and values are bytes."""
+        """Returns the records of topics, from the first record on. Without a serde, keys and values are bytes."""
         return stream_of(self._topology, *topics, key=key, value=value)
 
     def table(self, topic: str, *, key: Serde | None = None, value: Serde | None = None) -> Table:
@@ -76,7 +77,7 @@ class Streams:
                 running.stop()
 
     def start(self, *, interval: str | None = None) -> list[StreamingQuery]:
-        """Starts all queries. A micro-batch begins when the last one is done, or every `interval`."""
+        """Starts all queries. A micro-batch begins when the previous one is done, or every `interval`."""
         self._refuse_nothing()
         running: list[StreamingQuery] = []
         try:
@@ -98,7 +99,8 @@ class Streams:
             try:
                 while not stop.is_asked and all(query.isActive for query in running):
                     time.sleep(POLL_SECONDS)
-                # Errors are read before the stop, because a query that is stopped may report one too.
+                # Errors are collected before the other queries are stopped, because a query that is stopped may report
+                # an error too.
                 failed += filter(None, (query.exception() for query in running if not query.isActive))
             finally:
                 _stop(running)

@@ -21,7 +21,7 @@ def joined(
     within: str,
     how: str,
 ) -> DataFrame:
-    """Returns pairs of rows with the same key, at most `within` apart. `how` is Spark's name of the join."""
+    """Returns pairs of rows with the same key, at most `within` apart. `how` is Spark's name for the type of join."""
     from pyspark.sql import functions as F
 
     left_side = left.select([F.col(name).alias(f"left_{name}") for name in _NAMES])
@@ -30,14 +30,17 @@ def joined(
     apart = F.expr(f"INTERVAL {within}")
     is_near = (two.timestamp >= one.timestamp - apart) & (two.timestamp <= one.timestamp + apart)
     pairs = left_side.join(right_side, (one.key == two.key) & is_near, how)
-    # The later timestamp, as in Kafka Streams. The metadata keep it the column of the watermark.
+    # Pairs get the later timestamp, as in Kafka Streams. The copied metadata make it the column of the watermark.
     metadata = left.schema[TIMESTAMP].metadata
     timestamp = F.greatest(one.timestamp, two.timestamp).alias(TIMESTAMP, metadata=metadata)
     return pairs.select(F.coalesce(one.key, two.key).alias(KEY), value(one, two).alias(VALUE), timestamp)
 
 
 def check_same_type(what: str, one: DataFrame, other: DataFrame, name: str) -> None:
-    """Raises ValueError if a column has two types. Spark would cast one, or name an internal column in its error."""
+    """Raises ValueError if the column `name` has different types.
+
+    Spark would cast one of them, or name an internal column in its error.
+    """
     types = [
         frame.schema[name].dataType.simpleString() if name in frame.columns else "missing"
         for frame in (one, other)

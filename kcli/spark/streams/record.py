@@ -1,4 +1,4 @@
-"""The argument of the user's functions: the columns of a record, as Spark expressions."""
+"""The argument that the user's functions get: the columns of a record, as Spark expressions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 KEY, VALUE, TIMESTAMP, WINDOW = "key", "value", "timestamp", "window"
 
 UPDATE = "update"
-"""Spark's output mode for the changes of an aggregate. All other results have the mode append."""
+"""Spark's output mode for each new value of an aggregate. All other results have the mode append."""
 
 WATERMARK = "spark.watermarkDelayMs"
 """The key of a watermark in the metadata of its column."""
@@ -35,7 +35,7 @@ Function = Callable[[Record], "Column"]
 
 
 def record_of(frame: DataFrame, prefix: str = "") -> Record:
-    """Returns the columns of `frame` by name, because `frame[…]` is ambiguous if a stream is joined with itself."""
+    """Returns the columns of `frame` by name, because those of a stream that is joined with itself are ambiguous."""
     from pyspark.sql import functions as F
 
     key, value, timestamp = (F.col(prefix + name) for name in (KEY, VALUE, TIMESTAMP))
@@ -43,7 +43,7 @@ def record_of(frame: DataFrame, prefix: str = "") -> Record:
 
 
 def with_columns(frame: DataFrame, *, key: Column | None = None, value: Column | None = None) -> DataFrame:
-    """Returns `frame` with another key or value. A window is kept only with its key."""
+    """Returns `frame` with another key or value. If the key is replaced, the window is dropped."""
     record = record_of(frame)
     columns = [
         (record.key if key is None else key).alias(KEY),
@@ -56,13 +56,13 @@ def with_columns(frame: DataFrame, *, key: Column | None = None, value: Column |
 
 
 def watermark_of(frame: DataFrame) -> int | None:
-    """Returns the delay of the watermark in milliseconds; None without one."""
+    """Returns the delay of the watermark in milliseconds; None if there is no watermark."""
     delay: int | None = frame.schema[TIMESTAMP].metadata.get(WATERMARK)
     return delay
 
 
 def without_watermark(frame: DataFrame) -> DataFrame:
-    """Removes the watermark. The next step that needs one sets it."""
+    """Removes the watermark. The next step that needs a watermark sets it again."""
     from pyspark.sql import functions as F
 
     if watermark_of(frame) is None:

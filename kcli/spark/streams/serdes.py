@@ -15,7 +15,7 @@ LONG_HEX_DIGITS = 16
 
 
 class Serde(Protocol):
-    """Converts bytes to a column and back. Null stays null, because it is a tombstone."""
+    """Converts bytes to a column and back. A null stays null, because a null value is a tombstone."""
 
     def decode(self, raw: Column) -> Column: ...
 
@@ -35,7 +35,10 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """UTF-8 text. Spark casts other types to strings for writing, and to `type` ("bigint", "double", …) for reading."""
+    """UTF-8 text.
+
+    Spark casts other types to strings when it writes, and to `type` ("bigint", "double", …) when it reads.
+    """
 
     type: str | DataType = "string"
 
@@ -50,7 +53,7 @@ class Text:
 class Json:
     """A JSON document. Reading needs its `schema` in DDL: `"id bigint, items array<string>"`.
 
-    Any other value fails the query; with `skip_malformed` it counts as null.
+    A value that does not parse fails the query. With `skip_malformed`, it becomes null.
     """
 
     schema: str | DataType | None = None
@@ -73,7 +76,10 @@ class Json:
 
 
 def _well_formed(text: Column, schema: str | DataType) -> Column:
-    """Parses JSON; null for other text. Spark's result is a struct of nulls, so an extra column marks such text."""
+    """Parses JSON. Text that is not JSON becomes null.
+
+    Spark would return a struct of nulls, so an extra column marks such text.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import DataType, StructType
 
@@ -108,9 +114,9 @@ class Long:
 
 
 def serde_for(type_: DataType) -> Serde:
-    """Returns the default serde of a type, which reads back what it writes.
+    """Returns the default serde of a type, which can read what it writes.
 
-    Bytes are unchanged, structs, arrays and maps are JSON, and other types are text.
+    Bytes are unchanged. Structs, arrays and maps become JSON, and all other types become text.
     """
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
@@ -120,7 +126,7 @@ def serde_for(type_: DataType) -> Serde:
 
 
 def keyed_by_window(frame: DataFrame) -> DataFrame:
-    """Makes the key of a window a struct of `key`, `start` and `end` (in ms), so that each window has its own."""
+    """Makes the key of a window a struct of `key`, `start` and `end` (in ms), so that each window has its own key."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType
 
@@ -128,5 +134,5 @@ def keyed_by_window(frame: DataFrame) -> DataFrame:
         return frame
     bounds = [F.unix_millis(F.col(WINDOW)[name]).alias(name) for name in ("start", "end")]
     is_binary = isinstance(frame.schema[KEY].dataType, BinaryType)
-    key = F.col(KEY).cast("string") if is_binary else F.col(KEY)  # JSON has no bytes
+    key = F.col(KEY).cast("string") if is_binary else F.col(KEY)  # JSON has no type for bytes
     return frame.withColumn(KEY, F.struct(key.alias(KEY), *bounds)).drop(WINDOW)

@@ -1,4 +1,4 @@
-"""Calls a Python function with a state for each key, by Spark's transformWithState."""
+"""Calls a Python function for each key, with a state that is kept between the calls, by Spark's transformWithState."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ StateFunction = Callable[
     [Key, list[Value], dict[str, Field] | None],
     tuple[Iterable[tuple[Sent, ...] | None], dict[str, Field] | None],
 ]
-"""A function of a key, its values and its state: the values to send on, and the new state."""
+"""The user's function. It gets a key, its values and its state, and returns the values to send on and the new state."""
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "RocksDBStateStoreProvider"
@@ -32,7 +32,7 @@ ROCKSDB = "RocksDBStateStoreProvider"
 def process(
     frame: DataFrame, function: StateFunction[Key, Value, Field, Sent], state: str, output: str
 ) -> DataFrame:
-    """Returns rows of key, value (a struct of `output`) and timestamp (the key's newest in the micro-batch)."""
+    """Returns rows of key, value (a struct of `output`) and timestamp (the key's newest one in the micro-batch)."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
 
@@ -64,7 +64,7 @@ def _processor(
     from pyspark.sql.streaming import StatefulProcessor
 
     class Processor(StatefulProcessor):
-        """Calls the function with the state of the key."""
+        """Calls the function with the state of each key, and stores the new state."""
 
         def init(self, handle: StatefulProcessorHandle) -> None:
             self._state = handle.getValueState("state", state_schema)
@@ -85,13 +85,13 @@ def _processor(
                 yield Row(key=key[0], value=value, timestamp=ordered[-1][TIMESTAMP])
 
         def close(self) -> None:
-            """Does nothing, because nothing is open."""
+            """Does nothing, because the processor has opened nothing."""
 
     return Processor()
 
 
 def state_row(state: dict[str, Field], fields: list[str]) -> tuple[Field, ...]:
-    """Returns the state in the order of `fields`. TypeError if a field is missing or unknown."""
+    """Returns the values of the state in the order of `fields`. Raises TypeError if a field is missing or unknown."""
     if not isinstance(state, dict) or set(state) != set(fields):
         raise TypeError(
             f"the function of process returned the state {state!r}: expected a dict of {', '.join(fields)}, or None"
@@ -100,7 +100,7 @@ def state_row(state: dict[str, Field], fields: list[str]) -> tuple[Field, ...]:
 
 
 def value_row(value: tuple[Sent, ...], fields: list[str]) -> tuple[Sent, ...]:
-    """Returns the value as a tuple. TypeError for other types (a text too) or sizes."""
+    """Returns the value as a tuple. Raises TypeError if it is not a tuple or list with one element for each field."""
     if not isinstance(value, (tuple, list)) or len(value) != len(fields):
         raise TypeError(
             f"the function of process returned the value {value!r}: expected a tuple of {', '.join(fields)}, or None"

@@ -1,6 +1,6 @@
-"""Streams of records, tables and groups. They are in one module, because each makes the others.
+"""Streams of records, tables and groups. They are in one module, because each of them creates objects of the others.
 
-Each operation returns a new one. Nothing runs before the application.
+Each operation returns a new object. Records are processed only when the application runs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Stream:
     topology: Topology
     frame: DataFrame
     mode: str = "append"
-    """Spark's output mode; update for the changes of an aggregate."""
+    """Spark's output mode: `update` for the changes of an aggregate, else `append`."""
 
     # --- one record at a time
 
@@ -77,17 +77,17 @@ class Stream:
         return self.map(value=value)
 
     def select_key(self, key: Function) -> Stream:
-        """Replaces the key. Later groups and joins are by the new key."""
+        """Replaces the key. Later groupings and joins use the new key."""
         return self.map(key=key)
 
     def flat_map_values(self, values: Function) -> Stream:
-        """Makes a record of each element of the array `values`. An empty array or null has none."""
+        """Makes one record from each element of the array `values`. An empty array or null gives no record."""
         from pyspark.sql import functions as F
 
         return self._with(with_columns(self.frame, value=F.explode(values(record_of(self.frame)))))
 
     def flat_map(self, records: Function) -> Stream:
-        """Makes a record of each struct of `key` and `value` in the array `records`."""
+        """Makes one record from each struct in the array `records`, which has the fields `key` and `value`."""
         from pyspark.sql import functions as F
 
         each = "_each"
@@ -97,7 +97,10 @@ class Stream:
         )
 
     def branch(self, **predicates: Function) -> dict[str, Stream]:
-        """Returns streams by the names of predicates. A record goes to the first true one, else to `otherwise`."""
+        """Returns one stream for each predicate, by its name.
+
+        A record goes to the first predicate that is true, else to `otherwise`.
+        """
         from pyspark.sql import functions as F
 
         branches: dict[str, Stream] = {}
@@ -112,13 +115,13 @@ class Stream:
         return branches
 
     def merge(self, *others: Stream) -> Stream:
-        """Merges streams, in no order between them. Keys and values must have the same types."""
+        """Merges streams. The records of different streams have no order. Keys and values must have the same types."""
         streams = (self, *others)
         for other in others:
             for name in dict.fromkeys((*self.frame.columns, *other.frame.columns)):
                 check_same_type(f"merge: {name}", self.frame, other.frame, name)
         marks = {watermark_of(each.frame) for each in streams}
-        # Spark would apply the watermark of the first stream to all.
+        # If the watermarks differ, they are removed, because Spark would apply that of the first stream to all.
         frames = [each.frame if len(marks) == 1 else without_watermark(each.frame) for each in streams]
         frame = frames[0]
         for other_frame in frames[1:]:
@@ -129,9 +132,10 @@ class Stream:
     # --- state
 
     def deduplicate(self, on: Function | None = None, *, within: str) -> Stream:
-        """Keeps the first of the records within `within` that have the same `on` (default: key and value).
+        """Keeps only the first of the records with the same `on` that are at most `within` apart.
 
-        Nulls are the same. Records that are more than `within` older than the newest one are dropped.
+        `on` defaults to key and value. Nulls count as equal. Records that are more than `within` older than the newest
+        one are dropped.
         """
         self._refuse_changes("deduplicate")
         mark = "_duplicate"
@@ -143,14 +147,16 @@ class Stream:
         return self._with(marked.dropDuplicatesWithinWatermark([mark]).drop(mark))
 
     def process(self, function: StateFunction[Key, Value, Field, Sent], *, state: str, output: str) -> Stream:
-        """Calls a Python function with a state for each key. `state` and `output` are DDL: "count bigint, last string".
+        """Calls a Python function for each key, with a state that is kept between micro-batches.
+
+        `state` and `output` are DDL: "count bigint, last string".
 
         `function(key, values, state)` gets the values of a key in a micro-batch, in the order of their timestamps. The
-        state is a dict, and None at first. The function returns the values to send, as tuples in the order of `output`,
-        and the new state, or None to forget the key. A value of None is a tombstone.
+        state is a dict, or None for a new key. The function returns two things: the values to send, as tuples in the
+        order of `output`, and the new state. The state None forgets the key. The value None is a tombstone.
 
         Python takes about a millisecond of CPU for each key in each micro-batch, and 10 to 20 microseconds for each
-        record. Aggregations and joins of Spark itself take a hundredth of that.
+        record. Spark's own aggregations and joins take a hundredth of this time.
         """
         self._refuse_changes("process")
         self._refuse_windows("process")
@@ -180,8 +186,8 @@ class Stream:
     ) -> Stream:
         """Joins records with the same key that are at most `within` apart. `how`: inner, left or outer.
 
-        An outer join sends a record without a partner after `within` and `grace`, when no partner can come. As in Kafka
-        Streams, records with a null value are dropped, and records without a key have no partner.
+        An outer join sends a record without a partner when `within` and `grace` have passed, because then no partner
+        can come. As in Kafka Streams, records with a null value are dropped, and records without a key have no partner.
         """
         if how not in OUTERS:
             raise ValueError(f"how is {how!r}: expected one of {', '.join(OUTERS)}")
@@ -198,10 +204,12 @@ class Stream:
         on: Function | None = None,
         how: str = "inner",
     ) -> Stream:
-        """Joins each record with the table's value for its key, or for `on` (a foreign key). `how`: inner or left.
+        """Joins each record with the table's value for its key, or for the key that `on` returns (a foreign key).
 
-        As in Kafka Streams, records with a null value are dropped. The values are those at the micro-batch. Each worker
-        holds the table in memory: see `table_copy`.
+        `how` is inner or left.
+
+        As in Kafka Streams, records with a null value are dropped. The values are those of the time at which the
+        micro-batch runs. Each worker process holds the table in memory (see `table_copy`).
         """
         if how not in ("inner", "left"):
             raise ValueError(f"how is {how!r}: expected inner or left")
@@ -219,11 +227,14 @@ class Stream:
     def to(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
     ) -> None:
-        """Writes to a topic, each record once. `name` is that of the query and its checkpoint; default: `to-TOPIC`."""
+        """Writes each record to a topic exactly once.
+
+        `name` is the name of the query and its checkpoint (default: `to-TOPIC`).
+        """
         self.topology.write(self.frame, topic, self.mode, key=key, value=value, name=name)
 
     def through(self, topic: str, *, key: Serde, value: Serde, name: str | None = None) -> Stream:
-        """Writes to an existing topic, and returns its records as a stream of another query."""
+        """Writes to an existing topic, and returns the records of that topic as a stream, which another query reads."""
         self.to(topic, key=key, value=value, name=name)
         return stream_of(self.topology, topic, key=key, value=value)
 
@@ -239,14 +250,20 @@ class Stream:
         )
 
     def for_each_batch(self, function: Callable[[DataFrame, int], None], *, name: str) -> None:
-        """Calls `function(frame, batch id)` for every micro-batch. After a failure the same one may come again."""
+        """Calls `function(frame, batch id)` for every micro-batch.
+
+        After a failure it may be called again for the same micro-batch.
+        """
         self.topology.each_batch(self.frame, function, self.mode, name)
 
     def _with(self, frame: DataFrame) -> Stream:
         return replace(self, frame=frame)
 
     def _watermarked(self, delay: str, what: str) -> DataFrame:
-        """Sets the watermark. A query has only the one of its longest delay, so a shorter delay is logged."""
+        """Sets the watermark.
+
+        A query uses only the longest delay of its steps, so a warning is logged for a shorter delay.
+        """
         wanted, known = milliseconds(delay, what), watermark_of(self.frame)
         if known is None or wanted > known:
             return self.frame.withWatermark(TIMESTAMP, delay)
@@ -286,18 +303,28 @@ class Stream:
 class Table:
     """The newest value of each key (KTable). A null value is a tombstone, which deletes the key.
 
-    `frame` has the changes: columns key, value and timestamp, and window for an aggregate over windows.
+    `frame` has the changes of the table in the columns key, value and timestamp. An aggregate over windows also has the
+    column window.
     """
 
     topology: Topology
     frame: DataFrame
     mode: str
-    """Spark's output mode. update: each new value of an aggregate; append: final values, or the changes of a topic."""
+    """Spark's output mode.
+
+    `update` is for each new value of an aggregate, `append` for final values or a topic's changes.
+    """
     topic: Topic | None = None
-    """The compacted topic of the table; None if it is only computed (`to_table` writes it to a topic)."""
+    """The compacted topic of the table, or None if the table is only computed.
+
+    `to_table` writes such a table to a topic.
+    """
 
     def filter(self, predicate: Function) -> Table:
-        """Keeps the keys for which the predicate is true. Other keys get a tombstone, as they may have had a value."""
+        """Keeps the keys for which the predicate is true.
+
+        Other keys get a tombstone, because they may have had a value.
+        """
         from pyspark.sql import functions as F
 
         record = record_of(self.frame)
@@ -311,7 +338,7 @@ class Table:
         return self.filter(lambda record: ~F.coalesce(predicate(record), F.lit(False)))
 
     def map_values(self, value: Function) -> Table:
-        """Replaces the value, except of tombstones."""
+        """Replaces the values. Tombstones stay tombstones."""
         from pyspark.sql import functions as F
 
         record = record_of(self.frame)
@@ -319,16 +346,18 @@ class Table:
         return replace(self, frame=with_columns(self.frame, value=mapped), topic=None)
 
     def suppress(self) -> Table:
-        """Sends one result for each closed window, instead of every change of the aggregate."""
+        """Sends one final result when a window is closed, instead of every change of the aggregate."""
         if WINDOW not in self.frame.columns:
             raise ValueError("suppress is for aggregates over windows, because others are never final")
         return replace(self, mode="append")
 
     def join(self, other: Table, value: Callable[[Column, Column], Column], *, how: str = "inner") -> Table:
-        """Joins the values of two tables by key. `how`: inner (both exist), left, or outer (either); else a tombstone.
+        """Joins the values of two tables by key. A key without a result gets a tombstone.
 
-        Both must be topics (`to_table`). When either changes, both are looked up at the micro-batch. Keys that never
-        had a value may get tombstones.
+        `how` says which values must exist: both (inner), that of this table (left), or any of the two (outer).
+
+        Both tables must be topics (see `to_table`). When a key changes in one of them, the micro-batch looks up both
+        values. Keys that never had a value may get tombstones.
         """
         from pyspark.sql import functions as F
 
@@ -365,9 +394,9 @@ class Table:
     def to_table(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, partitions: int = -1
     ) -> Table:
-        """Keeps the table in a compacted topic, created if it is missing. The result can be joined.
+        """Writes the table to a compacted topic, which is created if it is missing. The returned table can be joined.
 
-        The keys of windows become structs of `key`, `start` and `end`.
+        The key of a windowed aggregate becomes a struct of `key`, `start` and `end`.
         """
         from pyspark.sql import functions as F
 
@@ -392,7 +421,7 @@ def stream_of(
 def table_of(
     topology: Topology, topic: str, *, key: Serde | None = None, value: Serde | None = None
 ) -> Table:
-    """Returns the table of a compacted topic, from its first record on."""
+    """Returns the table of a compacted topic, read from its first record on."""
     key, value = key or Binary(), value or Binary()
     options = {name: each for name, each in topology.source.items() if not name.startswith("starting")}
     frame = topology.read(topic, key, value, {**options, "startingOffsets": "earliest"})
@@ -402,7 +431,7 @@ def table_of(
 
 
 class _Groups(ABC):
-    """Groups of records, with the operations on each group."""
+    """Groups of records, and the aggregations of each group."""
 
     __slots__ = ()
 
@@ -414,7 +443,7 @@ class _Groups(ABC):
 
     @abstractmethod
     def reduce(self, function: Function) -> Table:
-        """Reduces each group to one value by an aggregate function of Spark: `lambda r: F.max(r.value)`."""
+        """Reduces each group to one value with an aggregate function of Spark: `lambda r: F.max(r.value)`."""
 
     def aggregate(self, **functions: Function) -> Table:
         """Reduces each group to a struct of values: `aggregate(total=lambda r: F.sum(r.value["amount"]), …)`."""
@@ -429,7 +458,7 @@ class _Groups(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Grouped(_Groups):
-    """A stream grouped by key. As in Kafka Streams, records with a null key or value are in no group."""
+    """A stream grouped by key. As in Kafka Streams, records with a null key or value are left out."""
 
     stream: Stream
 
@@ -462,7 +491,7 @@ class Windowed(_Groups):
         window = self.window.of(record.timestamp).alias(WINDOW)
         grouped = frame.groupBy(window, record.key).agg(function(record).alias(VALUE))
         result = grouped.select(KEY, VALUE, F.window_time(F.col(WINDOW)).alias(TIMESTAMP), WINDOW)
-        # Spark returns a session window only when it is closed.
+        # With the mode update, Spark does not support session windows: a session is returned only when it is closed.
         return Table(self.stream.topology, result, "append" if isinstance(self.window, Session) else UPDATE)
 
 

@@ -1,9 +1,10 @@
 """A copy of a table's topic inside a Python worker, for joins, like a GlobalKTable of Kafka Streams.
 
-A stream joined with a table needs the table's newest value at each record, but Spark reads a topic that is not a stream
-only once. So each Python worker keeps the keys and values of the table in memory. At the start of every task it reads
-the changes since its last task, and looks up the keys. The memory is the size of the table for each worker process (one
-for each core). A batch that Spark repeats may see newer values.
+A stream joined with a table needs the table's newest value for each record. But if a query reads the table's topic as a
+batch, Spark reads it only once. So each Python worker keeps the keys and values of the table in memory. At the start of
+every task, the worker reads the changes since its last task; then it looks up the keys. Each core has a worker process
+with its own copy of the table: plan the memory for all of them. If Spark repeats a batch, the batch may see newer
+values.
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ if TYPE_CHECKING:
 
 
 TOMBSTONE_SECONDS = 12 * 3600.0
-"""The age after which a copy is read again from the start, because tombstones are kept for a day."""
+"""The age after which a copy is read again from the start.
+
+Brokers keep tombstones for a day (delete.retention.ms), so an older copy could miss one.
+"""
 
 
 @dataclass(slots=True)
 class TableCopy:
-    """The values of a table by key, up to `positions`. A topic that was deleted and created again has another id."""
+    """The values of a table by key, as of the offsets in `positions`.
+
+    If the topic is deleted and created again, `topic_id` changes.
+    """
 
     options: SourceOptions
     values: dict[bytes, bytes] = field(default_factory=dict)
@@ -41,11 +48,12 @@ class TableCopy:
     followed_at: float = 0.0
 
     def follow(self) -> None:
-        """Reads the records since the last call. Waits for an unavailable broker."""
+        """Reads the records that were written since the last call. If a broker is unavailable, waits."""
         now = time.monotonic()
         with Cluster(self.options.client) as cluster:
             (topic,) = self.options.subscription.topics
-            # The id is read before the offsets, so that the next call finds a topic that is created again in between.
+            # The id is read before the offsets, so that the next call notices a topic that is created again between
+            # these requests.
             topic_id = cluster.topic_id(topic)
             parts = cluster.partitions([topic])
             starts = cluster.list_offsets(dict.fromkeys(parts, EARLIEST))
@@ -83,7 +91,7 @@ class TableCopy:
 
     def _put(self, key: bytes | None, value: bytes | None) -> None:
         if key is None:
-            return  # a table has no value without a key; Kafka Streams skips it too
+            return  # a table ignores records without a key, as in Kafka Streams
         if value is None:
             self.values.pop(key, None)
         else:
@@ -91,7 +99,7 @@ class TableCopy:
 
 
 _COPIES: dict[tuple[tuple[str, str], ...], TableCopy] = {}
-"""The copies of this process, because Spark reuses a worker for later tasks."""
+"""The copies of this process, by the options of the topic. Spark reuses a worker process for later tasks."""
 
 
 def look_up(
@@ -109,5 +117,5 @@ def look_up(
 
 
 def _read_options(options: Mapping[str, str]) -> SourceOptions:
-    """Returns options that accept missing records, because compaction removes replaced values."""
+    """Returns options that accept missing offsets, because compaction removes replaced values."""
     return replace(source_options(options, streaming=False), fail_on_data_loss=False)

@@ -32,14 +32,14 @@ def types_of(frame: DataFrame) -> dict[str, DataType]:
 
 
 def readable_serde(serde: Serde | None, type_: DataType) -> Serde:
-    """Returns a serde that reads back what it writes. JSON gets the schema of the column."""
+    """Returns a serde that can read what it writes. A `Json` without a schema gets the schema of the column."""
     if serde is None or (isinstance(serde, Json) and serde.schema is None):
         return serde_for(type_)
     return serde
 
 
 def looked_up(frame: DataFrame, topic: Topic | None, on: Function, found: str) -> DataFrame:
-    """Returns `frame` with a column `found`: the table's value for the key `on`, else null."""
+    """Returns `frame` with a column `found`: the table's value for the key `on`, or null."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StructField, StructType
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 NAME = re.compile(r"(?!\.+$)[a-zA-Z0-9._-]+")
-"""The names of applications and queries. They are names of directories too."""
+"""Matches valid names of applications and queries, which are also names of directories."""
 NAME_EXPECTED = "expected letters, digits, dots, dashes and underscores"
 TRANSACTIONAL_ID = "kafka.transactional.id"
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of the application, which writes a topic or calls a function."""
+    """A query of the application. It writes to a topic or calls a function."""
 
     name: str
     writer: DataStreamWriter
@@ -35,7 +35,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """An application. `source` and `sink` are options of the format `kcli`; `checkpoint` is its directory."""
+    """An application.
+
+    `source` and `sink` are options of the format `kcli`; `checkpoint` is the directory of all checkpoints.
+    """
 
     spark: SparkSession
     application_id: str
@@ -83,11 +86,11 @@ class Topology:
         options = {**self.sink, "topic": topic}
         if (
             own := options.get(TRANSACTIONAL_ID)
-        ) is not None:  # queries with the same id would fence each other
+        ) is not None:  # queries with the same transactional id would fence each other
             options[TRANSACTIONAL_ID] = f"{own}-{name}"
         if mode != UPDATE:
             writer = columns.writeStream.format("kcli").options(**options)
-        else:  # Spark passes changes only to functions
+        else:  # in the output mode update, Spark passes rows to a function (foreachBatch) but not to a Python sink
             writer = columns.writeStream.foreachBatch(partial(_write_changes, options=options))
         self._add(name, writer, mode)
 
@@ -107,17 +110,17 @@ class Topology:
         self.queries[name] = Query(name, writer)
 
     def create_table_topic(self, topic: str, partitions: int = -1) -> None:
-        """Creates a compacted topic if it is missing. -1 partitions: the broker's default."""
+        """Creates a compacted topic if it is missing. With -1 partitions, the broker chooses the number."""
         client = sink_options({**self.sink, "topic": topic}).client
         with Cluster(client) as cluster:
             cluster.create_topic(topic, partitions, {"cleanup.policy": "compact"})
 
 
 def _write_changes(frame: DataFrame, batch: int, *, options: Mapping[str, str]) -> None:
-    """Writes a micro-batch of an aggregate, in transactions with the ids of query and batch."""
+    """Writes the changes of an aggregate in one micro-batch. The ids of query and batch identify the transactions."""
     query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     assert query is not None, "foreachBatch runs for a query"
-    # A new checkpoint has a new query id, because its batches begin again at 0.
+    # The query id is part of the transactional id: a new checkpoint begins with batch 0 again, but has a new query id.
     own = f"{options[TRANSACTIONAL_ID]}-{query}" if TRANSACTIONAL_ID in options else f"{PREFIX}{query}"
     once = {TRANSACTIONAL_ID: own, "kcli.batch.id": str(batch)}
     frame.write.format("kcli").mode("append").options(**{**options, **once}).save()

@@ -1,4 +1,4 @@
-"""Windows of time, with the delay for late records (Kafka Streams' grace, Spark's watermark).
+"""Windows of time. Each has a delay for late records, which is Kafka Streams' grace and Spark's watermark.
 
 Durations have the form of Spark: "30 seconds", "5 minutes", "1 day 12 hours".
 """
@@ -28,7 +28,7 @@ _PART = re.compile(rf"\s*(\d+)\s+({'|'.join(_UNITS_MS)})s?", re.IGNORECASE)
 
 
 def milliseconds(duration: str, what: str) -> int:
-    """Reads a duration. ValueError if it is invalid; `what` is its name in the message."""
+    """Reads a duration. Raises ValueError if it is invalid. `what` is the name of the option in the message."""
     at, total = 0, 0
     while (part := _PART.match(duration, at)) is not None:
         total += int(part[1]) * _UNITS_MS[part[2].lower()]
@@ -47,7 +47,7 @@ def _positive(duration: str, what: str) -> int:
 
 
 class Window(Protocol):
-    """Assigns windows to records. A record that is more than `grace` older than the newest one is dropped."""
+    """Assigns windows to records. A record is dropped if it is more than `grace` older than the newest record."""
 
     @property
     def grace(self) -> str: ...
@@ -95,7 +95,7 @@ class Hopping:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A window of records of a key that are less than `gap` apart."""
+    """A window of the records of a key as long as consecutive records are less than `gap` apart."""
 
     gap: str
     grace: str = NO_GRACE

@@ -1,1 +1,1 @@
-"""Clients of the simulation: producers, consumers, groups, transactions, an administrator."""
+"""Clients of the simulation (actors): producers, consumers, group members, transactions and an administrator."""

@@ -1,4 +1,4 @@
-"""An administrator in a simulation: topics created, grown, filled, deleted and created again with the same name."""
+"""An administrator in a simulation: creates, grows, fills and deletes topics, and uses their names again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def admin_of(world: World) -> AdminClient:
 
 
 class Administrator:
-    """Works for some seconds and reports each answer to the ledger."""
+    """Works for some seconds of simulated time, and reports each answer to the ledger."""
 
     def __init__(self, world: World, seconds: float) -> None:
         self.world = world
@@ -81,7 +81,8 @@ class Administrator:
     async def _create(self, admin: AdminClient, name: str) -> None:
         asked = self.world.cluster.node.running
         (error,) = (await admin.create_topics([NewTopic(name=name, partitions=PARTITIONS)])).values()
-        # A broker that stops, or whose session is over, is fenced, so no broker can take the replicas (as in Kafka).
+        # As in Kafka, a broker that stops or whose session has expired is fenced. Then no broker is left for the
+        # replicas.
         fenced = isinstance(error, InvalidReplicationFactorException) and self._may_be_fenced(asked)
         exists = isinstance(error, TopicExistsException)
         assert error is None or error.retriable or fenced or exists, repr(error)
@@ -103,7 +104,7 @@ class Administrator:
             assert isinstance(error, UnknownTopicOrPartitionException) or error.retriable, repr(error)
 
     async def _fill(self, admin: AdminClient, name: str, topic_id: uuid.UUID) -> None:
-        """Sends one batch to each partition in one request, as a producer without idempotence."""
+        """Sends one batch to each partition in one request, like a producer that is not idempotent."""
         losses = self.ledger.losses
         now_ms = self.world.cluster.node.clock.now_ms()
         contents = {}

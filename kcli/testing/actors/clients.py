@@ -1,4 +1,7 @@
-"""Clients of a simulated cluster: an idempotent producer, and a consumer. They report their answers to the ledger."""
+"""Clients of a simulated cluster: an idempotent producer, and a consumer.
+
+They report each answer of the broker to the ledger.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,14 @@ from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
 TROUBLE = (OSError, TimeoutError, NetworkException)
 REQUEST_TIMEOUT_S = 15.0
 BACKOFF_S = 0.1
-# The limit of Java's producer: with more in flight, the broker would not remember the sequences of a retry.
+# The limit of Java's producer. With more batches in flight, the broker would not recognise all of them in a retry.
 IN_FLIGHT_MAX = 5
 LATEST, EARLIEST = -1, -2
-# Few keys, so that compaction finds old records.
+# The number of keys. It is small, so that compaction finds old records.
 KEYS = 5
 COMPACTED, RETAINED = "compacted", "retained"
-"""The prefixes of topics whose old records are deleted: by key, or by size."""
-# Errors that pass by themselves.
+"""The prefixes of topics whose old records are deleted: by compaction, or by retention.bytes."""
+# Errors that end without any action of the client.
 PASSING = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -61,15 +64,15 @@ class World:
     ledger: Ledger
     rng: random.Random
     ending: bool = False
-    """Actors finish their work and begin no more."""
+    """Whether actors should finish their work and begin no new work."""
     written: bool = False
-    """No producer will write any more."""
+    """Whether all producers have finished writing."""
     topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Link:
-    """A connection, and the number of losses when it was opened."""
+    """A connection, and the ledger's number of losses (`Ledger.losses`) at the time when it was opened."""
 
     connection: Connection
     losses: int
@@ -81,7 +84,7 @@ class Link:
 
 
 class Actor(ABC):
-    """A client on a machine of its own: it connects, works, and connects again after a failure."""
+    """A client on its own machine. It connects, works, and connects again after a failure."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -91,7 +94,7 @@ class Actor(ABC):
         self.link: Link | None = None
 
     async def run(self) -> None:
-        """Works until it is done."""
+        """Connects and works until `is_done` is true."""
         while not self.is_done:
             try:
                 await self._connected()
@@ -115,11 +118,11 @@ class Actor(ABC):
     @property
     @abstractmethod
     def is_done(self) -> bool:
-        """Whether there is nothing left to do."""
+        """Whether the actor has no work left."""
 
     @abstractmethod
     async def work(self, link: Link) -> None:
-        """Works on a connection; called again after each failure."""
+        """Works on a connection. It is called again after each failure."""
 
     async def pause(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(least_s + (most_s - least_s) * self.rng.random())
@@ -134,7 +137,10 @@ class Batch:
 
 
 class Producer(Actor):
-    """An idempotent producer with acks=all and several requests in flight. It repeats each until it is answered."""
+    """An idempotent producer with acks=all and several requests in flight.
+
+    It repeats each request until it gets an answer.
+    """
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, big: bool) -> None:
         super().__init__(world, name)
@@ -147,8 +153,10 @@ class Producer(Actor):
         self._forget()
 
     def _forget(self) -> None:
-        """Begins again with a new producer id, because the broker has lost the state. Unanswered batches may be
-        written."""
+        """Begins again with a new producer id, because the broker has lost the producer's state.
+
+        Whether unanswered batches were written is unknown.
+        """
         self.given_up += len(self._unanswered)
         self._unanswered.clear()
         self._sequences: dict[TopicPartition, int] = {}
@@ -197,8 +205,10 @@ class Producer(Actor):
         self._lives = self.world.cluster.node.life
 
     def _fill(self, link: Link, in_flight: deque[asyncio.Task[p.ProduceResponse]]) -> None:
-        """Sends a few new batches. The first of a producer id goes alone, because a broker takes any sequence for the
-        first."""
+        """Sends a few new batches.
+
+        The first batch to a partition is sent alone, because a broker accepts any sequence number from a new producer.
+        """
         wanted = self.rng.randint(1, IN_FLIGHT_MAX)
         while not self.world.ending and len(in_flight) < wanted:
             partition = self.rng.choice(self._partitions)
@@ -248,7 +258,7 @@ class Producer(Actor):
         return asyncio.get_running_loop().create_task(link.ask(request, ApiKey.PRODUCE, at_most=version))
 
     def _handle_answer(self, batch: Batch, response: p.ProduceResponse, link: Link) -> bool:
-        """Handles an answer. False: everything unanswered must be sent again."""
+        """Handles an answer. Returns False if all unanswered batches must be sent again."""
         (topic,) = response.responses
         (answer,) = topic.partition_responses
         code = answer.error_code
@@ -261,7 +271,8 @@ class Producer(Actor):
                     self.world.ledger.acknowledged(batch.partition, offset, content, losses=link.losses)
             return True
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # After a restart a broker remembers one batch of each producer, not five: its snapshot has no more.
+            # After a restart, a broker knows only the last batch of each producer, and not five, because its snapshot
+            # has no more.
             assert restarted, f"{self.name}: {batch.partition} refused sequence {batch.sequence}"
             self._forget()
             return False
@@ -270,7 +281,10 @@ class Producer(Actor):
 
 
 class Consumer(Actor):
-    """Reads partitions from start to end and compares them. `sessions`: uses incremental fetches (KIP-227)."""
+    """Reads partitions from start to end, and compares them with the ledger.
+
+    With `sessions`, it uses incremental fetches (KIP-227).
+    """
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, sessions: bool) -> None:
         super().__init__(world, name)
@@ -392,20 +406,20 @@ def read_into(
             )
             ledger.acknowledged(partition, record.offset, (record.key, record.value), losses=link.losses)
             position = record.offset + 1
-        # Compaction leaves empty batches, and batches without their last records.
+        # After compaction, a batch may be empty, or may lack its last records.
         position = max(position, header.next_offset)
     return position
 
 
 async def reset_offset(ledger: Ledger, link: Link, partition: TopicPartition, position: int) -> int:
-    """Returns the new position after OFFSET_OUT_OF_RANGE, which is right only if records are lost or deleted."""
+    """Returns the new position after OFFSET_OUT_OF_RANGE, which is correct only if records were lost or deleted."""
     assert ledger.losses or partition[0].startswith(RETAINED), f"{partition}: {position} is out of range"
     earliest = await _listed_offset(link, partition, EARLIEST)
     return earliest if position < earliest else await _listed_offset(link, partition, LATEST)
 
 
 async def _listed_offset(link: Link, partition: TopicPartition, timestamp: int) -> int:
-    """The start offset; 0 while no broker can tell it."""
+    """Returns the listed offset, or 0 if no broker can answer at the moment."""
     topic, index = partition
     wanted = lo.ListOffsetsPartition(partition_index=index, timestamp=timestamp)
     request = lo.ListOffsetsRequest(
@@ -419,7 +433,7 @@ async def _listed_offset(link: Link, partition: TopicPartition, timestamp: int) 
 
 
 async def eventually(condition: Callable[[], bool], within_s: float, what: str) -> None:
-    """Waits until `condition` is true. Fails after `seconds` of simulated time."""
+    """Waits until `condition` is true. Fails after `within_s` seconds of simulated time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
     while not condition():

@@ -1,5 +1,7 @@
-"""Members with the consumer protocol (KIP-848) in a simulation: they heartbeat, give up and take over partitions, late
-at times."""
+"""Members with the consumer protocol (KIP-848) in a simulation.
+
+They send heartbeats, give up and take over partitions, and are late at times.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,18 @@ from kcli.testing.actors.clients import BACKOFF_S, Link, World
 from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, Member
 
 LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
-# Settings of the broker without which stories would wait for its shortest session timeout.
+# Settings of the broker with short session time-outs, because a story would otherwise have to wait for the usual ones.
 QUICK_SESSIONS = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "500",
 }
-# The member has to join again, without partitions.
+# Errors after which the member has to join again, without partitions.
 BEGIN_ANEW = frozenset(
     {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 )
-# The next heartbeat decides: the epoch has risen, or the former member has not left yet.
+# Errors after which the member tries again: its epoch has risen, or the former member has not left yet.
 ASK_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID})
 
 
@@ -55,7 +57,7 @@ class ConsumerMember(Member):
         return replace(group, member_id=self._member_id, member_epoch=self._epoch)
 
     async def _join(self, link: Link) -> None:
-        """Joins with all fields. The member owns no partition, because its connection is new."""
+        """Sends a heartbeat with all fields, to join. The member owns no partition, because its connection is new."""
         if not self._member_id:
             self._member_id, self._epoch = f"{self.name}-{self.rng.randrange(1 << 40):x}", 0
         await self._beat(
@@ -101,7 +103,7 @@ class ConsumerMember(Member):
         )
         if any(each not in wanted for each in self.owned):
             if self.rng.random() < 0.7:
-                await self._commit(link)  # as a consumer does before it gives up its partitions
+                await self._commit(link)  # as real consumers do before they give up partitions
             if self.rng.random() < 0.1:
                 await self.pause(0.0, REBALANCE_TIMEOUT_MS / 1000 * 1.5)
         self.owned = {each: at for each, at in self.owned.items() if each in wanted}

@@ -1,4 +1,4 @@
-"""Members of a classic group in a simulation: they join, share, read, commit, leave, and die."""
+"""Members of a classic group in a simulation: they join, assign partitions, read, commit, leave, and die."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from kcli.testing.actors.clients import (
 )
 
 SESSION_TIMEOUT_MS = 6_000
-# The time that a join waits for the other members; less than a client waits for an answer.
+# How long a join waits for the other members. It is shorter than the time that a client waits for an answer.
 REBALANCE_TIMEOUT_MS = 8_000
 PROTOCOL = "range"
-# The coordinator has moved or is loading: ask again.
+# Errors after which the member tries again, because the coordinator has moved or is loading.
 NOT_NOW = PASSING | {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-# The member has to join again, with its id or as a new member.
+# Errors after which the member has to join again, with its id or as a new member.
 REJOIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION})
 
 
@@ -49,7 +49,7 @@ class Again(Exception):
 
 
 class Member(Actor):
-    """One consumer. `instance`: a static member (KIP-345)."""
+    """One consumer of a group. With `instance`, it is a static member (KIP-345)."""
 
     def __init__(
         self, world: World, name: str, group: str, topics: dict[str, int], *, instance: str | None
@@ -57,7 +57,7 @@ class Member(Actor):
         super().__init__(world, name)
         self.group = group
         self.owned: dict[TopicPartition, int] = {}
-        """Partition -> position."""
+        """The position in each owned partition."""
         self.generation = -1
         self.leaving = False
         self.asleep = False
@@ -65,7 +65,7 @@ class Member(Actor):
         self._topics = topics
         self._member_id = ""
         self._life = 0
-        """The life of the node that gave the member id."""
+        """The number of the node's start (`SimNode.life`) in which it assigned the member id."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class Member(Actor):
         await self.run()
 
     def die(self) -> None:
-        """Ends without LeaveGroup: the coordinator has to notice."""
+        """Ends without LeaveGroup, so the coordinator has to notice the missing heartbeats."""
         assert self._task is not None, "it was started"
         self._task.cancel()
         if self.link is not None:
@@ -130,10 +130,11 @@ class Member(Actor):
         self._check(response.coordinators[0].error_code)
 
     def _check(self, code: ErrorCode) -> None:
-        """Raises Again for an error that is not a mistake of the coordinator."""
+        """Raises Again for an error that a correct coordinator may return. Any other error fails the simulation."""
         if code is ErrorCode.NONE:
             return
-        # An id of a rebalance is stored at the end of the rebalance. A crash before that brings back the old id.
+        # A new member id is stored only at the end of the rebalance. After a crash before that, the old id is valid
+        # again.
         restarted = self.world.cluster.node.life != self._life
         forgotten = code is ErrorCode.FENCED_INSTANCE_ID and (restarted or self.world.ledger.losses)
         if code is ErrorCode.UNKNOWN_MEMBER_ID or forgotten:
@@ -185,7 +186,10 @@ class Member(Actor):
 
     @property
     def _identity(self) -> str:
-        """Checks a static member that comes back: it has the same place under a new id."""
+        """The id under which the ledger knows the member.
+
+        A static member keeps it when it returns with a new member id.
+        """
         return self._instance or self._member_id
 
     def _assign(self, members: list[str]) -> tuple[s.SyncGroupRequestAssignment, ...]:
@@ -205,7 +209,10 @@ class Member(Actor):
     async def _committed(
         self, link: Link, partitions: tuple[TopicPartition, ...]
     ) -> dict[TopicPartition, int]:
-        """Returns the positions: the committed offsets, which are not before those known at the request."""
+        """Returns the committed offsets as positions.
+
+        Checks that none is lower than the one known before the request.
+        """
         floors = {each: self.world.ledger.committed_offset(self.group, each) for each in partitions}
         losses = self.world.ledger.losses
         topics: dict[str, list[int]] = {}
@@ -232,7 +239,7 @@ class Member(Actor):
         return found
 
     def _identified(self, group: of.OffsetFetchRequestGroup) -> of.OffsetFetchRequestGroup:
-        """The group of an OffsetFetch, with the fields that name this member if the protocol has them."""
+        """Returns the group of an OffsetFetch request. A protocol with fields for the member (KIP-848) adds them."""
         return group
 
     async def _poll(self, link: Link) -> None:
@@ -244,12 +251,12 @@ class Member(Actor):
         )
         response = await link.ask(request, ApiKey.HEARTBEAT)
         if response.error_code is ErrorCode.REBALANCE_IN_PROGRESS and self.rng.random() < 0.7:
-            await self._commit(link)  # as a consumer does before it gives up its partitions
+            await self._commit(link)  # as real consumers do before they give up partitions
         self._check(response.error_code)
         await self._use(link)
 
     async def _use(self, link: Link) -> None:
-        """Reads its partitions, commits, and waits a while."""
+        """Reads the owned partitions, commits, and waits a while."""
         if self.owned:
             await self._read(link)
             if self.rng.random() < 0.6:

@@ -1,4 +1,4 @@
-"""Transactions in a simulation: producers that commit and abort, and a reader that must see each one whole or not."""
+"""Transactions in a simulation: producers that commit and abort, and a reader that checks for atomicity."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from kcli.testing.checks.invariants import Content
 TIMEOUT_MS = 6_000
 TRANSACTION = 1
 """The key type of FindCoordinator for transactional ids."""
-# The versions of clients that add partitions themselves, and of those that leave it to the broker (KIP-890).
+# The versions of Produce and EndTxn of two kinds of clients. Old ones add partitions to the transaction themselves. For
+# new ones the broker does it (KIP-890).
 OLD_PRODUCE, OLD_END = 11, 4
 NEW_PRODUCE, NEW_END = 13, 5
 KEY = b"transaction"
 
-# After these errors a producer calls InitProducerId again: it was fenced, by a timeout or by a crash.
+# After these errors a producer calls InitProducerId again: it was fenced after a time-out or a crash.
 FENCED = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -54,7 +55,7 @@ class Refused(Exception):
 
 
 class TransactionalProducer(Actor):
-    """Runs one transaction after the other. After any error it calls InitProducerId, as after a restart."""
+    """Runs one transaction after the other. After an error it calls InitProducerId, as a restarted producer does."""
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, new: bool) -> None:
         super().__init__(world, name)
@@ -78,11 +79,15 @@ class TransactionalProducer(Actor):
             await self.pause(0.0, BACKOFF_S)
 
     def _check(self, code: ErrorCode, what: str) -> bool:
-        """Checks an error code. False: ask again. Raises Refused."""
+        """Checks an error code. Returns False if the request must be sent again.
+
+        Raises Refused if the producer must begin again.
+        """
         if code is ErrorCode.NONE:
             return True
         assert code in FENCED or code in NOT_NOW, f"{self.name}: {what} failed with {code!r}"
-        # A coordinator that has lost its newest records is behind its partitions, and cannot end their transactions.
+        # A coordinator that has lost its newest records has an older state than the partitions, so it cannot end their
+        # transactions.
         stuck = self.world.ending and self.world.ledger.losses
         if code in FENCED or stuck:
             raise Refused
@@ -118,7 +123,8 @@ class TransactionalProducer(Actor):
         for partition in chosen:
             await self._write(link, transaction, partition)
         if self.rng.random() < 0.1:
-            await self.pause(0.0, 2 * TIMEOUT_MS / 1000)  # the coordinator may abort it meanwhile
+            # the coordinator may abort the transaction meanwhile
+            await self.pause(0.0, 2 * TIMEOUT_MS / 1000)
         commits = self.rng.random() < 0.7
         if commits:
             transaction.outcome = Outcome.UNKNOWN
@@ -210,7 +216,7 @@ def _merged(topics: tuple[ap.AddPartitionsToTxnTopic, ...]) -> tuple[ap.AddParti
 
 
 class CommittedReader(Actor):
-    """Reads everything once, as a consumer with isolation.level=read_committed sees it."""
+    """Reads all partitions once, as a consumer with isolation.level=read_committed does."""
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition]) -> None:
         super().__init__(world, name)
@@ -234,7 +240,10 @@ class CommittedReader(Actor):
                 self._read_partition(partition, data)
 
     def _read_partition(self, partition: TopicPartition, data: f.PartitionData) -> None:
-        """The filter of Java's consumer: aborted producers from their first offset to their marker."""
+        """Reads the answer for a partition, without aborted records.
+
+        As in Java's consumer, records of an aborted producer are dropped from its first offset to its marker.
+        """
         to_come = sorted(data.aborted_transactions or (), key=lambda each: each.first_offset)
         aborted = self._aborted[partition]
         for at, header in iter_batches(data.records or b""):
@@ -258,7 +267,7 @@ class CommittedReader(Actor):
 async def check_atomic(
     world: World, producers: list[TransactionalProducer], partitions: list[TopicPartition]
 ) -> None:
-    """Checks that every transaction is seen whole, or not at all. Runs when all of them have ended."""
+    """Checks that every transaction is seen whole, or not at all. Must be called when all transactions have ended."""
     reader = CommittedReader(world, "committed-reader", partitions)
     async with asyncio.timeout(120):
         await reader.run()

@@ -1,1 +1,1 @@
-"""Checks of a simulation: the promises that hold after every event."""
+"""Checks of a simulation: the promises that must hold after every event."""

@@ -1,6 +1,6 @@
 """Runs `kcli dump-log` over a log directory, which must report no fault after any crash.
 
-Producer snapshots are left out: an old one may be torn, and its checksum shows that when it is read.
+Producer snapshots are not checked. An old one may be torn after a crash, and its checksum reveals this when it is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ CHECKS = (
 )
 
 EMPTY_BATCHES = re.compile(r"Found timestamp mismatch in :.*\n(  Index timestamp: \d+, log timestamp: -1\n)+")
-"""The report of an empty batch of the cleaner. Its time is that of the time index, which Kafka's tool reports."""
+"""What dump-log reports for an empty batch of the cleaner.
+
+It is no fault: the time index has the time of the empty batch.
+"""
 
 OFFSET_GAPS = re.compile(r"Non-consecutive offsets in .*\n(  \d+ is followed by \d+\n)+")
 
@@ -31,7 +34,7 @@ OFFSET_GAPS = re.compile(r"Non-consecutive offsets in .*\n(  \d+ is followed by 
 def dump_complaints(disk: Disk, path: str, *, compacted: bool = False) -> str:
     """Returns the faults of all files of the partition in `path`; '' if there are none.
 
-    `compacted`: offsets may be missing, which dump-log reports.
+    With `compacted`, offsets may be missing, so the reports about gaps are removed.
     """
     with tempfile.TemporaryDirectory() as copy:
         names = [entry.name for entry in disk.list_dir(path) if not entry.is_dir]
@@ -56,7 +59,7 @@ def _complaints_of(files: list[str], options: tuple[str, ...]) -> str:
 
 
 def record_lines(disk: Disk, path: str) -> list[str]:
-    """Returns the records that dump-log prints of a partition, segment by segment, without the lines about batches."""
+    """Returns the lines that dump-log prints about the records of a partition, segment by segment."""
     with tempfile.TemporaryDirectory() as copy:
         for entry in disk.list_dir(path):
             if entry.name.endswith(LOG_SUFFIX):

@@ -37,20 +37,20 @@ _IdPartition = tuple[uuid.UUID, int]
 
 
 class GroupLedger:
-    """`losses` of the ledger: after one, offsets may begin before an earlier commit."""
+    """The newest state of all groups, as read from `__consumer_offsets`."""
 
     def __init__(self) -> None:
         self._committed: dict[tuple[str, str, int], int] = {}
         self._generations: dict[str, int] = {}
         self._ended: dict[str, None] = {}
-        """Groups whose record was deleted. Their next record may have any number."""
+        """Groups whose record was deleted. Their next record may have any generation or epoch."""
         self.eras: dict[str, int] = {}
-        """The number of times that a group has begun again."""
+        """How often each group has begun again with a lower generation or epoch."""
         self._targets: dict[str, dict[str, frozenset[_IdPartition]]] = {}
         self._owned: dict[str, dict[str, frozenset[_IdPartition]]] = {}
 
     def forget(self) -> None:
-        """Forgets all records: some may be lost, and the log is read again."""
+        """Forgets all records, because some may be lost. The caller reads the log again."""
         self._committed.clear()
         self._generations.clear()
         self._targets.clear()
@@ -60,13 +60,15 @@ class GroupLedger:
         return self._committed.get((group, topic, partition), -1)
 
     def generation(self, group: str) -> int:
-        """The newest generation or epoch in the log; −1 for a group that never had a member."""
+        """Returns the newest generation or epoch in the log, or −1 for a group that never had a member."""
         return self._generations.get(group, -1)
 
     def take(self, record: Record, *, again: bool, losses: int) -> None:
         """Reads one record.
 
-        `again`: it was written in an earlier life, and compaction may have removed its neighbours.
+        `again` means that the record was written before a restart of the broker, and that compaction may have removed
+        the records around it. `losses` is the number of losses of the ledger: after a loss, a committed offset may be
+        lower than an earlier one.
         """
         if record.key is None:
             return
@@ -111,7 +113,7 @@ class GroupLedger:
         assert len(assigned) == len(set(assigned)), f"{group} in {value.generation} assigns twice: {assigned}"
 
     def _moves_on(self, group: str, to: int | None, *, again: bool) -> None:
-        """Sets the generation or epoch of a group; None: the group has ended."""
+        """Sets the generation or epoch of a group. None means that the group has ended."""
         if to is None:
             self._ended[group] = None
             return

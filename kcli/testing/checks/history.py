@@ -31,12 +31,12 @@ class Outcome(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "asked to commit"
-    """The producer does not know the end of the transaction."""
+    """The producer has requested the commit, but does not know whether the transaction is committed."""
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction as its producer knows it. Times are of one clock, in any unit."""
+    """A transaction as its producer knows it. All times must be of the same clock, in any unit."""
 
     producer: str
     number: int
@@ -50,7 +50,7 @@ class Transaction:
 
 
 def anomalies(transactions: Iterable[Transaction], log: Log) -> list[str]:
-    """Returns a description of each anomaly; nothing for a correct history."""
+    """Returns a description of each anomaly. The list is empty for a correct history."""
     known = list(transactions)
     writer = {value: transaction for transaction in known for _, value in transaction.writes}
     return [
@@ -89,7 +89,7 @@ def _incomplete(transactions: Iterable[Transaction], log: Log) -> Iterable[str]:
 def _disorder(
     partition: Partition, values: Sequence[Value], writer: Mapping[Value, Transaction]
 ) -> Iterable[str]:
-    """Reads from the end of the log, so that later values are known at each value."""
+    """Yields violations of the order. It reads backwards, so that at each value the later ones are known."""
     first_ended: Transaction | None = None
     first_of_producer: dict[str, Transaction] = {}
     next_of: dict[int, int] = {}
@@ -113,7 +113,11 @@ def _disorder(
 
 
 def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Transaction]]:
-    """Returns groups of transactions, each before another of its group in one partition and after it in another."""
+    """Returns groups of transactions that form write cycles.
+
+    Each one is before another of its group in one partition, and after another of its group in the same or another
+    partition.
+    """
     writer = {value: transaction for transaction in transactions for _, value in transaction.writes}
     after: dict[int, set[int]] = {}
     by_id: dict[int, Transaction] = {}
@@ -127,7 +131,7 @@ def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Tra
 
 
 def _cycles(nodes: Iterable[int], after: Mapping[int, set[int]]) -> list[list[int]]:
-    """The strongly connected components of more than one node (Kosaraju's two passes)."""
+    """Returns the strongly connected components of more than one node (by Kosaraju's algorithm)."""
     finished = _finishing_order(nodes, after)
     before: dict[int, set[int]] = {}
     for node, others in after.items():

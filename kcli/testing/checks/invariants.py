@@ -1,13 +1,14 @@
-"""The ledger: the promises of a cluster, stored outside of it, and compared with it after every event.
+"""The ledger: the promises of a cluster, which is stored outside the cluster and compared with it after every event.
 
 The ledger reads each partition's records when they are committed, and clients report their answers to it. It checks:
 
-    * committed records never change, offsets are dense, the high watermark never goes back within a life;
-    * one offset per producer sequence, and no producer id twice;
-    * acknowledged and read records are committed, and exist after a crash. After a loss of power that holds if every
-  append is flushed (`durable`). Otherwise records may be missing, but the others are right;
-    * acknowledged topics and metadata survive everything; broker epochs grow;
-    * a group's generation and its committed offsets never go back, one member owns a partition in a generation.
+* committed records never change, offsets are dense, the high watermark never goes back between two starts of the
+  broker;
+* one offset per producer sequence, and no producer id twice;
+* acknowledged and read records are committed, and exist after a crash. After a loss of power they must exist only if
+  every append is flushed (`durable`). Otherwise records may be missing, but the existing ones must be correct;
+* acknowledged topics and metadata survive everything; broker epochs grow;
+* a group's generation and its committed offsets never go back, one member owns a partition in a generation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 20
 
 Sequence = tuple[int, int, int]
-"""Producer id, its epoch, sequence number."""
+"""Producer id, producer epoch and sequence number."""
 Content = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
 
@@ -47,7 +48,7 @@ class History:
     end: int = 0
     """The offset up to which all committed records have been read."""
     open_transactions: dict[int, int] = field(default_factory=dict)
-    """Producer id -> first offset."""
+    """The first offset of the open transaction of each producer id."""
 
     def note_transaction(self, header: BatchHeader) -> None:
         if header.is_control:
@@ -65,17 +66,24 @@ class Topic:
     topic_id: uuid.UUID
     partitions: int
     may_be_deleted: bool = False
-    """A client has asked for the deletion. From then on the topic may exist or not."""
+    """A client has asked for the deletion. After that, it is unknown whether the topic exists."""
 
 
 class Ledger:
-    """Runs `watch` after every turn of the loop. Clients and the code that crashes nodes report all other events."""
+    """The expected state of a cluster.
+
+    `watch` must be called after every turn of the loop. Clients and the code that crashes nodes report all other
+    events.
+    """
 
     def __init__(self, *, durable: bool) -> None:
         self.durable = durable
         """Whether every append is flushed before it is acknowledged."""
         self.losses = 0
-        """The number of possible losses of records. Answers from before the last one do not count any more."""
+        """The number of events that may have lost records.
+
+        The ledger ignores answers on connections that are older than the last such event.
+        """
         self.batches_seen = 0
         self.histories: dict[TopicPartition, History] = {}
         self.topics: dict[str, Topic] = {}
@@ -83,7 +91,7 @@ class Ledger:
         self._producer_ids: dict[int, None] = {}
         self._owners: dict[tuple[str, int, int, TopicPartition], str] = {}
         self._groups = GroupLedger()
-        # Commits that a broker reported in the turn in which it died.
+        # Commits that a broker acknowledged in the turn in which it died, so that the ledger could not read them.
         self._promised: dict[tuple[str, str, int], int] = {}
         self._node: Node | None = None
         self._metadata_offset = -1
@@ -103,7 +111,7 @@ class Ledger:
         self._metadata_offset = offset
         for leader in _broker(node).replicas:
             if leader.log.directory.error is not None:
-                continue  # it serves no client any more, and will end soon
+                continue  # the broker no longer serves clients from this directory, and will end soon
             history = self.histories.get(TopicPartition(leader.topic, leader.partition))
             if history is None or leader.log.high_watermark != history.end:
                 self._read_news(leader)
@@ -168,7 +176,7 @@ class Ledger:
     # After a crash.
 
     def _begin_life(self, node: Node) -> None:
-        """Compares the whole cluster with the expected content."""
+        """Compares the whole cluster with the expected content, after a start of the node."""
         epoch = _broker(node).lifecycle.epoch
         assert epoch > self._broker_epoch, f"broker epoch {epoch} follows {self._broker_epoch}"
         self._broker_epoch = epoch
@@ -181,7 +189,7 @@ class Ledger:
         for (topic, partition), history in list(self.histories.items()):
             leader = _broker(node).replicas.find(topic, partition)
             if leader is None or leader.log.topic_id != history.topic_id:
-                # Only a deletion removes a partition; check_topics has compared the topics.
+                # A partition is removed only if its topic is deleted. check_topics has already compared the topics.
                 known = self.topics.get(topic)
                 assert known is None or known.may_be_deleted or known.topic_id != history.topic_id, (
                     f"{topic}-{partition} is gone"
@@ -204,7 +212,7 @@ class Ledger:
             for record in records:
                 known = before.get(record.offset)
                 content = (record.key, record.value)
-                # After a loss the coordinators may have written other records in its place.
+                # After a loss of records, the coordinators may have written other records at the same offset.
                 replaced = self.losses and (header.is_control or leader.topic.startswith("__"))
                 assert known is None or known == content or replaced, (
                     f"{leader}: offset {record.offset} was {known!r} before the crash and is {content!r}"
@@ -245,8 +253,10 @@ class Ledger:
     # Reports of clients.
 
     def acknowledged(self, partition: TopicPartition, offset: int, content: Content, *, losses: int) -> None:
-        """A client has read `content` at `offset`, or its write was acknowledged there. `losses`: the number at its
-        connect."""
+        """Records that a client has read `content` at `offset`, or that its write was acknowledged with this offset.
+
+        `losses` is the number of losses at the time when the client connected.
+        """
         if losses != self.losses:
             return
         history = self.histories.get(partition)
@@ -257,7 +267,8 @@ class Ledger:
             known = history.records[offset]
             assert known == content, f"{partition} at {offset} is {known!r}, a client was told {content!r}"
             return
-        # The broker died in the turn of its answer: the ledger compares the answer when the broker is back.
+        # The broker died in the turn in which it answered. The ledger compares the answer when the broker has started
+        # again.
         assert self._node is None, f"{partition} at {offset}: acknowledged but not committed"
         history.records[offset] = content
 
@@ -281,7 +292,10 @@ class Ledger:
     def owns(
         self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
     ) -> None:
-        """A member has got its assignment. `losses`: the number when it connected."""
+        """Records that a member has received its assignment.
+
+        `losses` is the number at the time when the member connected.
+        """
         if losses != self.losses:
             return
         era = self._groups.eras.get(group, 0)
@@ -290,7 +304,10 @@ class Ledger:
             assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
-        """A group has committed an offset. `losses`: the number when the client connected."""
+        """Records that a commit of a group was acknowledged.
+
+        `losses` is the number at the time when the client connected.
+        """
         if losses != self.losses:
             return
         place = (group, *partition)
@@ -301,21 +318,21 @@ class Ledger:
         assert known >= offset, f"{group}: {partition} is committed to {offset}, the log says {known}"
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
-        """The committed offset; −1 without a commit."""
+        """Returns the committed offset, or −1 if the group has not committed one."""
         return self._groups.committed_offset(group, *partition)
 
     def generation(self, group: str) -> int:
-        """The newest generation in the log; −1 for a group that never had a member."""
+        """Returns the newest generation in the log, or −1 for a group that never had a member."""
         return self._groups.generation(group)
 
     def end(self, partition: TopicPartition) -> int:
-        """The offset up to which a partition is committed."""
+        """Returns the offset up to which a partition is committed."""
         history = self.histories.get(partition)
         return 0 if history is None else history.end
 
 
 def _not_superseded(offsets: list[int], records: dict[int, Content]) -> list[int]:
-    """The offsets that compaction must keep: the last record of each key, unless it deletes the key."""
+    """Returns the offsets that compaction must keep: the last record of each key, unless that record is a tombstone."""
     last = {key: offset for offset, (key, _) in sorted(records.items())}
     return [
         offset for offset in offsets if last[records[offset][0]] == offset and records[offset][1] is not None
@@ -323,7 +340,7 @@ def _not_superseded(offsets: list[int], records: dict[int, Content]) -> list[int
 
 
 def _read(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """The batches from `start` to `end` with their records, checksums verified."""
+    """Yields the batches from `start` to `end` with their records. Checks their checksums."""
     offset = Offset(start)
     while offset < end:
         content = log.read(offset, READ_BYTES, end_offset=Offset(end)).read()

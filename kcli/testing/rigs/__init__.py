@@ -1,1 +1,1 @@
-"""Parts of tests: logs made by hand, scripted servers, and the number of examples of a property."""
+"""Parts that tests share: logs made by hand, scripted servers, and the number of examples of a property test."""

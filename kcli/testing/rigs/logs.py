@@ -1,4 +1,4 @@
-"""Partition logs for tests: a clock that stands still, a directory on any disk, batches in one line."""
+"""Partition logs for tests: a clock that the test moves, a log on any disk, and functions that make batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kcli.storage.log.log import PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 
 START_MS = 1_800_000_000_000
-"""The time at which tests begin."""
+"""The time of a new ManualClock."""
 
 
 class ManualClock:
@@ -47,7 +47,7 @@ def batch_of(
     leader_epoch: int = -1,
     codec: Codec = Codec.NONE,
 ) -> bytes:
-    """A batch as a client sends it, or with `base_offset` and `leader_epoch` as a leader's log has it."""
+    """Returns a batch as a client sends it. With `base_offset` and `leader_epoch`, it is a batch of a leader's log."""
     return encode_batch(
         [Record(-1, timestamp_ms, key, value, (), NO_SEQUENCE) for value in values],
         base_offset=base_offset,
@@ -68,7 +68,7 @@ def marker_of(
     coordinator_epoch: int = 0,
     timestamp_ms: int = START_MS,
 ) -> bytes:
-    """The commit or abort marker of a transaction."""
+    """Returns the commit or abort marker of a transaction."""
     return encode_marker_batch(
         EndTransactionMarker(committed=commit, coordinator_epoch=coordinator_epoch),
         producer_id=producer_id,
@@ -78,7 +78,7 @@ def marker_of(
 
 
 class LogRig:
-    """One partition log on a disk of the test's choice, which can be closed and opened again."""
+    """A partition log on a disk of the test's choice. The test can close the log and open it again."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ def contents(
 ) -> list[tuple[int, bytes | None]]:
     """Returns (offset, value) of every record of the log except control records, read slice by slice.
 
-    `may_end_early`: records may be missing before the log end, because a crash lost them.
+    With `may_end_early`, records before the log end may be missing, because a crash has lost them.
     """
     found: list[tuple[int, bytes | None]] = []
     offset = log.log_start_offset

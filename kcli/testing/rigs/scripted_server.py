@@ -1,10 +1,10 @@
-"""A server on a real socket that answers every API as the test says: for clients and tools, without a broker.
+"""A server on a real socket that answers each API with a function of the test, for tests of clients and tools.
 
     with ScriptedServer({ApiKey.METADATA: lambda request, version: MetadataResponse(...)}) as server:
         run(["topics", "--list", "--bootstrap-server", server.address])
 
-It runs on threads, so that code that starts an event loop can be tested too. An answer of None closes the connection;
-ApiVersions is answered from the keys of the script.
+The server runs on threads, so that tests can also use code that starts an event loop. If a function returns None, the
+connection is closed. ApiVersions is answered with the APIs of the script.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SIZE = struct.Struct(">i")
 
 @dataclass(slots=True)
 class ScriptedServer:
-    """Answers by script; `requests` has every (key, version, message) in order of arrival."""
+    """Answers by a script. `requests` has the (key, version, message) of all requests in the order of their arrival."""
 
     script: Mapping[ApiKey, ScriptedAnswer]
     versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=dict)
-    """Narrower version ranges than kcli's, to play an older broker."""
+    """Smaller version ranges than those of kcli, to simulate an older broker."""
     requests: list[tuple[ApiKey, int, Any]] = field(default_factory=list)
     port: int = 0
     _listener: socket.socket | None = None
@@ -55,14 +55,14 @@ class ScriptedServer:
             try:
                 each.shutdown(socket.SHUT_RDWR)
             except OSError:
-                continue  # the peer has closed it
+                continue  # the client has closed the connection
         for thread in self._threads:
             thread.join()
         for each in (self._listener, *self._peers):
             each.close()
 
     def sent(self, key: ApiKey) -> list[Any]:
-        """The requests for one API."""
+        """Returns the requests for one API."""
         return [message for each, _, message in self.requests if each is key]
 
     def _start(self, work: Callable[[socket.socket], None], on: socket.socket) -> None:

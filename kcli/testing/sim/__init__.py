@@ -1,1 +1,1 @@
-"""The simulation: loop, clock, network, disk and nodes on one virtual time."""
+"""The simulation: event loop, clock, network, disk and nodes with the same simulated time."""

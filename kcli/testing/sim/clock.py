@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-# 2027-01-15T08:00:00Z: every simulation begins then.
+# The start of every simulation: 2027-01-15T08:00:00Z.
 BEGINNING_MS = 1_800_000_000_000
 
 
 class SimClock:
-    """A `Clock`. `skew_ms` may be moved at any time, as an administrator or NTP does."""
+    """A `Clock` of a simulated machine.
+
+    `skew_ms` may be changed at any time, as an administrator or NTP changes a clock.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, skew_ms: int = 0) -> None:
         self._loop = loop

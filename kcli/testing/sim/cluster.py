@@ -1,4 +1,4 @@
-"""Whole nodes on simulated machines: they are started, stopped, killed and lose power."""
+"""Whole nodes on simulated machines: they can be started, stopped and killed, and can lose power."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = "/data"
 
 
 class SimNode:
-    """One machine with one broker and controller on it. `life` counts its starts."""
+    """A machine with one node, which is broker and controller. `life` is the number of its starts."""
 
     def __init__(
         self, network: SimNetwork, rng: random.Random, node_id: int, overrides: Mapping[str, str]
@@ -52,7 +52,7 @@ class SimNode:
             "inter.broker.listener.name": "PLAINTEXT",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": DATA,
-            # Threads of its own would run beside the simulation.
+            # With one thread, recovery runs inside the simulation. More threads would run outside of it.
             "num.recovery.threads.per.data.dir": "1",
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
@@ -65,9 +65,9 @@ class SimNode:
         return self.running is not None
 
     async def start(self, patience_s: float | None = None) -> bool:
-        """Starts the broker. Returns False if it is not ready after `patience_s`; the start then goes on.
+        """Starts the node. Returns False if it is not ready after `patience_s`. The start continues in this case.
 
-        Raises the error of a node that cannot start.
+        Raises the error of a start that fails.
         """
         if self._start is None:
             self.life += 1
@@ -96,7 +96,7 @@ class SimNode:
         self._guard = asyncio.get_running_loop().create_task(self._stop_when_halted(node))
 
     async def _stop_when_halted(self, node: Node) -> None:
-        """Stops the node when it halts, as its main program does."""
+        """Stops the node when it reports that it must halt, as its main program does."""
         reason = await node.halted
         self._loop.note(f"{self.name} halts: {reason}")
         self.running = None
@@ -111,13 +111,13 @@ class SimNode:
         self.disk = self.disk.kill_clone()
 
     def kill(self) -> None:
-        """Kills the node like SIGKILL: written data stays written."""
+        """Kills the node like SIGKILL: all written data is kept."""
         self._loop.note(f"{self.name} is killed")
         self._end(silent=False)
         self.disk = self.disk.kill_clone()
 
     def lose_power(self) -> None:
-        """Ends the node by a loss of power: data that was not flushed is lost in part, in any order."""
+        """Ends the node by a loss of power. A part of the data that was not flushed is lost, in any order."""
         self._loop.note(f"{self.name} loses its power")
         self._end(silent=True)
         crashed = self.disk.crash_clone(self._rng.randrange(1 << 62))
@@ -134,7 +134,7 @@ class SimNode:
 
 
 class SimCluster:
-    """A network with nodes on it. An error in the log of a node fails the simulation."""
+    """A network with one node. An error line in the log of the node fails the simulation."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class SimCluster:
 
 
 class ErrorWatch(logging.Handler):
-    """Makes an error in a broker's log an error of the simulation, unless its disk may fail (`tolerates`)."""
+    """Makes each error line in a broker's log an error of the simulation, except while `tolerates` is true."""
 
     def __init__(self, loop: SimLoop) -> None:
         super().__init__(logging.ERROR)

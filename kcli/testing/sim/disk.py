@@ -1,9 +1,9 @@
 """A disk in memory that can lose power and fail on command.
 
-After a crash a real disk keeps all synced data and some of the rest. `crash_clone` makes such a disk: every synced byte
-and name, and a random part of the others. Writes may have happened out of order, the last one may be torn, and the
-newest names may be missing. Faults hit the n-th call, or the n-th call of one operation on paths that contain a text. A
-test that fails call 1, 2, 3 … until a run has no fault tries all of them.
+After a crash a real disk keeps all synced data and some of the rest. `crash_clone` makes such a disk: it has every
+synced byte and name, and a random part of the other ones. Writes may have happened out of order, the last one may be
+torn, and the newest names may be missing. Faults hit the n-th call, or the n-th call of one operation on paths that
+contain a text. A test can fail call 1, 2, 3 … until a run meets no fault. Then it has tried all calls.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from kcli.runtime.disk import DirectoryEntry
 
 SIMULATED_SPACE_BYTES = 1 << 40
 STALL_SECONDS = 0.7
-"""The stall of a worn-out device, or of a volume that its host throttles."""
+"""How long a slow call takes: as with a worn-out device, or with a volume that is throttled by its host."""
 
 
 class FaultKind(Enum):
-    ERROR = "error"  # EIO, nothing happens
-    FULL = "full"  # ENOSPC; half of a write gets through
+    ERROR = "error"  # EIO, without any effect
+    FULL = "full"  # ENOSPC, after half of a write
     FLIP = "flip"  # a read returns one wrong bit
     SLOW = "slow"  # the call blocks its caller for STALL_SECONDS
 
 
 @dataclass(slots=True)
 class Fault:
-    """A fault at the `countdown`-th matching call; it happens once."""
+    """A fault that happens once, at the `countdown`-th matching call."""
 
     operation: str
     path_part: str
@@ -42,23 +42,23 @@ class Fault:
 
 @dataclass(slots=True)
 class Inode:
-    """The data of a file. Readers see `content`. The device holds `durable`, and any part of `pending`."""
+    """The data of a file. Readers see `content`. The device has all of `durable`, and an unknown part of `pending`."""
 
     content: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
     pending: list[tuple[int, bytes | None]] = field(
         default_factory=list
-    )  # (position, bytes) or (size, None): a cut
+    )  # (position, bytes) is a write, and (size, None) a truncation
     modified_ms: int = 0
     read_only: bool = False
 
 
 Names = dict[str, Inode | None]
-"""Path -> file, or None for a directory."""
+"""The files by path. A directory has the value None."""
 
 
 class SimDisk:
-    """`Disk` in memory. Not for threads. `stall(seconds)` lets time pass."""
+    """A `Disk` in memory. It must not be used by several threads. `stall(seconds)` lets simulated time pass."""
 
     def __init__(
         self, now_ms: Callable[[], int] = lambda: 0, stall: Callable[[float], None] = lambda seconds: None
@@ -78,7 +78,10 @@ class SimDisk:
     def fail(
         self, operation: str = "", path_part: str = "", *, nth: int = 1, kind: FaultKind = FaultKind.ERROR
     ) -> None:
-        """Makes the n-th call from now fail. `operation` '' is any of them (`open`, `read`, `write`, `sync` …)."""
+        """Makes the n-th call from now on fail.
+
+        `operation` is `open`, `read`, `write`, `sync` …, or '' for any operation.
+        """
         self._faults.append(Fault(operation, path_part, nth, kind))
 
     def heal(self) -> None:
@@ -108,7 +111,7 @@ class SimDisk:
         return None
 
     def crash_clone(self, seed: int) -> SimDisk:
-        """Returns the disk after a power failure at this moment. This disk stays as it is."""
+        """Returns the disk after a power failure at this moment. This disk is not changed."""
         rng = random.Random(seed)
         clone = SimDisk(self._now_ms, self._stall)
         names = dict(self._durable)
@@ -126,7 +129,7 @@ class SimDisk:
         return clone
 
     def full_clone(self) -> SimDisk:
-        """Returns a copy with everything on the device, for experiments. This disk stays as it is."""
+        """Returns a copy whose device has all data, for experiments. This disk is not changed."""
         clone = SimDisk(self._now_ms, self._stall)
         clone._names = {
             path: inode
@@ -137,15 +140,16 @@ class SimDisk:
         return clone
 
     def flip(self, path: str, position: int, bit: int) -> None:
-        """Flips one bit of a file for good."""
+        """Flips one bit of a file permanently."""
         inode = self._require(path)
         assert inode is not None, "a directory has no bits"
         inode.content[position] ^= 1 << bit
 
     def kill_clone(self) -> SimDisk:
-        """Returns the disk after a SIGKILL of the process: only its locks are lost. This disk fails every further call.
+        """Returns the disk after a SIGKILL of the process: only the locks are lost.
 
-        The copy knows the synced data, so that a power failure may follow.
+        Every further call to this disk fails. The copy still knows which data is synced, so that a power failure may
+        follow.
         """
         clone = SimDisk(self._now_ms, self._stall)
         clone._names, clone._durable, clone._journal = self._names, self._durable, self._journal
@@ -287,7 +291,7 @@ class SimDisk:
 
 
 class SimFile:
-    """An open file of a `SimDisk`. It can be used after its name is removed, as on a real system."""
+    """An open file of a `SimDisk`. As on a real system, it can still be used after its name is removed."""
 
     def __init__(self, disk: SimDisk, path: str, inode: Inode) -> None:
         self._disk = disk
@@ -353,7 +357,7 @@ class SimLock:
 
 
 def _apply(content: bytearray, position: int, piece: bytes | None) -> None:
-    """Applies a write, or with None a truncation (which may grow the file with zeros)."""
+    """Applies a write. If `piece` is None, applies a truncation, which may also extend the file with zeros."""
     if piece is None:
         del content[position:]
     if len(content) < position:
@@ -363,13 +367,14 @@ def _apply(content: bytearray, position: int, piece: bytes | None) -> None:
 
 
 def _survivor(inode: Inode, rng: random.Random) -> Inode:
-    """The content that the device may have of a file: all synced data, and a part of the later writes."""
+    """Returns a file as the device may have it after a crash: with all synced data, and a part of the later writes."""
     content = bytearray(inode.durable)
-    in_order = rng.random() < 0.5  # half of the time the newest writes are lost, else any of them
+    in_order = rng.random() < 0.5  # in half of the cases the newest writes are lost, else any writes
     kept = rng.randint(0, len(inode.pending))
     for nth, (position, piece) in enumerate(inode.pending):
         if piece is None:
-            _apply(content, position, None)  # the size is metadata, which is journaled in order
+            # a file's size is metadata, which the file system journals in order
+            _apply(content, position, None)
         elif in_order:
             if nth < kept:
                 _apply(content, position, piece)
@@ -390,7 +395,7 @@ def _parents_exist(path: str, names: Names) -> bool:
 
 def _rename(names: Names, source: str, target: str) -> None:
     if source not in names:
-        return  # created and renamed after the last sync, and the creation was lost
+        return  # the file was created after the last sync, and its creation is lost
     _remove(names, target)
     below = source + "/"
     for path in [path for path in names if path == source or path.startswith(below)]:

@@ -1,11 +1,12 @@
 """An event loop with simulated time: hours run in a second, and the same seed gives the same run.
 
 The loop never waits. If no callback is ready, the clock jumps to the next timer. If there is no timer either, every
-task waits for another one and `Deadlock` is raised. Jobs for an executor run here too, after a random delay, and are
-reported after another one. So a crash can come before, after, and between the work and its report.
+task waits for another one and `Deadlock` is raised. Jobs for an executor run on the loop too, after a random delay.
+Their results are reported after a second delay. So a crash can happen before the work, after the report, and between
+the two.
 
-A `SimProcess` can be killed. Tasks, timers and callbacks have the process that made them in their context. None of them
-runs again when it is dead, not even a `finally` that would use a loop or a disk.
+A `SimProcess` can be killed. The context of tasks, timers and callbacks has the process that made them. When the
+process is dead, none of them runs again. Not even a `finally` block can use the loop or a disk.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
 
-# The number of notes that a failed run shows.
+# The number of lines of the trace that a failed run shows.
 REMEMBERED_NOTES = 60
-# The number of entries from which ended tasks of a process are removed.
+# If a process has so many tasks in its list, the ended ones are removed.
 TASKS_BEFORE_TIDYING = 256
-# Two timers closer than this fire in one turn, as on a real clock.
+# Two timers that are closer than this run in the same turn, as with a real clock.
 RESOLUTION_S = 1e-9
-# Far more turns than real work needs without waiting: reading 100 MB takes 1600 turns.
+# The most turns without progress of time. Real work needs far fewer: reading 100 MB takes 1600 turns.
 TURNS_AT_ONCE_MAX = 20_000
 
 _process: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("sim_process", default=None)
 
 
 class Deadlock(AssertionError):
-    """Every task waits and no timer is set."""
+    """Raised if every task waits and no timer is set."""
 
 
 class Livelock(AssertionError):
-    """Callbacks call each other without end, and no time passes."""
+    """Raised if callbacks call each other without end, so that no time passes."""
 
 
 class SimProcess:
-    """All tasks and callbacks that `spawn` began, directly or not. `SimLoop.kill` ends them."""
+    """The tasks and callbacks that `spawn` has started directly or indirectly. `SimLoop.kill` ends them."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -70,7 +71,7 @@ class SimProcess:
         self._tasks[task] = None
 
     def end(self) -> None:
-        """Closes every coroutine at its `await`. Callbacks of the clean-up are dropped, because the process is dead."""
+        """Closes every coroutine at its `await`. Callbacks that the closing coroutines make are dropped."""
         self.alive = False
         for task in self._tasks:
             if not task.done():
@@ -83,10 +84,10 @@ class SimProcess:
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """The loop of one simulation, made by `simulate`.
+    """The event loop of one simulation. `simulate` creates it.
 
-    `on_turn` is called before each turn. An error in it ends the run, and so does any entry of `problems`, which
-    collects errors of callbacks and of forgotten tasks.
+    `on_turn` is called before each turn. An exception in `on_turn` ends the run. An entry in `problems`, which collects
+    the errors of callbacks and of tasks that nothing awaits, ends it too.
     """
 
     def __init__(self, seed: int) -> None:
@@ -113,7 +114,10 @@ class SimLoop(asyncio.BaseEventLoop):
         self._now += seconds
 
     def note(self, text: str, *, keep: bool = True) -> None:
-        """Adds a line to the trace. Two runs of a seed have the same trace. `keep`: a failed run shows the line."""
+        """Adds a line to the trace, which is the same in two runs of a seed.
+
+        With `keep`, a failed run shows the line.
+        """
         line = f"{self._now:.6f} {text}"
         if keep:
             self.notes.append(line)
@@ -121,7 +125,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     @property
     def trace(self) -> str:
-        """A digest of every note so far."""
+        """A digest of all lines of the trace so far."""
         return self._trace.hexdigest()
 
     def _keep_problem(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -132,7 +136,7 @@ class SimLoop(asyncio.BaseEventLoop):
     # Asyncio's own hooks.
 
     def advance(self, timeout: float | None) -> None:
-        """Checks the run, then moves the clock to the next timer. A real loop waits for sockets here."""
+        """Checks the run, then moves the clock to the next timer. At this point a real loop waits for sockets."""
         self.turns += 1
         if self.problems:
             raise AssertionError("\n".join(self.problems))
@@ -186,7 +190,7 @@ class SimLoop(asyncio.BaseEventLoop):
     # Executors.
 
     def delay(self) -> float:
-        """The delay of a disk or a thread: short in most cases, at times long."""
+        """Returns a random delay of a disk or a thread: short in most cases, but long at times."""
         chance = self.rng.random()
         if chance < 0.90:
             return self.rng.random() * 0.002
@@ -213,7 +217,7 @@ class SimLoop(asyncio.BaseEventLoop):
     # The end of a process.
 
     def kill(self, process: SimProcess) -> None:
-        """Ends a process: none of its callbacks runs any more."""
+        """Ends a process: none of its callbacks runs after this."""
         assert SimProcess.current() is not process, "a process is killed from outside"
         process.end()
         for handle in [*self._ready, *self._scheduled]:  # type: ignore[attr-defined]
@@ -222,7 +226,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 def simulate(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, T]]) -> T:
-    """Runs `main` on a new loop. Tasks that it leaves running end with it."""
+    """Runs `main` on a new loop. Tasks that are still running at its end are closed."""
     loop = SimLoop(seed)
     everything = SimProcess("simulation")
     try:
@@ -236,7 +240,7 @@ def simulate(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, T]]) -> T:
 
 
 class SimExecutor(Executor):
-    """An executor without threads: a job runs on the loop, after a delay."""
+    """An executor without threads: each job runs on the loop, after a delay."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop

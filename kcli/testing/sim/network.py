@@ -1,9 +1,9 @@
-"""A network in memory: the protocol objects are the real ones, the wires are slow, split data and break.
+"""A network in memory: the protocol objects are the real ones, but the connections are slow, split data and break.
 
 Each direction of a connection is a TCP stream. Bytes arrive in order, in pieces of any size, each after a delay. At
-most `WINDOW_BYTES` of them are on the wire or unread, so that a reader that pauses makes the writer pause too. A close
-is reported after the last byte. An abort is reported at once or after the data on the wire. The loss of power of a
-machine is reported only when the machine is back.
+most `WINDOW_BYTES` are on the wire or unread. So if a reader pauses, the writer must pause too. A close is reported
+after the last byte. An abort is reported immediately, or after the data on the wire. If a machine loses its power, its
+peers notice that only when the machine is back.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from typing import cast
 from kcli.runtime.network import BACKLOG, ProtocolFactory
 from kcli.testing.sim.loop import SimLoop, SimProcess
 
-# The bytes that two kernels hold for one direction. The number is small, so that flow control is used.
+# The most bytes in both kernels for one direction of a connection. It is small, so that flow control is tested.
 WINDOW_BYTES = 64 * 1024
-# asyncio's limits of the buffer behind it.
+# asyncio's limit for the write buffer of a transport.
 HIGH_WATER_BYTES = 64 * 1024
-# The first port that the system chooses (RFC 6335: dynamic ports).
+# The first port that is given to a client or to a server with port 0 (dynamic ports, RFC 6335).
 FIRST_FREE_PORT = 49152
-# The time until peers notice a loss of power: the machine is back then, and resets unknown connections.
+# The longest time until peers notice a loss of power. Then the machine is back, and resets connections that it does not
+# know.
 SILENCE_S = 3.0
 MOMENT_S = 1e-6
 
@@ -41,7 +42,7 @@ class Weather:
     spike_chance: float = 0.01
     spike_s: float = 0.2
     cut_chance: float = 0.2
-    """The chance that a piece is split before its end."""
+    """The probability that a piece of data is split."""
 
 
 class SimNetwork:
@@ -66,12 +67,12 @@ class SimNetwork:
         return weather.latency_s * (0.5 + self.rng.random())
 
     def piece_size(self, available: int) -> int:
-        """The number of the `available` bytes that go into the next segment."""
+        """Returns how many of the `available` bytes go into the next segment."""
         chance = self.rng.random()
         if chance >= self.weather.cut_chance or available == 1:
             return available
         if chance < self.weather.cut_chance / 4:
-            return self.rng.randint(1, min(available, 8))  # within the size prefix of a frame, or its header
+            return self.rng.randint(1, min(available, 8))  # splits the size prefix of a frame, or its header
         return self.rng.randint(1, available)
 
     def free_port(self) -> int:
@@ -79,7 +80,7 @@ class SimNetwork:
         return self._next_port - 1
 
     def connect(self, client: SimHost, factory: ProtocolFactory, server: SimServer) -> SimTransport:
-        """Makes both ends of a new connection. The client's end is not notified yet."""
+        """Makes both ends of a new connection, and returns the client's end."""
         self._connections += 1
         name = f"c{self._connections}"
         ours, theirs = (client.name, self.free_port()), server.address
@@ -102,7 +103,10 @@ class SimNetwork:
         return len(doomed)
 
     def process_died(self, process: SimProcess, *, silent: bool = False) -> None:
-        """Closes the sockets of a process. `silent`: the machine has no power, so the peers are not told now."""
+        """Closes the sockets of a process.
+
+        With `silent`, the machine has lost its power, so the peers notice it later.
+        """
         for address, server in list(self.servers.items()):
             if server.process is process:
                 del self.servers[address]
@@ -128,7 +132,7 @@ class SimHost:
         tls: ssl.SSLContext | None = None,
         backlog: int = BACKLOG,
     ) -> asyncio.AbstractServer:
-        """Opens a port. `backlog` has no effect, because a simulated queue never overflows."""
+        """Opens a port. `backlog` has no effect, because the simulated queue of new connections never overflows."""
         assert tls is None, "the simulated network has no TLS"
         if host not in (None, self.name, "localhost"):
             raise OSError(99, f"{host} is not an address of {self.name}")
@@ -154,7 +158,10 @@ class SimHost:
 
 
 class SimServer(asyncio.AbstractServer):
-    """A listening port. It is its own `sockets[0]`, which is asked for its name."""
+    """A listening port.
+
+    It also plays the role of its socket (`sockets[0]`), of which callers use only `getsockname`.
+    """
 
     def __init__(self, network: SimNetwork, factory: ProtocolFactory, address: Address) -> None:
         self._network = network
@@ -184,14 +191,14 @@ class SimServer(asyncio.AbstractServer):
         return self._network.loop
 
     async def start_serving(self) -> None:
-        """Does nothing: the server serves from the beginning."""
+        """Does nothing: the server accepts connections from the beginning."""
 
     async def serve_forever(self) -> None:
         await self._network.loop.create_future()
 
 
 class SimTransport(asyncio.Transport):
-    """One end of a connection; `peer` is the other."""
+    """One end of a connection. `peer` is the other end."""
 
     peer: SimTransport
 
@@ -214,16 +221,17 @@ class SimTransport(asyncio.Transport):
         self._loop = network.loop
         self._protocol = protocol
         self._context = context
-        # Outwards: the data that the kernel has not accepted yet, and the arrival of the last piece on the wire.
+        # For sending: the data that the kernel has not accepted yet, and the arrival time of the last piece on the
+        # wire.
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._last_arrival = 0.0
         self._high, self._low = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
         self._writing_paused = False
-        # Inwards: the data on the wire, and the unread data in the kernel.
+        # For receiving: the number of bytes on the wire, and the unread data in the kernel.
         self._under_way_bytes = 0
         self._unread = bytearray()
-        self._ended = False  # the peer sends no more
+        self._ended = False  # whether the peer has closed the connection
         self._reading = True
         self._read_is_due = False
         self._closing = False
@@ -301,7 +309,7 @@ class SimTransport(asyncio.Transport):
     # Outwards.
 
     def _push(self) -> None:
-        """Sends as much as the window has room for."""
+        """Sends as much data as the window has room for."""
         while self._unsent_bytes and not self._gone:
             room = WINDOW_BYTES - self.peer._under_way_bytes - len(self.peer._unread)
             if room <= 0:
@@ -325,8 +333,9 @@ class SimTransport(asyncio.Transport):
         return first[:size]
 
     def _send(self, arrive: Callable[..., None], *content: bytes) -> None:
-        """Delivers to the peer, after everything sent before."""
-        # Slightly later, because a loop does not keep the order of timers with the same time.
+        """Delivers something to the peer, after everything that was sent before."""
+        # Each delivery is slightly later than the one before, because a loop does not keep the order of timers with the
+        # same time.
         arrival = max(self._last_arrival + MOMENT_S, self._loop.time() + self._network.latency())
         self._last_arrival = arrival
         self._loop.call_at(arrival, arrive, *content, context=self.peer._context)
@@ -336,7 +345,7 @@ class SimTransport(asyncio.Transport):
     def _arrive(self, piece: bytes) -> None:
         self._under_way_bytes -= len(piece)
         if self._gone:
-            self._send(self.peer.be_reset)  # the kernel answers for a closed socket
+            self._send(self.peer.be_reset)  # the kernel resets a connection whose socket is closed
             return
         if self._closing:
             return
@@ -353,7 +362,7 @@ class SimTransport(asyncio.Transport):
             self._soon(self._read_if_due)
 
     def _read_if_due(self) -> None:
-        """Does one read, as large as the protocol's buffer. The next one comes in another turn of the loop."""
+        """Does one read, as large as the protocol's buffer. The next read is done in another turn of the loop."""
         self._read_is_due = False
         if not self.is_reading():
             return
@@ -394,14 +403,14 @@ class SimTransport(asyncio.Transport):
         self._protocol.connection_lost(error)
 
     def be_reset(self) -> None:
-        """Resets this end, because the peer or the network says that the connection does not exist."""
+        """Resets this end, because the peer or the network reports that the connection does not exist."""
         if not self._gone:
             self._leave()
             self._forget()
             self._soon(self._protocol.connection_lost, ConnectionResetError(104, "reset by peer"))
 
     def vanish(self, delay: float) -> None:
-        """Ends this side of a dead process. The peer notices `delay` seconds from now."""
+        """Ends this side of a connection, whose process is dead. The peer notices it after `delay` seconds."""
         self._leave()
         self._forget()
         peer = self.peer

@@ -1,9 +1,11 @@
-"""One simulated story. A seed decides the settings, the clients and the faults; the cluster must end whole.
+"""One simulated run, called a story. A seed decides its settings, clients and faults.
 
-First trouble: producers, consumers, group members and an administrator work while connections are cut, and while the
-broker is stopped, killed and loses power, at times during its start. Then calm: all begun work must end, all readers
-catch up, groups are stable, and after one more clean restart nothing is missing. The ledger compares after every turn
-of the loop.
+At the end no promise may be broken.
+
+The first phase is trouble. Producers, consumers, group members and an administrator work while faults happen:
+connections are cut, and the broker is stopped, killed or loses power, at times during its start. The second phase is
+calm. All work must end, all readers must catch up, and groups must become stable. After one more clean restart nothing
+may be missing. The ledger compares the cluster with its promises after every turn of the loop.
 """
 
 from __future__ import annotations
@@ -31,12 +33,13 @@ from kcli.testing.sim.network import Weather
 
 TROUBLE_S = 10.0
 CALM_S = 120.0
-# The limit of a story, far behind its usual end.
+# The limit of simulated time for a story. A story usually ends far earlier.
 STORY_S = 900.0
 GROUP = "group"
-# Faults: an operation and a part of the path. The ledger's own reads are not among them.
+# The faults of the disk: an operation and a part of the path. Reads do not fail, because the ledger reads from the same
+# disk.
 SLOW_CALLS = 12
-"""The longest row of calls that a slow disk delays."""
+"""The upper limit (exclusive) for the number of consecutive calls that a slow disk delays."""
 DISK_FAULTS = (
     ("write", ""),
     ("write", ".log"),
@@ -63,7 +66,7 @@ class Settings:
     weather: Weather
     overrides: dict[str, str]
     topics: dict[str, int]
-    """Topic -> number of partitions."""
+    """The number of partitions of each topic."""
     topic_configs: dict[str, dict[str, str]]
     producers: int
     consumers: int
@@ -109,7 +112,8 @@ class Settings:
             overrides["log.flush.interval.messages"] = "1"
         return cls(
             durable=durable,
-            # Not both: after a failed flush, readers may see data that a loss of power then removes (as in Kafka).
+            # A story has only one of the two faults. As in Kafka, readers may see data after a failed flush that a loss
+            # of power then removes.
             power_fails=fails == "power",
             disk_fails=fails == "disk",
             weather=Weather(
@@ -144,7 +148,7 @@ def _topic_config(name: str, segment_bytes: int, rng: random.Random) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a story, which shows that it was one."""
+    """The result of a story. Its figures show that the story did real work."""
 
     trace: str
     turns: int
@@ -154,7 +158,7 @@ class Outcome:
 
 
 def run_seed(seed: int) -> Outcome:
-    """Runs the story of a seed. Raises AssertionError (Deadlock among them) if a promise is broken."""
+    """Runs the story of a seed. Raises AssertionError, or its subclass Deadlock, if a promise is broken."""
 
     async def story(loop: SimLoop) -> Outcome:
         last_notes.append(loop.notes)
@@ -226,7 +230,7 @@ class Story:
         for nth in range(settings.producers):
             own = rng.sample(partitions, rng.randint(1, len(partitions)))
             self.producers.append(Producer(world, f"producer-{nth}", own, big=settings.big_batches))
-        # Compaction by key would remove values that the reader of whole transactions expects.
+        # Compaction and retention would remove values that the reader of whole transactions expects.
         kept = [each for each in partitions if not each[0].startswith((COMPACTED, RETAINED))]
         for nth in range(settings.transactional_producers if kept else 0):
             producer = TransactionalProducer(world, f"transactional-{nth}", kept, new=rng.random() < 0.5)
@@ -238,7 +242,7 @@ class Story:
         share = protocols.choice((0.0, 0.5, 0.5, 1.0))
         for nth in range(settings.members):
             instance = f"instance-{nth}" if rng.random() < 0.3 else None
-            # Half of the stories have both kinds of members, so that their group changes its protocol.
+            # Half of the stories have both kinds of members, so that the group changes between the protocols.
             kind = ConsumerMember if protocols.random() < share else Member
             self.members.append(kind(world, f"member-{nth}", GROUP, settings.topics, instance=instance))
 
@@ -274,7 +278,8 @@ class Story:
                 case "power":
                     node.lose_power()
                     self.ledger.power_lost()
-                    # Coordinators that have lost records report, rightly, that their partitions are ahead of them.
+                    # After a loss of records, coordinators log correct errors: the partitions are ahead of the
+                    # coordinator's state.
                     self.cluster.error_watch.tolerates = self.ledger.losses > 0
                 case "skew":
                     node.clock.skew_ms += rng.choice((rng.randint(-500, 2000), rng.randint(-30_000, 30_000)))
@@ -287,11 +292,14 @@ class Story:
                     node.kill()
             if not node.is_up:
                 await asyncio.sleep(rng.choice((0.0, 0.5, 3.0)))
-                # Another fault may come before it is ready.
+                # With a short limit, the next fault may happen before the node is ready.
                 await node.start(rng.choice((None, 0.005, 0.02)))
 
     async def _something_is_written(self) -> None:
-        """Returns right after a write, before any client gets its answer: the worst moment for a fault."""
+        """Returns immediately after a write, before any client gets its answer.
+
+        This is the worst moment for a fault.
+        """
         before = self.ledger.batches_seen
         for _ in range(1000):
             if self.ledger.batches_seen != before:
@@ -299,7 +307,7 @@ class Story:
             await asyncio.sleep(0.0005)
 
     async def _trouble_for_disk(self) -> None:
-        """Makes one call fail soon, then replaces the disk and starts the node again."""
+        """Makes one disk call fail soon. Then repairs the disk and kills the node, which the caller starts again."""
         node, rng = self.cluster.node, self.rng
         operation, part = rng.choice(DISK_FAULTS)
         self.loop.note(f"{operation} of {part or 'anything'} will fail")
@@ -331,7 +339,7 @@ class Story:
     # Calm.
 
     async def _calm(self) -> None:
-        """Waits until all actors finish. Then the groups settle and read to the end."""
+        """Waits until all actors finish, and until the group is stable and has read all records."""
         self.loop.note("calm")
         self.world.ending = True
         for member in self.members[:2]:
@@ -351,7 +359,10 @@ class Story:
             await member.stopped()
 
     async def _transactions_end(self) -> None:
-        """Waits for the timeout of open transactions. After a loss of records, the coordinator may not know of them."""
+        """Waits until open transactions have ended by their time-out, and checks them.
+
+        Does nothing after a loss of records, because the coordinator may not know all transactions.
+        """
         if self.ledger.losses:
             return
         names = [each for each in self.settings.topics if not each.startswith((COMPACTED, RETAINED))]
@@ -380,7 +391,7 @@ class Story:
         )
 
     async def _check_end(self) -> None:
-        """Stops and starts the node once more: nothing may be missing."""
+        """Stops and starts the node once more. Nothing may be missing after that."""
         node = self.cluster.node
         assert node.running is not None, "trouble ends with a running broker"
         self.ledger.check_topics(node.running)

@@ -1,1 +1,1 @@
-"""kafka-configs.sh."""
+"""Replaces kafka-configs.sh of Apache Kafka."""

@@ -1,4 +1,4 @@
-"""kafka-configs: show and change the configuration of topics, brokers, groups and more."""
+"""kafka-configs: shows and changes the configuration of topics, brokers, groups and more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcli.errors import KafkaError
 
 
 async def run(options: ConfigsOptions, output: Output) -> None:
-    """Check as Kafka does, then describe or alter."""
+    """Checks the options as Kafka does, then describes or alters settings."""
     entity = checked(options)
     try:
         if entity.type in (USERS, CLIENTS, IPS):
@@ -33,7 +33,7 @@ async def run(options: ConfigsOptions, output: Output) -> None:
         raise _failed(options, f"java.nio.file.NoSuchFileException: {error.filename}") from error
     except OSError as error:
         if error.filename is None:
-            raise  # about standard output
+            raise  # writing to standard output failed
         raise _failed(options, f"{error.filename}: {error.strerror}") from error
 
 

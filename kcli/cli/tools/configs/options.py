@@ -9,7 +9,7 @@ from kcli.cli.syntax.options import CommandError, UsageError, flag, forbid, opti
 
 TOPICS, CLIENTS, USERS, BROKERS, IPS = "topics", "clients", "users", "brokers", "ips"
 CLIENT_METRICS, GROUPS, BROKER_LOGGERS = "client-metrics", "groups", "broker-loggers"
-# In the order in which Kafka 4.1 lists them.
+# The entity types, in the order in which Kafka 4.1 lists them.
 ENTITY_TYPES = (TOPICS, CLIENTS, USERS, BROKERS, IPS, CLIENT_METRICS, GROUPS, BROKER_LOGGERS)
 WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)
 
@@ -53,7 +53,10 @@ class ConfigsOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """The configured entity: types and their names in one order. An empty name is the default; no name means all."""
+    """The entity to configure: its types and, in the same order, their names. An empty name is the default.
+
+    No names: all.
+    """
 
     types: tuple[str, ...]
     names: tuple[str, ...]
@@ -67,7 +70,7 @@ class Entity:
         return self.names[0] if self.names else None
 
 
-# (option, entity type) in Kafka's order; then those that stand for the default.
+# Short options with their entity types, in Kafka's order: first for one entity, then for the default entity.
 _SHORTHANDS = (
     ("topic", TOPICS),
     ("client", CLIENTS),
@@ -87,7 +90,7 @@ _DEFAULTS = (
 
 
 def checked(options: ConfigsOptions) -> Entity:
-    """Every rule about which options go together, in Kafka's order and words."""
+    """Checks which options may be combined, in Kafka's order and with Kafka's messages. Returns the entity."""
     if sum((options.alter, options.describe)) != 1:
         raise UsageError("Command must include exactly one action: --describe, --alter")
     forbid(options, "describe", "add-config", "delete-config")
@@ -109,7 +112,7 @@ def _types(options: ConfigsOptions) -> tuple[str, ...]:
 
 
 def _names(options: ConfigsOptions) -> tuple[str, ...]:
-    """--entity-name and --entity-default in their order on the command line, then the shorthands."""
+    """Returns the names of --entity-name and --entity-default in their order, then those of the short options."""
     given = iter(options.entity_name)
     names: list[str] = []
     for word in options.argv:

@@ -22,21 +22,21 @@ from kcli.model.java_order import map_order, string_hash
 from kcli.security.mechanisms.scram import DEFAULT_ITERATIONS, HIDDEN, MECHANISMS, MIN_ITERATIONS, Mechanism
 
 _TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
-# In the order in which they are printed.
+# The words for entity types, in the order in which they are printed.
 _WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 
 _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
-# Words of the syntax: an error about an invalid credential shows only these.
+# The parts of a credential that are no secret. An error about an invalid credential shows only such parts.
 _NO_SECRET = re.compile(r"(?:password|iterations=-?\d*)(?:,(?:password|iterations=-?\d*))*")
 # The syntax of `Double.parseDouble`, except hexadecimal numbers.
 _DOUBLE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?\s*")
-# To the end of the argument, because the end of a password is not known.
+# Matches up to the end of the argument, because the end of the password is not known.
 _IN_ARGUMENTS = re.compile(r"(SCRAM-SHA-\d+\s*=).*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """The quotas of one entity; a null name is the default of its type."""
+    """The quotas of one entity. A null name means the default entity of its type."""
 
     entity: Mapping[str, str | None]
     quotas: dict[str, float]
@@ -59,7 +59,7 @@ class UserRow:
 
 
 async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
-    """Describes or alters quotas and credentials. Raises ValueError for a request that makes no sense."""
+    """Describes or alters quotas and credentials. Raises ValueError for an invalid request."""
     async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
         if options.describe:
             await _describe(client, entity, output)
@@ -78,7 +78,7 @@ async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
 
 
 def without_secrets(arguments: Iterable[str]) -> str:
-    """The command line without credentials, for an error message."""
+    """Returns the command line without credentials, for an error message."""
     return " ".join(_IN_ARGUMENTS.sub(rf"\1{HIDDEN}", argument) for argument in arguments)
 
 
@@ -120,13 +120,16 @@ def _filter(entity: Entity) -> dict[str, object]:
 
 
 def _in_map_order(quotas: Iterable[ClientQuota]) -> list[ClientQuota]:
-    """The quotas in the order of a Java HashMap whose keys are ClientQuotaEntity and whose capacity is their number."""
+    """Returns quotas in the order of the Java HashMap from which Kafka prints them.
+
+    The keys of the map are ClientQuotaEntity, and its capacity is the number of quotas.
+    """
     by_key = {tuple(quota.entity.items()): quota for quota in quotas}
     return [by_key[key] for key in map_order(by_key, _entity_hash, capacity=len(by_key))]
 
 
 def _entity_hash(entity: tuple[tuple[str, str | None], ...]) -> int:
-    """Java's hash of a record with one map: 31 plus the sum of the hashes of the map's entries."""
+    """Returns Java's hash of a record with one map: 31 plus the sum of the hashes of the map's entries."""
     entries = sum(string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
     return (31 + entries) & 0xFFFFFFFF
 
@@ -220,7 +223,7 @@ async def _alter_credentials(
 
 
 async def _check_deletions(client: AdminClient, user: str, deletions: list[ScramDeletion]) -> None:
-    """Checks that the credentials exist, because the API cannot only validate."""
+    """Raises an error for credentials that do not exist, because the API has no validate-only mode."""
     found = (await client.describe_user_scram_credentials([user])).get(user, ())
     present = () if isinstance(found, KafkaError) else [info.mechanism for info in found]
     if any(deletion.mechanism not in present for deletion in deletions):

@@ -16,7 +16,7 @@ from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.java_order import map_order, string_hash
 
-# An empty name: the default of all brokers.
+# The empty name is that of the default of all brokers.
 DEFAULT = ""
 
 _RESOURCES: dict[str, tuple[ConfigResourceType, ConfigSource | None]] = {
@@ -27,7 +27,7 @@ _RESOURCES: dict[str, tuple[ConfigResourceType, ConfigSource | None]] = {
     "groups": (ConfigResourceType.GROUP, ConfigSource.DYNAMIC_GROUP_CONFIG),
 }
 
-# A comma, or an equals sign, that stands outside of square brackets.
+# The patterns below match a comma or an equals sign only outside square brackets.
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 _COMMA = re.compile("," + _OUTSIDE_BRACKETS)
 _EQUALS = re.compile(r"\s*=\s*" + _OUTSIDE_BRACKETS)
@@ -40,7 +40,7 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class SynonymRow:
-    """A setting behind a value."""
+    """A setting from which a value comes: the value itself, or one that it overrides."""
 
     source: str
     name: str
@@ -63,7 +63,7 @@ class ConfigRow:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change that was made, or would be made by a dry run."""
+    """A change that was made. In a dry run: that would be made."""
 
     entity_type: str
     entity_name: str
@@ -73,7 +73,7 @@ class ConfigChange:
 
 
 async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
-    """Describe or alter."""
+    """Describes or alters settings."""
     async with admin(options, bootstrap_controller=options.bootstrap_controller) as client:
         if options.describe:
             await _describe(client, options, entity, output)
@@ -82,7 +82,7 @@ async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
 
 
 def configs_to_add(options: ConfigsOptions) -> dict[str, str]:
-    """--add-config or --add-config-file. Raises ValueError."""
+    """Returns the settings of --add-config or --add-config-file. Raises ValueError for invalid ones."""
     added: dict[str, str] = {}
     if options.add_config_file is not None:
         added |= load(options.add_config_file)
@@ -102,7 +102,7 @@ def configs_to_add(options: ConfigsOptions) -> dict[str, str]:
 
 
 def configs_to_delete(options: ConfigsOptions) -> list[str]:
-    """--delete-config."""
+    """Returns the settings of --delete-config."""
     return [name.strip() for name in separated(options.delete_config)]
 
 
@@ -171,7 +171,7 @@ async def _all_names(client: AdminClient, kind: str) -> list[str]:
 async def _entries(
     client: AdminClient, kind: str, name: str, *, every: bool, synonyms: bool
 ) -> list[ConfigEntry]:
-    """The settings of one entity, sorted by name: all, or only those that were set for it."""
+    """Returns the settings of one entity, sorted by name: all, or only those that were set for the entity."""
     resource_type, source = _RESOURCES[kind]
     if kind == "topics":
         _check_topic_name(name)

@@ -1,1 +1,1 @@
-"""kafka-console-producer.sh and kafka-console-consumer.sh."""
+"""Replaces kafka-console-producer.sh and kafka-console-consumer.sh of Apache Kafka."""

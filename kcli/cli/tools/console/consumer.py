@@ -1,4 +1,4 @@
-"""kafka-console-consumer: records of a topic on standard output."""
+"""kafka-console-consumer: prints the records of a topic on standard output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
-# Records taken from librdkafka's queue at once: enough to be cheap per record, few enough to hold in memory.
+# The most records in one call to librdkafka: many, so that a call costs little per record, but few enough for memory.
 BATCH_RECORDS = 2000
 # The longest wait between two checks for Ctrl-C, SIGTERM and --timeout-ms.
 POLL_S = 0.2
@@ -150,7 +150,7 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
 
 
 def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
-    """The librdkafka configuration. Raises UsageError when group ids disagree."""
+    """Returns the configuration for librdkafka. Raises UsageError if several group ids are given."""
     words = key_values((*options.consumer_property, *options.command_property))
     from_file = client_properties(options.consumer_config or options.command_config, ())
     properties = {**options.client_properties, **from_file, **words}
@@ -168,7 +168,7 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     properties.setdefault("isolation.level", options.isolation_level)
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     properties.setdefault("client.id", "console-consumer")
-    # Java offers range and cooperative-sticky, which librdkafka cannot have in one list.
+    # Java's default is range and cooperative-sticky, but librdkafka does not accept both in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
     ends = {"enable.partition.eof": True} if options.last is not None else {}
@@ -195,7 +195,7 @@ def _choose_group(
         properties["group.id"] = named[0]
         return
     if "group.id" in properties and options.partition is None and not _is_positioned(options):
-        return  # the profile's
+        return  # the group of the profile
     properties["group.id"] = f"console-consumer-{secrets.randbelow(GROUP_NUMBERS)}"
     properties.setdefault("enable.auto.commit", "false")
 
@@ -230,7 +230,7 @@ def _check_position(options: ConsoleConsumerOptions) -> None:
 
 
 def _is_positioned(options: ConsoleConsumerOptions) -> bool:
-    """Whether --from-time or --last chooses the start of every partition, so that no group is needed."""
+    """Whether --from-time or --last determines the start of every partition, so that no group is needed."""
     return options.from_time is not None or options.last is not None
 
 
@@ -265,7 +265,7 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
 
 
 class Printer:
-    """Takes records from librdkafka and prints them. `seen` counts all, `count` those that passed the filter."""
+    """Takes records from librdkafka and prints them. `seen` counts all records, `count` those that match --filter."""
 
     def __init__(
         self, options: ConsoleConsumerOptions, show: formatters.Formatter, wanted: Filter | None
@@ -283,7 +283,7 @@ class Printer:
 
         topic = self.options.topic
         if topic is not None and not is_valid(topic):
-            # librdkafka would wait for the topic; in Kafka an invalid name ends the reading.
+            # With an invalid name, librdkafka would wait for the topic for ever, but Kafka's tool ends.
             why = java_text(InvalidTopicException(f"Invalid topics: [{topic}]"))
             logger().error("Error processing message, terminating consumer process: %s", why)
             return 0
@@ -317,7 +317,7 @@ class Printer:
                 self._matching = MatchingTopics(consumer, wanted, subscribe, every_s=max_age_s(config))
 
     def _batches(self, consumer: objects.Consumer) -> Iterator[list[objects.Message]]:
-        """Groups of records until --timeout-ms passed without one."""
+        """Yields records in groups, until --timeout-ms has passed without a record."""
         limit_ms = (
             self.options.timeout_ms
             if self.options.timeout_ms is not None and self.options.timeout_ms >= 0
@@ -343,7 +343,7 @@ class Printer:
             if self.seen == 0 and len(consumer.assignment()) > 1:
                 yield gathered(consumer, first)
             else:
-                # Records that are already in the queue need no wait.
+                # The time-out is 0, so that only records that are already in the queue are added.
                 more = (
                     consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
                 )
@@ -399,7 +399,7 @@ class Printer:
             return False
 
     def _is_last(self, error: objects.ClientError) -> bool:
-        """Logs an error. Returns whether it ends the reading; Kafka's tool then exits with 0."""
+        """Logs an error. Returns whether the error ends the tool, which then exits with 0, as Kafka's tool does."""
         if error.code() == error._PARTITION_EOF:
             return False
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
@@ -412,12 +412,12 @@ class Printer:
         return False
 
 
-# Errors that do not go away by waiting.
+# Errors that waiting does not resolve.
 _FATAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
 
 def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> list[objects.PartitionOffset]:
-    """The partitions to read, each with its first offset."""
+    """Returns the partitions to read, each with its start offset."""
     if options.topic is not None and options.partition is not None:
         partitions = [(options.topic, options.partition)]
     else:
@@ -426,17 +426,20 @@ def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> l
 
 
 def reader_is_gone() -> bool:
-    """Whether the reader of stdout has closed it. Found without a write, because a pipe may take all that is left."""
+    """Whether the reader of stdout has closed it.
+
+    It asks the operating system, because a write to a pipe may succeed although the reader is gone.
+    """
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
     except (AttributeError, OSError, ValueError):
-        return False  # a system without poll, a stream without a file
+        return False  # the system has no poll, or stdout has no file
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def warn_closed() -> None:
-    """Reports that stdout is closed, and redirects it so that Python does not fail on it again at exit."""
+    """Reports that stdout is closed, and redirects it so that Python's last flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     warn("Unable to write to standard out, closing consumer.")
 

@@ -1,11 +1,10 @@
-"""The envelope: a record as one JSON object a line, written by `console-consumer --output json` and read back by
-`console-producer --input json`.
+"""The envelope: a record as one line of JSON, for `console-consumer --output json` and `console-producer --input json`.
 
     {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1700000000000, "timestampType": "CreateTime",
      "headers": [["name", "value"]], "key": null, "value": {"base64": "//4="}}
 
-Bytes are text if they are UTF-8, else an object with their base64; null is null and the empty string is empty.
-Headers are pairs, because a name may occur twice.
+Bytes are text if they are UTF-8, else an object with their base64. A null stays null, and an empty key or value is the
+empty string. Headers are pairs, because a name may occur twice.
 """
 
 from __future__ import annotations
@@ -23,12 +22,13 @@ BASE64 = "base64"
 MAX_PARTITION = 2**31 - 1
 MAX_TIMESTAMP_MS = 2**63 - 1
 
-_TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's rd_kafka_timestamp_type_t; 0: no timestamp
+# librdkafka's rd_kafka_timestamp_type_t, where 0 means no timestamp
+_TYPES = {1: "CreateTime", 2: "LogAppendTime"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRecord:
-    """The parts of an envelope that can be sent. `partition` and `timestamp_ms` are None if it has none."""
+    """The parts of an envelope that can be sent. `partition` and `timestamp_ms` are None if the envelope has none."""
 
     key: bytes | None
     value: bytes | None
@@ -38,7 +38,7 @@ class JsonRecord:
 
 
 def write(message: Message) -> bytes:
-    """A librdkafka message as a line."""
+    """Returns a librdkafka message as one line of JSON."""
     kind, timestamp = message.timestamp()
     record = {
         "topic": message.topic(),
@@ -54,7 +54,10 @@ def write(message: Message) -> bytes:
 
 
 def read(line: bytes, number: int) -> JsonRecord | None:
-    """The record of a line, None for a blank one; `number` counts from 1. Raises CommandError."""
+    """Returns the record of a line, or None for a blank line. `number` is the line number from 1.
+
+    Raises CommandError for an invalid line.
+    """
     if not line.strip():
         return None
     try:

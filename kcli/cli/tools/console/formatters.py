@@ -19,17 +19,17 @@ _TIME_NAMES = {_CREATE_TIME: b"CreateTime:", _LOG_APPEND_TIME: b"LogAppendTime:"
 
 
 class FormatError(Exception):
-    """A record that the formatter cannot print; `--skip-message-on-error` skips it."""
+    """Raised for a record that the formatter cannot print. With `--skip-message-on-error` the record is skipped."""
 
 
 class Formatter(Protocol):
     def __call__(self, message: Message) -> bytes:
-        """The bytes to print for one librdkafka message. Raises FormatError."""
+        """Returns the bytes to print for one librdkafka message. Raises FormatError if it cannot be printed."""
         ...
 
 
 def formatter(class_name: str, properties: Mapping[str, str]) -> Formatter:
-    """The formatter that Kafka's class name stands for. Raises UsageError for an unknown class."""
+    """Returns the formatter for the name of Kafka's class. Raises UsageError for an unknown class."""
     simple = class_name.removeprefix(_PACKAGE)
     match simple:
         case "DefaultMessageFormatter" | "LoggingMessageFormatter":
@@ -49,7 +49,7 @@ def formatter(class_name: str, properties: Mapping[str, str]) -> Formatter:
 
 
 class DefaultFormatter:
-    """Columns in Kafka's order: timestamp, partition, offset, delivery, epoch, headers, key, value."""
+    """Formats a record in Kafka's order: timestamp, partition, offset, delivery, epoch, headers, key, value."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def shows(name: str, default: bool = False) -> bool:
@@ -124,9 +124,9 @@ TSV_HEADER = b"topic\tpartition\toffset\ttimestamp\tkey\tvalue\n"
 
 
 def deserializer(class_name: str | None) -> Deserializer | None:
-    """Kafka's deserializer of that name, with the result as text; None if bytes pass unchanged.
+    """Returns the equivalent of Kafka's deserializer `class_name`, with text as result. None if bytes pass unchanged.
 
-    An unknown class is logged and not used, as in Kafka.
+    As in Kafka, an unknown class is logged and ignored.
     """
     if class_name is None:
         return None
@@ -167,7 +167,7 @@ def _boolean(data: bytes) -> bytes:
 
 
 def _uuid(data: bytes) -> bytes:
-    """A UUID as Java parses it: five hexadecimal numbers, each cut to its width."""
+    """Returns a UUID as Java parses it: five hexadecimal numbers, each of which keeps only its lowest digits."""
     try:
         numbers = [int(part, 16) for part in data.split(b"-", 4)]
     except ValueError:
@@ -180,7 +180,7 @@ def _uuid(data: bytes) -> bytes:
 
 _UUID_DIGITS = (8, 4, 4, 4, 12)
 
-# Java would print the identity of an array of bytes; its bytes are more useful.
+# ByteArrayDeserializer passes the bytes unchanged. Java would print the identity of the array, which is useless.
 _OTHERS: dict[str, Deserializer | None] = {
     "BooleanDeserializer": _boolean,
     "ByteArrayDeserializer": None,
@@ -210,14 +210,14 @@ def _double(value: float) -> str:
 
 
 def _shortest(value: float) -> float:
-    """The number with the fewest digits that equals this one in single precision."""
+    """Returns the number with the fewest digits that is equal to `value` in single precision."""
     if not math.isfinite(value):
         return value
     texts = (f"{value:.{digits}g}" for digits in range(1, 10))
     return next(float(text) for text in texts if struct.pack(">f", float(text)) == struct.pack(">f", value))
 
 
-# Layout, the name in the complaint, and how the value is written.
+# The struct format, the name in error messages, and the function that formats the value.
 _NUMBERS: dict[str, tuple[str, str, Callable[[float], str]]] = {
     "ShortDeserializer": (">h", "ShortDeserializer", str),
     "IntegerDeserializer": (">i", "IntegerDeserializer", str),
@@ -239,7 +239,10 @@ def _escaped(data: bytes | None) -> bytes:
 
 
 def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatter:
-    """A formatter for keys and values of an internal topic: compact JSON without separators, for some types."""
+    """Returns a formatter for records of an internal topic.
+
+    It prints compact JSON for the types in `wanted` (None: all).
+    """
     import importlib
 
     from kcli.errors import CorruptRecordError

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kcli.cli.syntax.options import CommandError
 
 READ_CHUNK_BYTES = 1 << 18
-"""One read of standard input: enough to be cheap per line, small enough to pass a slow pipe's lines on at once."""
+"""The size of one read of standard input. It is large, so that a read costs little per line."""
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
@@ -28,12 +28,12 @@ class Line(NamedTuple):
 
 
 def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
-    """The lines of a stream in groups, as they arrive; ends with \\n, \\r\\n or \\r, which are left out.
+    """Yields the lines of a stream in groups, as they arrive. A line ends with \\n, \\r\\n or \\r, which is removed.
 
-    `read(n)` returns at most n bytes, at least one, or nothing at the end (a raw or `read1` call, so that a terminal's
-    line is not held back).
+    `read(n)` must return between 1 and n bytes, or nothing at the end of the stream. It should be a raw read or
+    `read1`, which returns a line from a terminal immediately.
     """
-    parts: list[bytes] = []  # of an unfinished line, which may be long and is joined only once
+    parts: list[bytes] = []  # of an unfinished line; it may be long, so the parts are joined only once
     while chunk := read(READ_CHUNK_BYTES):
         parts.append(chunk)
         if b"\n" not in chunk and b"\r" not in chunk and not (len(parts) > 1 and parts[-2].endswith(b"\r")):
@@ -42,7 +42,7 @@ def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
         if b"\r" not in text:
             lines = text.split(b"\n")
         elif text.endswith(b"\r"):
-            # The \n of a \r\n may be the next byte: keep the line and its \r for the next round.
+            # The next byte may be the \n of a \r\n, so the line and its \r are kept for the next round.
             cut = text.rfind(b"\n", 0, -1) + 1
             lines = [*_LINE_END.split(text[:cut])[:-1], text[cut:]]
         else:
@@ -57,7 +57,7 @@ def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
 
 @dataclass(frozen=True, slots=True)
 class LineParser:
-    """Kafka's reader properties, checked."""
+    """Parses lines according to Kafka's reader properties, which `configure` has checked."""
 
     parse_key: bool
     parse_headers: bool
@@ -70,7 +70,7 @@ class LineParser:
 
     @classmethod
     def configure(cls, properties: Mapping[str, str]) -> LineParser:
-        """From `--property` words. Raises CommandError when two separators are equal."""
+        """Creates a parser from the `--property` arguments. Raises CommandError if two separators are equal."""
         names = ("key.separator", "headers.delimiter", "headers.separator", "headers.key.separator")
         defaults = ("\t", "\t", ",", ":")
         chosen = {name: properties.get(name, default) for name, default in zip(names, defaults, strict=True)}
@@ -95,11 +95,11 @@ class LineParser:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a line is only a value."""
+        """Whether the whole line is the value."""
         return not self.parse_key and not self.parse_headers and self.null_marker is None
 
     def parse(self, line: bytes, number: int) -> Line:
-        """One line; `number` counts from 1. Raises CommandError with Kafka's text."""
+        """Parses one line. `number` is the line number from 1. Raises CommandError with Kafka's message."""
         rest = line
         headers: list[tuple[str, bytes | None]] = []
         if self.parse_headers:
@@ -123,7 +123,7 @@ class LineParser:
 
     def _headers(self, text: bytes, number: int) -> list[tuple[str, bytes | None]]:
         pairs = self.headers_separator.split(text)
-        # Java's split gives no empty string before an empty match at the beginning, and none at the end.
+        # Unlike Python, Java's split gives no empty string before an empty match at the start, and none at the end.
         first = self.headers_separator.match(text)
         if len(pairs) > 1 and first is not None and first.end() == 0:
             del pairs[0]

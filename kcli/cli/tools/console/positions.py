@@ -1,4 +1,4 @@
-"""The start of the console consumer with `--from-time` and `--last`: an offset for each partition, without a group."""
+"""Finds the start offsets of the console consumer for `--from-time` and `--last`, which need no group."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import matcher
 from kcli.rdkafka.objects import Consumer, PartitionOffset
 
-# The timeout of requests about topics and offsets.
+# The time-out of requests for topics and offsets.
 LOOKUP_TIMEOUT_S = 30.0
-# Records taken from librdkafka at once, and the longest wait for them.
+# The most records in one call to librdkafka, and the longest wait for them.
 BATCH_RECORDS = 2000
 POLL_S = 0.2
-# The factor by which the next search begins further back, if gaps left too few records.
+# If a search finds too few records because of gaps, the next search covers a range that is larger by this factor.
 WIDER = 4
 
 Place = tuple[str, int]
 
 
 def start_ms(text: str | None) -> int | None:
-    """The moment of `--from-time`. Raises UsageError."""
+    """Returns the time of `--from-time` in milliseconds. Raises UsageError if it is invalid."""
     if text is None:
         return None
     try:
@@ -37,7 +37,10 @@ def start_ms(text: str | None) -> int | None:
 def starts(
     consumer: Consumer, partitions: Iterable[Place], *, from_ms: int | None, last: int | None
 ) -> list[PartitionOffset]:
-    """The partitions with their start offsets. A partition whose leader does not answer is logged and left out."""
+    """Returns the partitions with their start offsets.
+
+    If a leader does not answer, its partition is logged and left out.
+    """
     from confluent_kafka import KafkaException, TopicPartition
 
     bounds: dict[Place, tuple[int, int]] = {}
@@ -50,7 +53,7 @@ def starts(
                 at = consumer.offsets_for_times([TopicPartition(topic, number, from_ms)], LOOKUP_TIMEOUT_S)[0]
                 if at.error is not None:
                     raise KafkaException(at.error)
-                # If no record is so late: the end of the partition before this request.
+                # If no record is new enough, reading starts at the end that the partition had before this request.
                 found[topic, number] = at.offset if at.offset >= 0 else high
         except KafkaException as error:
             why = kafka_error(error.args[0]).message
@@ -63,7 +66,7 @@ def starts(
 
 
 def _last(consumer: Consumer, bounds: Mapping[Place, tuple[int, int]], count: int) -> dict[Place, int]:
-    """The offset of the first of the last `count` records of each partition.
+    """Returns for each partition the offset from which on it has `count` records.
 
     The records are read, because transaction markers, aborted records and compaction leave gaps in the offsets.
     """
@@ -84,7 +87,7 @@ def _last(consumer: Consumer, bounds: Mapping[Place, tuple[int, int]], count: in
 def _offsets(
     consumer: Consumer, begins: Mapping[Place, int], ends: Mapping[Place, int], count: int
 ) -> dict[Place, deque[int]]:
-    """The offsets of the last records, at most `count`, in each of these ranges."""
+    """Returns the offsets of the last `count` records in each range from `begins` to `ends`."""
     from confluent_kafka import KafkaError, TopicPartition
 
     seen = {place: deque[int](maxlen=count) for place in begins}
@@ -112,7 +115,10 @@ def _offsets(
 
 
 def partitions_of(consumer: Consumer, topic: str | None, include: str | None) -> list[tuple[str, int]]:
-    """The partitions of a topic, or of all topics whose names match. Raises CommandError."""
+    """Returns the partitions of a topic, or of all topics that match `include`.
+
+    Raises CommandError if there are none.
+    """
     from confluent_kafka import KafkaException
 
     try:

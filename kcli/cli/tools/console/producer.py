@@ -33,9 +33,9 @@ from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions, is_purg
 
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
-# Lines between two calls that serve delivery reports and log lines.
+# The number of lines between two calls that process delivery reports and log lines.
 POLL_EVERY_LINES = 4096
-# The most failures that are reported one by one; the count at the end includes the rest.
+# The most failures that are reported one by one. The count at the end includes all failures.
 MAX_FAILURES_TOLD = 10
 
 
@@ -144,7 +144,7 @@ _PAIRS = (
 
 
 def run(options: ConsoleProducerOptions, output: Output) -> int:
-    """Sends standard input. Returns 1 if lines were not delivered because no broker answered."""
+    """Sends standard input. Returns 1 if lines were not delivered because no broker answered in time."""
     require(options, "topic")
     for new, old in _PAIRS:
         if options.has(new) and options.has(old):
@@ -171,7 +171,7 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
 
 
 def _check_duration(duration_ms: int, properties: Mapping[str, object]) -> None:
-    """Raises UsageError for a duration after which the broker would have aborted the transaction."""
+    """Raises UsageError if the duration is not shorter than the time after which the broker aborts a transaction."""
     if duration_ms <= 0:
         raise UsageError("--transaction-duration-ms should be greater than zero")
     timeout_ms = int(str(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
@@ -194,7 +194,10 @@ def _check_input(options: ConsoleProducerOptions) -> None:
 
 
 def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
-    """The librdkafka configuration: explicit option, over property, over file, over the option's default."""
+    """Returns the configuration for librdkafka.
+
+    An explicit option overrides a property, which overrides the file, which overrides the option's default.
+    """
     properties = client_properties(
         options.producer_config or options.command_config,
         (*options.producer_property, *options.command_property),
@@ -214,7 +217,8 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     for key, (name, value) in mapped.items():
         if options.has(name) or key not in properties:
             properties[key] = str(value)
-    # librdkafka's own batch size is kept unless one was asked for: a pipe is sent several times faster with it.
+    # Without an option, librdkafka's own batch size is used, because input from a pipe is then sent several times
+    # faster.
     if options.has("max-partition-memory-bytes"):
         properties["batch.size"] = str(options.max_partition_memory_bytes)
     elif options.has("batch-size"):
@@ -232,7 +236,8 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
 class Sender:
     """Sends lines through librdkafka and counts those that were not delivered.
 
-    `duration_ms`: the length of transactions. After a transaction that cannot be committed, no other begins.
+    `duration_ms` is the duration of a transaction; None means no transactions. If a transaction cannot be committed, no
+    other one begins.
     """
 
     def __init__(
@@ -250,7 +255,7 @@ class Sender:
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
     def send(self, parser: LineParser) -> int:
-        """Sends standard input line by line; returns the exit code."""
+        """Sends standard input line by line. Returns the exit code."""
 
         def send_lines(lines: list[bytes], first: int) -> None:
             if parser.is_plain and not self.is_sync:
@@ -262,7 +267,7 @@ class Sender:
         return self._send_all(send_lines)
 
     def send_envelopes(self, *, keep_partition: bool) -> int:
-        """Sends standard input, one JSON object a line; returns the exit code."""
+        """Sends standard input, which has one JSON object per line. Returns the exit code."""
 
         def send_lines(lines: list[bytes], first: int) -> None:
             for number, line in enumerate(lines, first):
@@ -300,7 +305,10 @@ class Sender:
         return 0
 
     def _send_values(self, lines: Iterable[bytes]) -> None:
-        """As `_send_one`, for lines that are only values. It saves the calls, which cost as much as the work."""
+        """Sends lines that are only values, as `_send_one` does.
+
+        The code is repeated here, because a call for each line would cost as much as the work itself.
+        """
         from confluent_kafka import KafkaException
 
         produce, topic, partition_for = self._producer.produce, self.topic, self._destination.sticky
@@ -344,7 +352,10 @@ class Sender:
         return source.read if self._transactions is None else self._transactions.while_waiting(source)
 
     def _begin(self, transactions: Transactions) -> None:
-        """Begins a transaction if needed, before each line. Raises CommandError after a refused line."""
+        """Begins a transaction if none is open. Called before each line.
+
+        Raises CommandError if a line was refused before.
+        """
         if self._told:
             raise CommandError()
         transactions.begin()
@@ -361,7 +372,7 @@ class Sender:
                 warn(f"{left} of {self.sent} lines were not committed to topic {self.topic}.")
 
     def _finish(self) -> None:
-        """Waits for every acknowledgement. A second Ctrl-C gives up on the rest."""
+        """Waits for every acknowledgement. A second Ctrl-C gives up on the records that are not acknowledged."""
         try:
             if self._transactions is not None:
                 self._end(self._transactions)
@@ -372,7 +383,10 @@ class Sender:
             raise
 
     def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
-        """Reports a failed record. Records that an abort takes back are counted in one message."""
+        """Reports a failed record.
+
+        Records that an abort has removed are not reported here, because `_end` reports their number.
+        """
         if error is not None and not (self._transactions is not None and is_purged(error)):
             self._lost(kafka_error(error), message.key(), message.value())
 
@@ -384,7 +398,7 @@ class Sender:
                 raise CommandError()
 
     def _lost(self, error: KafkaError, key: bytes | None, value: bytes | None) -> None:
-        """Reports a failed record as Kafka does. The exit code stays 0 if a broker refused the record."""
+        """Reports a failed record as Kafka does. As in Kafka, the exit code stays 0 if a broker refused the record."""
         if isinstance(error, TimeoutException):
             self.undelivered += 1
         self._told += 1

@@ -1,8 +1,9 @@
 """`--filter` of the console consumer: chooses records by key, value or header.
 
-`key=TEXT` is that text, `key~REGEX` has a match of the regular expression somewhere; `!=` and `!~` are their opposites.
-`value` and `header.NAME` in place of `key` look there. A null key or value equals no text and matches nothing; of
-several headers with one name, one match is enough.
+`key=TEXT` requires that the key is equal to the text. `key~REGEX` requires that the regular expression matches a part
+of the key. `!=` and `!~` are the opposites. With `value` or `header.NAME` in place of `key`, the value or that header
+is compared. A null key or value equals no text and matches no expression. If several headers have the same name, one
+match is enough.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from kcli.cli.syntax.options import UsageError
 from kcli.rdkafka.objects import Message
 
 Filter = Callable[[Message], bool]
-"""Whether a librdkafka message is wanted."""
+"""Returns whether a librdkafka message matches the filter."""
 
 _RULE = re.compile(r"(key|value|header\.[^=~!]+)(!?)([=~])(.*)", re.DOTALL)
 
 
 def record_filter(texts: Iterable[str]) -> Filter | None:
-    """A filter for records that match all of `texts`; None if there are none. Raises UsageError."""
+    """Returns a filter for records that match all of `texts`, or None without texts.
+
+    Raises UsageError for invalid ones.
+    """
     rules = [_rule(text) for text in texts]
     if not rules:
         return None
@@ -42,7 +46,10 @@ def _rule(text: str) -> Filter:
 
 
 def _datas(part: str) -> Callable[[Message], list[bytes]]:
-    """Returns the part of a record that is compared; it is empty if the part is null."""
+    """Returns a function that gets the compared parts of a record.
+
+    A null part gives none, and repeated headers give several.
+    """
     if part == "key":
         return lambda message: _present([message.key()])
     if part == "value":
@@ -65,5 +72,6 @@ def _has(text: str, rule: str) -> Callable[[bytes], bool]:
         pattern = re.compile(text)
     except re.error as error:
         raise UsageError(f"--filter '{rule}': not a regular expression: {error}") from None
-    # Bytes that are not UTF-8 are still characters of some kind, so that `.` and classes take them one by one.
+    # Each byte that is not UTF-8 becomes one character (surrogateescape), so that `.` and character classes can match
+    # it.
     return lambda data: pattern.search(data.decode("utf-8", "surrogateescape")) is not None

@@ -1,1 +1,1 @@
-"""kafka-consumer-groups.sh."""
+"""Replaces kafka-consumer-groups.sh of Apache Kafka."""

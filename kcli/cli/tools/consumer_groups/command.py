@@ -1,4 +1,4 @@
-"""kafka-consumer-groups: list, describe and delete consumer groups, reset and delete their offsets.
+"""kafka-consumer-groups: lists, describes and deletes consumer groups, and resets and deletes their offsets.
 
 A failure after the command line was parsed is reported on stdout as `Error: …`, and the exit code is 0, as with Kafka's
 own tool. Each action has its own module.
@@ -30,7 +30,7 @@ Action = Callable[[ConsumerGroupsOptions, AdminClient, Output], Awaitable[None]]
 
 
 async def run(options: ConsumerGroupsOptions, output: Output) -> None:
-    """Check the options as Kafka does, then do the one action."""
+    """Checks the options as Kafka does, then performs the one action that they name."""
     check(options)
     if options.validate_regex is not None:
         from kcli.cli.tools.consumer_groups.regex import verdict
@@ -60,7 +60,7 @@ async def _act(options: ConsumerGroupsOptions, client: AdminClient, output: Outp
 
 
 def _report_no_client(output: Output, error: CommandError) -> None:
-    """Reports the failure as Kafka's tool does; the reason, which Kafka does not show, goes to stderr."""
+    """Reports that no admin client could be created, as Kafka's tool does. The reason goes to stderr."""
     if isinstance(error.__cause__, FileNotFoundError):
         reason = f"java.nio.file.NoSuchFileException: {error}"
     else:
@@ -86,7 +86,7 @@ def _action(options: ConsumerGroupsOptions) -> Action:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a parse error; one that joptsimple finds late is reported like a failed action."""
+    """Reports a parse error. An error that joptsimple finds late is reported like a failed action."""
     if not error.is_late:
         return let_through(error)
     failed(Output(), f"Executing consumer group command failed due to {error}")

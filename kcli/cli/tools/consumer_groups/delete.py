@@ -1,4 +1,4 @@
-"""kafka-consumer-groups --delete and --delete-offsets."""
+"""Deletes groups and offsets: kafka-consumer-groups --delete and --delete-offsets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DeletedGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeletedOffset:
-    """The result for one partition's offset; the partition is None if its topic could not be described."""
+    """The result for the offset of one partition. `partition` is None if the topic could not be described."""
 
     topic: str
     partition: int | None
@@ -89,7 +89,7 @@ async def _would_delete(client: AdminClient, groups: list[str]) -> dict[str, Kaf
 
 
 async def delete_offsets(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
-    """Deletes a group's offsets of topics or partitions; prints a table of the results."""
+    """Deletes a group's offsets for topics or partitions. Prints a table of the results."""
     if options.only_group is None:
         raise ExecutionError("Found multiple arguments for option group, but you asked for only one")
     group = options.only_group
@@ -134,7 +134,7 @@ def _show(output: Output, results: dict[TopicPartition, KafkaError | None], *, d
     output.say("")
     output.say(f"{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}")
     done = "Would be deleted" if dry_run else "Successful"
-    # Kafka sorts by the text of both, so partition 10 is before 2.
+    # Kafka sorts topic and partition as text, so partition 10 is before partition 2.
     for topic, number in sorted(results, key=lambda partition: f"{partition[0]}{partition[1]}"):
         error = _text(results[TopicPartition(topic, number)])
         row = DeletedOffset(topic, None if number < 0 else number, error, dry_run)

@@ -1,4 +1,4 @@
-"""kafka-consumer-groups --describe: offsets and lag, members, or states of groups."""
+"""Describes groups (kafka-consumer-groups --describe): offsets and lag, members, or states."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
-    """One partition: how far the group is, and who reads it."""
+    """One partition: the group's offset and lag, and the member that reads the partition."""
 
     group: str
     topic: str
@@ -78,7 +78,10 @@ class StateRow:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its cells are padded to `width`, or to the longest (None: not padded)."""
+    """A column of a table: its cells are padded to `width`, or to the longest cell if `grows`.
+
+    With the width None they are not padded.
+    """
 
     title: str
     cell: Callable[[Any], object]
@@ -128,7 +131,10 @@ async def _describe(
 def _show(
     output: Output, group: GroupDescription, rows: Sequence[Row], columns: list[Column], *, always: bool
 ) -> None:
-    """Prints Kafka's line about the group's state, then the table; `always`: also if it has no rows."""
+    """Prints Kafka's line about the group's state, then the table.
+
+    An empty table is printed only if `always` is true.
+    """
     match group.state:
         case "Dead":
             output.say(f"\nError: Consumer group '{group.group_id}' does not exist.")
@@ -163,7 +169,7 @@ def _or_missing(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Offsets:
-    """The offsets of all groups and the end offsets of their partitions, requested at once."""
+    """The offsets of all groups and the end offsets of their partitions, which are requested together."""
 
     committed: Mapping[str, Mapping[TopicPartition, CommittedOffset | KafkaError] | KafkaError]
     ends: Mapping[TopicPartition, OffsetAt | KafkaError] | KafkaError
@@ -191,9 +197,10 @@ async def _offsets(client: AdminClient, groups: Sequence[GroupDescription]) -> _
 async def _offset_rows(
     client: AdminClient, group: GroupDescription, offsets: _Offsets, *, timed: bool
 ) -> list[OffsetRow]:
-    """The rows of a group: partitions of members, busiest member first, then partitions with offsets but no member.
+    """Returns the rows of a group: the partitions of its members, then partitions that have an offset but no member.
 
-    An unknown value is None in its row, with the reason. `timed`: with the lag in seconds.
+    Members with the most partitions come first. An unknown value is None in its row, and `error` has the reason. With
+    `timed`, rows have the lag in seconds.
     """
     committed, ends = offsets.committed[group.group_id], offsets.ends
     if isinstance(committed, KafkaError):
@@ -240,7 +247,7 @@ async def _ages(
     committed: Mapping[TopicPartition, CommittedOffset | KafkaError],
     ends: Mapping[TopicPartition, OffsetAt | KafkaError],
 ) -> Mapping[TopicPartition, Lag]:
-    """The lag in seconds of each partition whose committed and end offsets are known."""
+    """Returns the lag in seconds of each partition whose committed offset and end offset are known."""
     from kcli.client.admin.lag import lag_seconds
 
     offsets = {
@@ -277,7 +284,10 @@ def _offset_columns(verbose: bool, *, timed: bool) -> list[Column]:
 
 
 def _member_rows(group: GroupDescription) -> list[MemberRow]:
-    """The rows of members: static members first, by instance id. Kafka's order is that of a hash table."""
+    """Returns the rows of members: static members first, by instance id.
+
+    Kafka prints them in the order of a hash table.
+    """
     members = sorted(group.members, key=lambda member: (member.instance_id is None, member.instance_id or ""))
     return [_member_row(group, member) for member in members]
 
@@ -300,7 +310,7 @@ def _member_row(group: GroupDescription, member: GroupMember) -> MemberRow:
 
 
 def _assignment_text(partitions: Sequence[TopicPartition]) -> str:
-    """`t1:0,1;t2:3`, topics in order."""
+    """Returns an assignment as text such as `t1:0,1;t2:3`, sorted by topic."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)
@@ -330,7 +340,7 @@ def _member_columns(group: GroupDescription, verbose: bool) -> list[Column]:
         if {True, False} <= kinds:
             columns.append(Column("UPGRADED", lambda row: str(bool(row.upgraded)).lower(), None))
     else:
-        columns.append(Column("", lambda row: "", None))  # Kafka's format ends in a space here
+        columns.append(Column("", lambda row: "", None))  # Kafka's format has a space at the end of this line
     return columns
 
 

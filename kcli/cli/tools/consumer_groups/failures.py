@@ -7,11 +7,11 @@ from kcli.errors import KafkaError
 
 
 class ExecutionError(Exception):
-    """A failed action; its message is the text of Java's exception."""
+    """Raised if an action fails. The message is the text of Java's exception."""
 
 
 def execution_failed(output: Output, error: KafkaError) -> None:
-    """Reports an error that a broker returned, or that the client met on the way to it."""
+    """Reports an error of a broker, or of the connection to it."""
     failed(output, f"Executing consumer group command failed due to {java_text(error)}")
 
 

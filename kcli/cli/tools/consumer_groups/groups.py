@@ -1,4 +1,4 @@
-"""kafka-consumer-groups --list, and the groups that the other actions act on."""
+"""Lists groups (kafka-consumer-groups --list), and finds the groups for the other actions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ListRow:
 
 
 async def chosen_groups(options: ConsumerGroupsOptions, client: AdminClient) -> list[str]:
-    """The groups named, or all consumer groups."""
+    """Returns the groups that the options name, or all consumer groups."""
     if not options.all_groups:
         return list(options.group)
     return [group.group_id for group in await _consumer_groups(client)]
@@ -63,7 +63,7 @@ async def _consumer_groups(
 
 
 async def list_groups(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
-    """Prints the consumer groups, with their types and states if asked."""
+    """Prints the consumer groups, with their types and states if the options ask for them."""
     states = _filter(options.state, STATES, "Invalid state list '{}'. Valid states are: {}")
     types = _filter(options.type, tuple(TYPES.values()), "Invalid types list '{}'. Valid types are: {}")
     groups = await _consumer_groups(client, states, tuple(name.lower() for name in types))
@@ -85,7 +85,7 @@ async def list_groups(options: ConsumerGroupsOptions, client: AdminClient, outpu
 
 
 def _filter(text: str | None, known: tuple[str, ...], complaint: str) -> tuple[str, ...]:
-    """The names of a comma-separated list, in Kafka's spelling. Raises UsageError for an unknown name."""
+    """Returns the names of a comma-separated list in Kafka's spelling. Raises UsageError for an unknown name."""
     if not text:
         return ()
     spelling = {name.lower(): name for name in known}

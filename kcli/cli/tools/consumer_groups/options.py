@@ -103,12 +103,12 @@ class ConsumerGroupsOptions(ClusterOptions):
 
     @property
     def only_group(self) -> str | None:
-        """The group if exactly one is named; CSV lines then omit it."""
+        """The group, if exactly one is named. In this case CSV lines have no column for the group."""
         return self.group[0] if len(self.group) == 1 else None
 
 
 def check(options: ConsumerGroupsOptions) -> None:
-    """Refuses what Kafka refuses, in Kafka's order and words. Raises UsageError or CommandError."""
+    """Raises UsageError or CommandError for options that Kafka refuses, in Kafka's order and with Kafka's messages."""
     _check_availability(options)
     check_interval(options.watch)
     if not options.has("validate-regex"):
@@ -138,7 +138,7 @@ def check(options: ConsumerGroupsOptions) -> None:
 
 
 def _check_availability(options: ConsumerGroupsOptions) -> None:
-    """joptsimple's own conditions; Kafka lets its exception end the program."""
+    """Checks the conditions that joptsimple itself checks. In Kafka, its exception ends the program."""
     misplaced = [
         name for name in ("members", "offsets", "verbose") if options.has(name) and not options.describe
     ]

@@ -1,6 +1,7 @@
-"""The CSV that kafka-consumer-groups --export prints and --from-file reads.
+"""Writes and reads the CSV of kafka-consumer-groups --export and --from-file.
 
-`topic,partition,offset` if exactly one group is named on the command line, else `group,topic,partition,offset`.
+A line is `topic,partition,offset` if exactly one group is named on the command line, else
+`group,topic,partition,offset`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kcli.model.topic_partition import TopicPartition
 QUOTE_FROM_LENGTH = 25
 """Kafka's CSV writer quotes every text of this length or longer."""
 FIRST_SAFE_CHARACTER = "-"
-"""Kafka's CSV writer also quotes texts with a lower character: comma, quote, space, control characters and others."""
+"""Kafka's CSV writer also quotes texts that contain a lower character, such as a comma, a quote or a space."""
 
 NewOffsets = dict[TopicPartition, int]
 
@@ -33,7 +34,7 @@ class NewOffset:
 
 
 def csv_line(row: NewOffset, *, with_group: bool) -> str:
-    """One line of --export."""
+    """Returns one line of --export."""
     group = [_quoted(row.group)] if with_group else []
     return ",".join([*group, _quoted(row.topic), str(row.partition), str(row.new_offset)])
 
@@ -45,7 +46,7 @@ def _quoted(text: str) -> str:
 
 
 def read_plan(path: str, only_group: str | None) -> dict[str, NewOffsets]:
-    """Group -> its new offsets. Raises ExecutionError in Kafka's words."""
+    """Returns the new offsets of each group. Raises ExecutionError with Kafka's message."""
     lines = _rows(path)
     plans: dict[str, NewOffsets] = {}
     if only_group is not None and lines and _is_without_group(lines[0]):
@@ -69,7 +70,10 @@ def _rows(path: str) -> list[list[str]]:
 
 
 def _is_without_group(line: list[str]) -> bool:
-    """Kafka tries: a line of the short form has numbers in its second and third field."""
+    """Whether a line has no group: then its second and third field must be numbers.
+
+    Kafka finds it out in the same way.
+    """
     if len(line) > 3:
         return False
     try:
@@ -81,7 +85,7 @@ def _is_without_group(line: list[str]) -> bool:
 
 
 def _number(text: str, kind: Kind) -> int:
-    """A field that is missing or empty counts as 0."""
+    """Parses a number. A missing or empty field counts as 0."""
     try:
         value = kind.convert(text.strip() or "0")
     except ValueError:

@@ -1,11 +1,11 @@
-"""kafka-consumer-groups --validate-regex: whether brokers, which use RE2, would take a regular expression."""
+"""Checks a regular expression as brokers do, which use RE2 (kafka-consumer-groups --validate-regex)."""
 
 from __future__ import annotations
 
-# RE2's messages, and the messages of RE2/J, which Kafka uses.
+# RE2's messages, with the corresponding messages of RE2/J, which Kafka prints.
 _REASONS = {
     "missing )": "missing closing )",
-    "unexpected )": "regexp/syntax: internal error",  # its parser's stack runs empty
+    "unexpected )": "regexp/syntax: internal error",  # RE2/J's parser fails with this message
     "missing ]": "missing closing ]",
     "trailing \\": "trailing backslash at end of expression",
     "no argument for repetition operator": "missing argument to repetition operator",
@@ -17,7 +17,7 @@ _REASONS = {
 
 
 def verdict(pattern: str) -> str:
-    """Kafka's line about a pattern."""
+    """Returns the line that Kafka prints about a pattern."""
     reason = _problem(pattern)
     if reason is None:
         return f"The regular expression `{pattern}` is valid."
@@ -25,7 +25,7 @@ def verdict(pattern: str) -> str:
 
 
 def _problem(pattern: str) -> str | None:
-    import re2  # no other action needs it
+    import re2  # imported here, because no other action needs it
 
     options = re2.Options()
     options.log_errors = False

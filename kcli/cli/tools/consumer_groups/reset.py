@@ -86,7 +86,7 @@ class _Offsets:
     _log: dict[int, NewOffsets] = field(default_factory=dict)
 
     async def committed(self, group_id: str) -> NewOffsets:
-        """The offsets that a group has."""
+        """Returns the committed offsets of a group."""
         if not self._committed:
             self._committed = await self.client.list_all_offsets(self.groups)
         found = self._committed[group_id]
@@ -101,7 +101,7 @@ class _Offsets:
         return committed
 
     async def of_log(self, partitions: Iterable[TopicPartition], at: int) -> NewOffsets:
-        """The offset of each partition's log at a moment, or at one of its ends."""
+        """Returns the offset of each partition at a timestamp, or at the start or end of its log."""
         wanted = list(partitions)
         known = self._log.setdefault(at, {})
         missing = [partition for partition in wanted if partition not in known]
@@ -122,7 +122,7 @@ class _Reset:
     group_id: str
 
     async def plan(self) -> NewOffsets:
-        """The new offset of each partition of the scope, by the one scenario that is given."""
+        """Returns the new offset of each partition in the scope, according to the scenario (such as --to-earliest)."""
         options = self.options
         partitions = await self._scope()
         if options.to_offset is not None:
@@ -173,7 +173,10 @@ class _Reset:
         return await self._in_range(wanted)
 
     async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> NewOffsets:
-        """The offset of the first record since then, or the end of a partition without one, with a warning."""
+        """Returns the offset of the first record at or after the timestamp.
+
+        A partition without such a record gets its end offset, with a warning.
+        """
         found = await self.offsets.of_log(partitions, timestamp_ms)
         late = map_order((each for each, offset in found.items() if offset < 0), partition_hash)
         for topic, number in late:
@@ -198,7 +201,7 @@ class _Reset:
         return await self._in_range(plan)
 
     async def _refuse_unknown(self, plan: NewOffsets) -> None:
-        """Raises an error for topics that do not exist, because listing their offsets would wait for their creation."""
+        """Raises an error for a missing topic, because a request for its offsets would wait for the topic."""
         described = (
             await self.client.describe_topics(dict.fromkeys(topic for topic, _ in plan)) if plan else {}
         )
@@ -208,7 +211,7 @@ class _Reset:
                 raise _not_listed(partition, topic)
 
     async def _in_range(self, wanted: NewOffsets) -> NewOffsets:
-        """`wanted`, with offsets limited to the range of their partitions."""
+        """Returns `wanted` with each offset limited to the range of its partition's log."""
         starts = await self.offsets.of_log(wanted, OffsetSpec.EARLIEST)
         ends = await self.offsets.of_log(wanted, OffsetSpec.LATEST)
         checked: NewOffsets = {}
@@ -240,7 +243,7 @@ def _offset_of(partition: TopicPartition, result: OffsetAt | KafkaError) -> int:
 
 
 def _not_listed(partition: TopicPartition, error: KafkaError) -> ExecutionError:
-    """The error for a partition whose offset could not be listed, with the message of Kafka's admin client."""
+    """Returns the error for a partition whose offset could not be listed, with the message of Kafka's admin client."""
     topic, number = partition
     message = error.message
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -254,7 +257,10 @@ def _not_listed(partition: TopicPartition, error: KafkaError) -> ExecutionError:
 
 
 def named_partitions(arguments: Iterable[str]) -> tuple[list[TopicPartition], list[str]]:
-    """The partitions that `--topic t:0,1` names, and the topics named whole. Raises UsageError in Kafka's words."""
+    """Returns the partitions that `--topic t:0,1` names, and the topics that are named without partitions.
+
+    Raises UsageError with Kafka's message.
+    """
     partitions: list[TopicPartition] = []
     whole_topics: list[str] = []
     for argument in arguments:
@@ -275,7 +281,7 @@ def named_partitions(arguments: Iterable[str]) -> tuple[list[TopicPartition], li
 
 
 def _long(name: str, text: str) -> int:
-    """Converts an argument that Kafka converts late, when it uses the value."""
+    """Converts an argument to a number. Kafka converts it only when it uses the value, so the error comes late."""
     try:
         value = Kind.LONG.convert(text)
     except ValueError:

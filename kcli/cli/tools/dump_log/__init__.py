@@ -1,1 +1,1 @@
-"""kafka-dump-log.sh."""
+"""Replaces kafka-dump-log.sh of Apache Kafka."""

@@ -1,6 +1,6 @@
-"""dump-log's .log and .checkpoint files: batches, and with deep iteration their records.
+"""Dumps .log and .checkpoint files: batches, and with deep iteration their records.
 
-A file is read in pieces of a bounded size, batch after batch, so a segment of any length takes little memory.
+A file is read in pieces of a bounded size, batch after batch, so even a large segment needs little memory.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from kcli.protocol.batches.legacy import MIN_MESSAGE_SIZE_V0, read_checked_messa
 from kcli.protocol.records import json_text
 
 NO_LIMIT_BYTES = 0x7FFF_FFFF
-# One read: large enough that small batches cost no call each, small against any machine's memory.
+# The size of one read. It is large, so that small batches do not cost one call each, but small compared with memory.
 READ_BYTES = 1 << 20
-# The read size for the one batch that an index entry points at; by default there is an entry every 4 KiB.
+# The size of a read for the batch at an index entry. By default an index has an entry every 4 KiB.
 INDEXED_READ_BYTES = 1 << 14
 
 _LENGTH = struct.Struct(">i")
@@ -39,7 +39,10 @@ _CONTROL_NAMES = {3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6
 
 
 class DumpedBatch(NamedTuple):
-    """A whole batch: bytes `at` to `at + header.size_bytes` of `buffer`."""
+    """A whole batch, which is bytes `at` to `at + header.size_bytes` of `buffer`.
+
+    `position` is its place in the file.
+    """
 
     position: int
     header: BatchHeader
@@ -88,7 +91,7 @@ class RecordRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDump:
-    """How to dump a log. `decoder` is None unless contents are printed."""
+    """The settings for the dump of a log. `decoder` is None unless contents are printed."""
 
     output: Output
     deep: bool
@@ -100,9 +103,9 @@ class LogDump:
 def batches(
     path: str, position: int = 0, limit: int = NO_LIMIT_BYTES, read_bytes: int = READ_BYTES
 ) -> Iterator[DumpedBatch]:
-    """The whole batches of a file from `position` on, within `limit` bytes; a partial batch at the end is ignored.
+    """Yields the whole batches of a file from `position` on, within `limit` bytes. Ignores a partial batch at the end.
 
-    Raises CommandError with Kafka's CorruptRecordException for an impossible size.
+    Raises CommandError with Kafka's CorruptRecordException for a batch size that is too small.
     """
     file = os.open(path, os.O_RDONLY)
     try:
@@ -214,7 +217,7 @@ def timestamp_type(header: BatchHeader) -> str:
 
 
 def optional_long(value: int | None) -> str:
-    """A Java OptionalLong."""
+    """Returns a number or None as Java prints an OptionalLong."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
@@ -253,7 +256,7 @@ def _show_records(
 
 
 def _records(batch: DumpedBatch) -> Iterator[tuple[Record, str]]:
-    """Each record, with the part of its line between sizes and contents."""
+    """Yields each record, with the part of its line that is between the sizes and the contents."""
     header = batch.header
     if header.magic == 2:
         for record in read_records(batch.buffer, batch.at):

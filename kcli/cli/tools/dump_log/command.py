@@ -79,7 +79,7 @@ class DumpLogOptions(CommonOptions):
     skip_record_metadata: bool = flag("Leave out offsets, times and sizes of records.")
 
 
-# The first of these that is given wins.
+# If several of these options are given, the first one of this table is used.
 _DECODERS: dict[str, Callable[[], Decoder]] = {
     "offsets-decoder": decoders.offsets,
     "transaction-log-decoder": decoders.transaction_log,
@@ -121,7 +121,7 @@ class Dumper:
             raise uncaught("org.apache.kafka.common.errors.CorruptRecordException", str(error)) from None
         except OSError as error:
             if error.errno in WRITE_FAILED:
-                raise  # standard output is full or closed; the file is not at fault
+                raise  # writing to standard output failed, so the file is not the cause
             raise uncaught("java.io.IOException", f"{path}: {error.strerror}") from None
 
     def _dump(self, path: str) -> None:
@@ -162,7 +162,10 @@ class Dumper:
 
     @cached_property
     def _how(self) -> LogDump:
-        """Created at the first log, because a dump of indexes needs no decoder class."""
+        """The settings for logs.
+
+        They are created at the first log, because a dump of indexes needs no valid decoder class.
+        """
         is_data = any(self.options.has(name) for name in _DATA_OPTIONS)
         return LogDump(
             output=self.output,
@@ -195,7 +198,7 @@ def _example(directory: str) -> str:
 def _suffix(path: str) -> str:
     name = os.path.basename(path)
     dot = name.rfind(".")
-    if dot < 0:  # Kafka 4.1's error for such a name
+    if dot < 0:  # the error of Kafka 4.1 for a name without a dot
         length = len(name)
         raise uncaught(
             "java.lang.StringIndexOutOfBoundsException", f"begin -1, end {length}, length {length}"

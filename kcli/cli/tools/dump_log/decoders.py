@@ -23,7 +23,7 @@ STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 
 class Decoded(NamedTuple):
-    """The texts after `key:` and `payload:`; None leaves the part out."""
+    """The texts after `key:` and `payload:`. If a text is None, its part is omitted."""
 
     key: str | None
     payload: str | None
@@ -33,7 +33,7 @@ Decoder = Callable[[Record], Decoded]
 
 
 def uncaught(exception: str, message: str | None = None) -> CommandError:
-    """An exception that ends Kafka's tool: its first line on stderr, exit 1."""
+    """Returns the error for an exception that ends Kafka's tool: its first line on stderr, and exit code 1."""
     return CommandError(f'Exception in thread "main" {exception}' + (f": {message}" if message else ""))
 
 
@@ -41,7 +41,10 @@ def uncaught(exception: str, message: str | None = None) -> CommandError:
 
 
 def by_class_names(key_class: str, value_class: str) -> Decoder:
-    """The decoder for two class names. Raises Kafka's ClassNotFoundException for a class that Kafka does not ship."""
+    """Returns the decoder for the names of two classes.
+
+    Raises Kafka's ClassNotFoundException for a class that Kafka does not ship.
+    """
     decode_value = _bytes_decoder(value_class)
     decode_key = _bytes_decoder(key_class)
 
@@ -78,7 +81,7 @@ _BYTES_DECODERS: dict[str, Callable[[bytes], str]] = {
     STRING_DECODER: _text,
     "org.apache.kafka.tools.api.IntegerDecoder": _number(struct.Struct(">i")),
     "org.apache.kafka.tools.api.LongDecoder": _number(struct.Struct(">q")),
-    # Java prints the identity of the array here, which is useless, so the bytes are printed in hex.
+    # Java would print the identity of the array, which is useless. So the bytes are printed in hexadecimal.
     "org.apache.kafka.tools.api.DefaultDecoder": bytes.hex,
 }
 
@@ -147,7 +150,7 @@ def _as_it_is(value: object, node: dict[str, Json]) -> None:
 
 
 def _open_embedded_protocol(value: ConsumerOffsetsValue, node: dict[str, Json]) -> None:
-    """The bytes of a classic consumer group's members are opened too."""
+    """Decodes the subscription and assignment bytes of members, if the group is a classic consumer group."""
     from kcli.protocol.records import consumer_protocol as embedded
     from kcli.protocol.records.consumer_offsets import GroupMetadataValue
     from kcli.protocol.records.schema import to_json

@@ -1,4 +1,4 @@
-"""dump-log's other files: offset, time and transaction indexes, and producer snapshots.
+"""Dumps offset, time and transaction indexes, and producer snapshots.
 
 Entries: .index `int32 relative offset | int32 position`; .timeindex `int64 timestamp | int32 relative offset`;
 .txnindex `int16 version | int64 producer id, first, last, last stable offset`.
@@ -28,7 +28,7 @@ _SNAPSHOT_HEADER = struct.Struct(">hIi")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _TRANSACTION_VERSION = 0
 _SNAPSHOT_VERSION = 1
-# The crc covers the bytes after version and crc.
+# The CRC covers the bytes after the fields version and crc.
 _SNAPSHOT_CRC_END = 6
 
 
@@ -82,7 +82,7 @@ class ProducerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SanityRow:
-    """The row of a valid index; an invalid one ends the tool."""
+    """The row of a valid index. An invalid index ends the tool with an error."""
 
     file: str
     is_sane: bool
@@ -168,7 +168,7 @@ def dump_offset_index(
 
 
 def _check_position(log: str, position: int, size_bytes: int) -> None:
-    """The error of Kafka's file reader for an index entry beyond the end of the log."""
+    """Raises the error of Kafka's file reader if an index entry points beyond the end of the log."""
     of = f"FileRecords(size={size_bytes}, file={log}, start=0, end=2147483647)"
     if position < 0:
         raise uncaught(
@@ -182,7 +182,7 @@ def _check_position(log: str, position: int, size_bytes: int) -> None:
 
 
 def _offset_entries(content: bytes, base_offset: int) -> Iterator[OffsetEntry]:
-    """Up to the first entry of zeros: a broker that crashed leaves its index padded with them."""
+    """Yields the entries before the first one of zeros. After a crash of the broker, an index ends in zeros."""
     whole = len(content) - len(content) % _OFFSET_ENTRY.size
     for index, (relative, position) in enumerate(_OFFSET_ENTRY.iter_unpack(content[:whole])):
         if relative == 0 and index > 0:
@@ -227,7 +227,10 @@ def _time_entries(content: bytes, base_offset: int) -> Iterator[TimeEntry]:
 
 
 def _position_of(positions: list[OffsetEntry], offset: int) -> int:
-    """The start of the search for `offset`: the greatest indexed offset that is not above it."""
+    """Returns the position of the greatest indexed offset that is not above `offset`.
+
+    The search in the log begins there.
+    """
     from bisect import bisect_right
 
     index = bisect_right(positions, offset, key=lambda entry: entry.offset)
@@ -301,7 +304,7 @@ def dump_transaction_index(path: str, output: Output) -> None:
 
 
 def dump_producer_snapshot(path: str, output: Output) -> None:
-    """Prints a producer snapshot. A corrupt one is reported on stderr and does not stop the tool."""
+    """Prints a producer snapshot. A corrupt snapshot is reported on stderr and does not stop the tool."""
     content = _read(path)
     fault = _snapshot_fault(content)
     if fault:
@@ -338,7 +341,7 @@ def _producer_row(path: str, numbers: tuple[int, ...]) -> ProducerRow:
         coordinator_epoch=coordinator_epoch,
         current_txn_first_offset=open_offset if open_offset >= 0 else None,
         last_timestamp_ms=timestamp_ms,
-        # Sequences wrap from 2147483647 to 0.
+        # After 2147483647, sequence numbers continue with 0.
         first_sequence=(last_sequence - delta) & MAX_SEQUENCE if has_batch else None,
         last_sequence=last_sequence if has_batch else None,
         last_offset=last_offset if has_batch else None,
@@ -365,7 +368,7 @@ def _producer_text(row: ProducerRow) -> str:
 
 
 def first_offset_of(path: str) -> int:
-    """The number before the first dot of the file's name."""
+    """Returns the number before the first dot of the file's name, which is the first offset of the segment."""
     stem = os.path.basename(path).split(".")[0]
     try:
         return int(stem)
@@ -379,7 +382,10 @@ def _beside(path: str, suffix: str) -> str:
 
 
 def _read(path: str) -> bytes:
-    """Whole: index files are bounded by segment.index.bytes, snapshots by the producers of a partition."""
+    """Returns the whole file.
+
+    Its size is limited by segment.index.bytes, or by the number of producers of a partition.
+    """
     with open(path, "rb") as file:
         return file.read()
 

@@ -1,1 +1,1 @@
-"""kafka-metadata-shell.sh."""
+"""Replaces kafka-metadata-shell.sh of Apache Kafka."""

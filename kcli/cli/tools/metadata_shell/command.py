@@ -1,4 +1,4 @@
-"""kafka-metadata-shell: a shell over the metadata of a log segment or a snapshot of `__cluster_metadata-0`."""
+"""kafka-metadata-shell: shows a segment or snapshot of `__cluster_metadata-0` as a directory tree in a shell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMN_GAP = 2
 
 
 class Finished(Exception):
-    """`exit`."""
+    """Raised by the command `exit`."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Shell:
     history: list[str] = field(default_factory=list)
 
     def run(self, words: list[str], *, interactive: bool) -> None:
-        """Runs one command and prints its errors. Raises Finished at `exit`."""
+        """Runs one command and prints its errors. Raises Finished if the command is `exit`."""
         commands = _COMMANDS | _INTERACTIVE if interactive else _COMMANDS
         name, *arguments = words
         command = commands.get(name)
@@ -47,7 +47,10 @@ class Shell:
         command.run(self, arguments)
 
     def found(self, name: str, arguments: list[str]) -> Iterator[tuple[str, Node]]:
-        """Every path that the arguments name (none: the current directory); prints an error for a missing path."""
+        """Yields the paths that the arguments name (default: the current directory).
+
+        Prints an error for a missing path.
+        """
         for argument in arguments or ["."]:
             paths = matching(self.root, absolute(argument, self.directory))
             if not paths:
@@ -91,7 +94,7 @@ def _ls(shell: Shell, arguments: list[str]) -> None:
 
 
 def _listed(shell: Shell, names: list[str]) -> str:
-    """One a line; in columns on a terminal."""
+    """Returns names one per line, or in columns on a terminal."""
     if not shell.is_terminal:
         return "\n".join(names)
     width = max(map(len, names)) + COLUMN_GAP
@@ -194,7 +197,7 @@ class ShellOptions(CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class ShellOutput:
-    """The output of one command of the shell."""
+    """The output row of one command of the shell."""
 
     text: str
 
@@ -241,7 +244,7 @@ def _obey(shell: Shell, line: str) -> None:
 
 
 def _typed() -> Iterator[str]:
-    """The lines of a terminal (with editing and history) or of a file, up to its end."""
+    """Yields the lines of a file, or of a terminal with editing and history."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  input() edits with it
     while True:

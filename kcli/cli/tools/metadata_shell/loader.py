@@ -19,16 +19,16 @@ SNAPSHOT_SUFFIX = ".checkpoint"
 
 
 class SnapshotProblem(KcliError):
-    """The file cannot be read as metadata, or a node has locked its directory."""
+    """Raised if the file cannot be read as metadata, or if a node has locked its directory."""
 
 
 def loaded_image(path: str) -> MetadataImage:
-    """The metadata as of the end of the file. Raises SnapshotProblem."""
+    """Returns the metadata image at the end of the file. Raises SnapshotProblem if it cannot be read."""
     disk = SystemDisk()
     directory = os.path.dirname(os.path.dirname(os.path.abspath(path)))
     lock_path = f"{directory}/{LOCK_FILE}"
     lock = None
-    # As in Kafka, only a log directory has a lock; a copy elsewhere has none.
+    # As in Kafka, only a log directory has a lock file. A copy in another place has none.
     if os.path.exists(lock_path):
         try:
             lock = disk.lock(lock_path)

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
-# A directory maps names to nodes; a file is its text.
+# A node is a directory, which maps names to nodes, or a file, which is its text.
 Node = Mapping[str, "Node"] | str
 
 
 def metadata_tree(image: MetadataImage, *, version: str) -> Node:
-    """The whole tree: /image is the metadata of the log, /local describes this program."""
+    """Returns the whole tree: /image is the metadata image, and /local describes this program."""
     return {"image": _image(image), "local": {"commitId": "unknown", "version": version}}
 
 
 def lookup(root: Node, path: str) -> Node | None:
-    """The node at an absolute path; None if it does not exist."""
+    """Returns the node at an absolute path, or None if it does not exist."""
     node: Node = root
     for name in parts(path):
         if isinstance(node, str) or name not in node:
@@ -38,7 +38,7 @@ def lookup(root: Node, path: str) -> Node | None:
 
 
 def parts(path: str) -> list[str]:
-    """The names of an absolute path, with `.` and `..` resolved."""
+    """Returns the names in an absolute path, with `.` and `..` resolved."""
     names: list[str] = []
     for name in path.split("/"):
         if name == "..":
@@ -49,13 +49,13 @@ def parts(path: str) -> list[str]:
 
 
 def absolute(path: str, directory: str) -> str:
-    """A path as typed, made absolute."""
+    """Returns the absolute path of a path that may be relative to `directory`."""
     whole = path if path.startswith("/") else f"{directory}/{path}"
     return "/" + "/".join(parts(whole))
 
 
 def matching(root: Node, pattern: str) -> list[str]:
-    """The absolute paths that an absolute pattern (`*`, `?`, `[a-z]` within a name) names, sorted."""
+    """Returns the paths that match an absolute pattern (`*`, `?`, `[a-z]` within a name), sorted."""
     found: list[tuple[str, Node]] = [("", root)]
     for name in parts(pattern):
         found = [
@@ -69,7 +69,7 @@ def matching(root: Node, pattern: str) -> list[str]:
 
 
 def walk(path: str, node: Node) -> Iterator[str]:
-    """A path and every path below it."""
+    """Yields a path and every path below it."""
     yield path
     if not isinstance(node, str):
         for name in sorted(node):
@@ -119,7 +119,7 @@ def _configs(image: MetadataImage) -> Node:
 
 
 def _scram(image: MetadataImage) -> Node:
-    """Users by mechanism, without salts and keys."""
+    """Returns SCRAM users by mechanism, without salts and keys."""
     mechanisms: dict[str, dict[str, Node]] = {}
     for key, credential in image.scram.items():
         mechanism = SCRAM_MECHANISMS.get(key.mechanism, str(key.mechanism))
@@ -138,7 +138,7 @@ def _text(value: object) -> str:
 
 
 def _plain(value: object) -> Json:
-    """Values as json can say, names in Kafka's camelCase."""
+    """Converts a value to JSON, with field names in Kafka's camelCase."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {_camel(field.name): _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, UUID):

@@ -1,1 +1,1 @@
-"""kafka-producer-perf-test.sh and kafka-consumer-perf-test.sh."""
+"""Replaces kafka-producer-perf-test.sh and kafka-consumer-perf-test.sh of Apache Kafka."""

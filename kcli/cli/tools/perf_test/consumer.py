@@ -1,4 +1,4 @@
-"""kafka-consumer-perf-test: how fast records can be read."""
+"""kafka-consumer-perf-test: measures how fast records can be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kcli.rdkafka.consumer import JAVA_DEFAULTS, JavaPositions, store_offsets
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
-# The most records of one poll of the Java consumer (max.poll.records).
+# The most records that one poll of the Java consumer returns (max.poll.records).
 BATCH_RECORDS = 500
 POLL_S = 0.1
 DEFAULT_TIMEOUT_MS = 10_000
@@ -123,7 +123,7 @@ def _check(options: ConsumerPerfOptions) -> str:
 
 
 def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
-    """librdkafka's configuration."""
+    """Returns the configuration for librdkafka."""
     properties = client_properties(
         options.consumer_config or options.command_config, options.command_property, options.client_properties
     )
@@ -133,7 +133,8 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
         raise CommandError(
             "bootstrap.servers is not set: give --bootstrap-server host:port, or the key in --consumer.config"
         )
-    # The group of the file is ignored, as in Kafka, because it would start where an earlier run ended.
+    # As in Kafka, group.id in the file is ignored, because with that group a run would start where an earlier run
+    # ended.
     properties["group.id"] = options.group or f"perf-consumer-{secrets.randbelow(100_000)}"
     properties["max.partition.fetch.bytes"] = str(options.fetch_size)
     properties["receive.buffer.bytes"] = str(options.socket_buffer_size)
@@ -207,7 +208,7 @@ class _Run:
                 reported, reported_count, reported_bytes = now, self.count, self.size_bytes
                 reported_joining_ms = self.joining_ms
         finished = time.time()
-        # A run that ends before the first interval has one line.
+        # A run that ends before its first interval still prints one line.
         if not options.show_detailed_stats or reported == started:
             self._line(started, finished, self.count, self.size_bytes, self.joining_ms)
 

@@ -1,4 +1,4 @@
-"""kafka-producer-perf-test: how fast records can be sent, and how long each takes to be acknowledged."""
+"""kafka-producer-perf-test: measures how fast records can be sent, and how long each acknowledgement takes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from kcli.rdkafka.producer import Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
 MEGABYTE = 1024 * 1024
-# The size of the pool of random values: more than librdkafka puts into a batch.
+# The size of the pool of random bytes. It is larger than a batch of librdkafka.
 POOL_BYTES = 1 << 21
 LETTERS = bytes(ord("A") + number % 26 for number in range(256))
-# The most latencies that are kept, as in Kafka.
+# The most latencies that are kept for percentiles, as in Kafka.
 LATENCIES_MAX = 500_000
-# Records between two checks of the clock and of delivery reports.
+# The number of records between two checks of the clock and of delivery reports.
 POLL_EVERY_RECORDS = 512
-# With --throughput: pauses a second, so that records do not come in bursts and transactions end in time.
+# With --throughput, the number of pauses per second. It is high, so that records are not sent in bursts.
 PACES_A_SECOND = 100
-# A shorter sleep costs more than it delays.
+# The shortest sleep, because a shorter one costs more than it delays.
 LEAST_SLEEP_S = 0.002
 
 
@@ -74,7 +74,7 @@ class ProducerPerfOptions(ConnectingOptions):
 
 
 def run(options: ProducerPerfOptions, output: Output) -> int:
-    """Sends, prints a line per interval and a summary."""
+    """Sends records. Prints a line per interval and a summary."""
     _check(options)
     config = configuration(options)
     payload = _payload(options, output)
@@ -82,7 +82,7 @@ def run(options: ProducerPerfOptions, output: Output) -> int:
 
 
 def configuration(options: ProducerPerfOptions) -> dict[str, object]:
-    """librdkafka's configuration from file, words and options."""
+    """Returns the configuration for librdkafka from file, `key=value` arguments and options."""
     properties = client_properties(
         options.producer_config or options.command_config,
         (*options.producer_props, *options.command_property),
@@ -132,12 +132,13 @@ def _check(options: ProducerPerfOptions) -> None:
 
 
 def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], bytes]:
-    """The value of the n-th record."""
+    """Returns a function that makes the value of the n-th record."""
     if options.payload_monotonic:
         return lambda number: b"%d" % number
     if options.record_size is not None:
         size = options.record_size
-        # Drawing each value would measure the generator; a pool larger than a batch compresses as fresh values do.
+        # Values come from a pool, because the time to generate each one would distort the measurement. The pool is
+        # larger than a batch, so compression has the same effect as for generated values.
         span = min(options.num_records * size, POOL_BYTES)
         pool = random.Random(0).randbytes(span + size).translate(LETTERS)
         return lambda number: pool[(at := number * size % span) : at + size]
@@ -150,7 +151,7 @@ def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], by
             'Exception in thread "main" java.lang.IllegalArgumentException: File does not exist or empty file provided.'
         )
     try:
-        # Two characters, a backslash and an n, are a newline as a regular expression, too.
+        # The delimiter is a regular expression, so a backslash and an n also match a newline.
         parts = re.split(options.payload_delimiter.encode(), text)
     except re.error as error:
         raise CommandError(f"--payload-delimiter {options.payload_delimiter}: {error}") from None
@@ -159,12 +160,12 @@ def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], by
     output.say(f"Number of messages read: {len(parts)}")
     if not parts:
         raise CommandError(f"{path} holds nothing but delimiters")
-    chance = SplittableRandom(0)  # Kafka's own draws
+    chance = SplittableRandom(0)  # the same random numbers as in Kafka
     return lambda number: parts[chance.next_int(len(parts))]
 
 
 class _Statistics:
-    """Counts and latencies since the start, and since the last line of progress.
+    """Counts records and latencies since the start, and since the last progress line.
 
     Only LATENCIES_MAX latencies are kept, for the percentiles.
     """
@@ -195,7 +196,7 @@ class _Statistics:
             self.most_ms = max(self.most_ms, latency_ms)
 
     def rates(self) -> tuple[float, float]:
-        """Records and megabytes a second."""
+        """Returns records per second and megabytes per second."""
         return _rates(self.count, self.size_bytes, self.start)
 
     @property
@@ -203,7 +204,7 @@ class _Statistics:
         return self.total_ms / max(self.count, 1)
 
     def window_line(self) -> str:
-        """The line of progress since the last one."""
+        """Returns a progress line with the figures since the previous one."""
         now = (self.count, self.size_bytes, self.total_ms)
         count, size_bytes, total_ms = (here - there for here, there in zip(now, self._told, strict=True))
         records, megabytes = _rates(count, size_bytes, self.window_start)
@@ -307,7 +308,8 @@ class _Run:
             self.is_steady_told = True
             self.output.say("In steady state.")
         self.output.say(current.window_line())
-        sys.stdout.flush()  # a reader may watch the progress, or kill the run
+        # a reader may watch the progress, and output must not be lost if the run is killed
+        sys.stdout.flush()
 
     def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
         if error is not None:
@@ -351,7 +353,7 @@ class _Run:
 
 
 def print_metrics(output: Output, metrics: dict[str, float]) -> None:
-    """Kafka's table of a client's metrics."""
+    """Prints the metrics of a client as a table, as Kafka does."""
     width = max(map(len, metrics))
     output.say("")
     output.say(f"{'Metric Name':<{width}}   Value")

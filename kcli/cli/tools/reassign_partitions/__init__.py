@@ -1,1 +1,1 @@
-"""kafka-reassign-partitions.sh."""
+"""Replaces kafka-reassign-partitions.sh of Apache Kafka."""

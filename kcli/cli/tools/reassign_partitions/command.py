@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions: move replicas between brokers and between the log directories of a broker."""
+"""kafka-reassign-partitions: moves replicas between brokers and between the log directories of a broker."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class ReassignOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRow:
-    """One partition of an assignment: `what` is current, proposed, started or cancelled."""
+    """One partition of an assignment. `what` is current, proposed, started or cancelled."""
 
     what: str
     topic: str
@@ -167,10 +167,10 @@ class _Terse(Exception):
 
 
 async def run(options: ReassignOptions, output: Output) -> None:
-    """Does the one action. A failure is reported on stdout, as by Kafka's tool."""
+    """Performs the one action that the options name. As in Kafka's tool, a failure is reported on stdout."""
     action = _checked(options)
     try:
-        # Its --timeout is about moves between log directories.
+        # This tool's --timeout is for moves between log directories, so it is not passed to the admin client.
         client = admin(
             replace(options, timeout=None),
             client_id="reassign-partitions-tool",
@@ -197,12 +197,12 @@ def _fail(output: Output, message: str, *, terse: bool = False) -> NoReturn:
 
 
 def _error(message: object) -> str:
-    """Kafka prints the stack trace after it, which ends with an empty line."""
+    """Returns an error message with an empty line after it, because Kafka's stack trace ends with an empty line."""
     return f"Error: {message}\n"
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a parse error; one that joptsimple finds late is reported like a failed action."""
+    """Reports a parse error. An error that joptsimple finds late is reported like a failed action."""
     if not error.is_late:
         return let_through(error)
     Output().say(_error(error))
@@ -210,7 +210,7 @@ def _parse_failed(error: ParseError) -> int:
 
 
 def _checked(options: ReassignOptions) -> str:
-    """The action. Raises UsageError."""
+    """Checks the options, and returns the action. Raises UsageError if they are invalid."""
     chosen = [action for action in ACTIONS if options.has(action)]
     if len(chosen) != 1:
         raise UsageError(
@@ -492,7 +492,7 @@ def _plan(options: ReassignOptions) -> Plan:
 
 
 def _rows(output: Output, what: str, assignment: Assignment) -> None:
-    """Writes rows for json and tsv; the text output has them already."""
+    """Writes rows for json and tsv. The text output already has the same content."""
     if not output.is_text:
         for topic, number in sorted(assignment):
             output.row(AssignmentRow(what, topic, number, assignment[TopicPartition(topic, number)]), "")

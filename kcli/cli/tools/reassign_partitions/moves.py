@@ -29,7 +29,7 @@ class MoveState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogDirMove:
-    """One replica: its current directory, its target, and the directory it is being copied to."""
+    """One replica: its current directory, its target, and `future`, the directory to which it is being copied."""
 
     replica: Replica
     state: MoveState
@@ -39,7 +39,7 @@ class LogDirMove:
 
 
 async def log_dir_moves(client: AdminClient, targets: Mapping[Replica, str]) -> list[LogDirMove]:
-    """The state of each replica, sorted."""
+    """Returns the state of the move of each replica, sorted by replica."""
     if not targets:
         return []
     current: dict[Replica, str] = {}
@@ -102,7 +102,10 @@ def move_line(move: LogDirMove) -> str:
 async def start_moves(
     client: AdminClient, targets: Mapping[Replica, str], timeout_ms: int, output: Output
 ) -> dict[Replica, str]:
-    """Requests the moves until every replica exists. Returns the replicas that did not in time. Raises PlanError."""
+    """Requests the moves, again and again until every replica exists. Returns the replicas that are still missing then.
+
+    Stops after `timeout_ms`. Raises PlanError for any other error.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     left = dict(targets)

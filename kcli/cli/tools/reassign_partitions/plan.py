@@ -20,24 +20,27 @@ Assignment = dict[TopicPartition, tuple[int, ...]]
 
 
 class PlanError(FileError):
-    """A file or an argument that Kafka's tool refuses, in its words."""
+    """Raised for a file or an argument that Kafka's tool refuses, with Kafka's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`entries` as the file lists them; `log_dirs` has the replicas for which the file names a directory."""
+    """A reassignment file.
+
+    `entries` are in the order of the file. `log_dirs` has the replicas with a given directory.
+    """
 
     entries: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
     log_dirs: dict[Replica, str]
 
     @property
     def assignment(self) -> Assignment:
-        """The last entry of a partition counts."""
+        """The replicas by partition. If a partition has several entries, the last one counts."""
         return dict(self.entries)
 
 
 def parse_plan(text: str) -> Plan:
-    """A reassignment file. Raises PlanError."""
+    """Parses a reassignment file. Raises PlanError if it is invalid."""
     partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
     log_dirs: dict[Replica, str] = {}
     for each in _listed(text, "partitions"):
@@ -57,7 +60,7 @@ def parse_plan(text: str) -> Plan:
 
 
 def check_plan(plan: Plan) -> None:
-    """Raises PlanError for a plan that cannot be executed."""
+    """Raises PlanError if the plan cannot be executed."""
     if not plan.entries:
         raise PlanError("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.entries):
@@ -76,7 +79,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def parse_topics(text: str) -> list[str]:
-    """A topics-to-move file. Raises PlanError, for topics listed twice too."""
+    """Parses a topics-to-move file. Raises PlanError if it is invalid or lists a topic twice."""
     topics = [field(each, "topic", str) for each in _listed(text, "topics")]
     if twice := repeated(topics):
         raise PlanError(f"List of topics to reassign contains duplicate entries: {_java_list(twice)}")
@@ -84,7 +87,7 @@ def parse_topics(text: str) -> list[str]:
 
 
 def parse_brokers(text: str) -> list[int]:
-    """`1,2,3`. Raises PlanError for an invalid number or a repeated broker."""
+    """Parses a list of brokers such as `1,2,3`. Raises PlanError for an invalid number or a repeated broker."""
     brokers = []
     for part in java_split(text):
         try:
@@ -97,7 +100,7 @@ def parse_brokers(text: str) -> list[int]:
 
 
 def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """The assignment as a sorted reassignment file in one line."""
+    """Returns the assignment as a sorted reassignment file in one line."""
     partitions = [
         {
             "topic": topic,
@@ -128,7 +131,7 @@ _TOKEN = re.compile(r"\s*([\w$]+)")
 
 
 def _json_error(text: str, error: ValueError) -> str:
-    """Jackson's message for a bare word, else Python's message."""
+    """Returns the message for invalid JSON: Jackson's message for a bare word, else Python's message."""
     token = _TOKEN.match(text)
     if token is None or token[1][0].isdigit():
         return f"The input string is not a valid JSON: {error}"

@@ -21,7 +21,7 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Brokers that send a partition's records, and those that receive them."""
+    """The move of a partition: the brokers that send its records, and those that receive them."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
@@ -30,7 +30,7 @@ class Move:
 def moves_of(
     running: Mapping[TopicPartition, Reassignment], proposed: Assignment, current: Assignment
 ) -> dict[TopicPartition, Move]:
-    """The moves after the start of the proposal; a partition that is already moving keeps its first sources."""
+    """Returns all moves once the proposal is started. A partition that is already moving keeps its first sources."""
     moves = {
         partition: Move(frozenset(each.replicas) - frozenset(each.adding), frozenset(each.adding))
         for partition, each in running.items()
@@ -42,7 +42,7 @@ def moves_of(
 
 
 async def limit_moves(client: AdminClient, moves: Mapping[TopicPartition, Move], rate: int) -> None:
-    """Raises KafkaError."""
+    """Sets the throttle of moves between brokers. Raises KafkaError if the cluster refuses it."""
     topics = sorted({topic for topic, _ in moves})
     await _alter(
         client,
@@ -68,7 +68,7 @@ async def limit_moves(client: AdminClient, moves: Mapping[TopicPartition, Move],
 
 
 async def limit_log_dirs(client: AdminClient, brokers: Iterable[int], rate: int) -> None:
-    """Raises KafkaError."""
+    """Sets the throttle of moves between log directories. Raises KafkaError if the cluster refuses it."""
     await _alter(
         client,
         {
@@ -79,7 +79,7 @@ async def limit_log_dirs(client: AdminClient, brokers: Iterable[int], rate: int)
 
 
 async def clear_brokers(client: AdminClient, brokers: Iterable[int]) -> None:
-    """Raises KafkaError."""
+    """Removes all throttle rates of brokers. Raises KafkaError if the cluster refuses it."""
     await _alter(
         client,
         {_broker(broker): _deleted(LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE) for broker in brokers},
@@ -87,7 +87,7 @@ async def clear_brokers(client: AdminClient, brokers: Iterable[int]) -> None:
 
 
 async def clear_topics(client: AdminClient, topics: Iterable[str]) -> None:
-    """Raises KafkaError."""
+    """Removes the throttled replicas of topics. Raises KafkaError if the cluster refuses it."""
     await _alter(
         client,
         {
@@ -106,7 +106,7 @@ def _deleted(*names: str) -> list[AlterConfig]:
 
 
 def _replicas(topic: str, moves: Mapping[TopicPartition, Move], *, destinations: bool) -> str:
-    """`partition:broker,…`, sorted as text, as Kafka's tool writes it."""
+    """Returns the throttled replicas as `partition:broker,…`, sorted as text, as Kafka's tool writes them."""
     return ",".join(
         sorted(
             f"{number}:{broker}"

@@ -1,1 +1,1 @@
-"""kafka-storage.sh."""
+"""Replaces kafka-storage.sh of Apache Kafka."""

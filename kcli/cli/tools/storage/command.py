@@ -67,7 +67,7 @@ class Uuid:
 
 @dataclass(frozen=True, slots=True)
 class StorageInfo:
-    """The result of `info`: existing directories, the identity of the first formatted one, and problems."""
+    """The result of `info`: existing directories, the identity in the first formatted directory, and problems."""
 
     directories: tuple[str, ...]
     metadata: dict[str, str]
@@ -76,7 +76,7 @@ class StorageInfo:
 
 @dataclass(frozen=True, slots=True)
 class FormattedDirectory:
-    """A directory after `format`: its identity, and whether it got it now or had it before."""
+    """A directory after `format`: its identity, and whether the directory was formatted now or earlier."""
 
     directory: str
     formatted_now: bool
@@ -128,7 +128,7 @@ def format_(options: FormatOptions, output: Output) -> int:
 
 
 def storage_info(config: BrokerConfig) -> StorageInfo:
-    """Looks at every directory of a node, by name."""
+    """Reads the state of every log directory of a node, in the order of their names."""
     from kcli.errors import StorageError
     from kcli.runtime.disk import SystemDisk
     from kcli.storage.meta_properties import META_PROPERTIES_FILE, read_meta_properties
@@ -210,7 +210,7 @@ def _config(path: str) -> BrokerConfig:
 
 
 def _uncaught(java_class: str, message: object) -> NoReturn:
-    """Raises an error with the text of an exception that the JVM did not catch; scripts search for these lines."""
+    """Raises an error with the text of an exception that the JVM did not catch, because scripts search for it."""
     raise CommandError(f'Exception in thread "main" {java_class}: {message}') from None
 
 

@@ -67,7 +67,10 @@ def feature_dependencies(options: FeatureDependenciesOptions, output: Output) ->
 
 
 def parse_levels(texts: Iterable[str]) -> dict[str, int]:
-    """Parses `name=level` texts; the last level of a name counts. Raises CommandError with the JVM's text."""
+    """Parses `name=level` arguments. If a name is repeated, its last level counts.
+
+    Raises CommandError with the JVM's text.
+    """
     levels = {}
     for text in texts:
         name, equals, level = text.strip().rpartition("=")

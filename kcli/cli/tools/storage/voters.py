@@ -1,4 +1,4 @@
-"""`--initial-controllers id@host:port:directory-id,…` (KIP-853)."""
+"""Parses `--initial-controllers id@host:port:directory-id,…` (KIP-853)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""kcli top."""
+"""The tool `kcli top`, which Apache Kafka does not have."""

@@ -1,8 +1,8 @@
-"""top: shows a cluster live on a terminal: traffic, lag, partitions in trouble, slow requests, brokers.
+"""top: shows a cluster live on a terminal: traffic, lag, partitions with problems, slow requests and brokers.
 
-Kafka has no such tool. Offsets give the records a second of any cluster. Bytes, slow requests and the brokers' own
-figures come from the metrics endpoints of kcli's brokers, if they are open. Without a terminal, or with --once, one
-update is printed.
+Kafka has no such tool. For any cluster, the records per second are computed from offsets. Bytes, slow requests and
+figures of the brokers come from the metrics endpoints of kcli's brokers, if these are open. Without a terminal, or with
+--once, one update is printed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from kcli.model.addresses import Address
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-# An admin call may wait a minute, which is too long for a live display.
+# The time-out of a call. The default of admin calls, a minute, is too long for a live display.
 CALL_MAX_MS = 5_000
 INTERVAL_MIN_S, INTERVAL_MAX_S = 0.2, 3600.0
 HELP = "q quit   s sort   + slower   - faster"
-# Terminals that cannot move the cursor.
+# The types of terminals that cannot move the cursor.
 _DUMB = ("", "dumb", "unknown")
 
 
@@ -102,7 +102,7 @@ def _all(_name: str) -> bool:
 
 
 async def _print_once(sampler: Sampler, options: TopOptions, output: Output) -> None:
-    """Two samples, for the rates between them; one set of tables."""
+    """Takes two samples, because rates need two, and prints the tables once."""
     before = await sampler.take()
     await asyncio.sleep(options.interval)
     now = await sampler.take()
@@ -120,7 +120,7 @@ async def _print_once(sampler: Sampler, options: TopOptions, output: Output) -> 
 
 
 class Display:
-    """The live view. Ends with q, Ctrl-C or a closed terminal, and leaves the terminal as it was."""
+    """The live view. The view ends with q, Ctrl-C or a closed terminal, and restores the terminal."""
 
     def __init__(self, sampler: Sampler, options: TopOptions) -> None:
         self._sampler = sampler
@@ -138,7 +138,7 @@ class Display:
         from rich.live import Live
 
         console = Console()
-        # Warnings would destroy the display; the tables and the lines above them have the same errors.
+        # Warnings would destroy the display. They are not needed, because the display shows the same errors.
         logging.disable(logging.WARNING)
         sampling = asyncio.get_running_loop().create_task(self._sample(), name="top")
         try:
@@ -152,7 +152,7 @@ class Display:
                     await self._wake.wait()
                     self._wake.clear()
                     if sampling.done():
-                        sampling.result()  # it ends only by an error, which is raised here
+                        sampling.result()  # the task ends only with an error, which this line raises
         finally:
             sampling.cancel()
             logging.disable(logging.NOTSET)
@@ -239,7 +239,7 @@ def _keys(pressed: Callable[[str], None], closed: Callable[[], None]) -> Iterato
         if not data:
             loop.remove_reader(terminal)
             closed()
-        elif not data.startswith(b"\x1b"):  # an arrow key is no command
+        elif not data.startswith(b"\x1b"):  # an arrow key (escape sequence) is no command
             for key in data.decode("ascii", "replace"):
                 pressed(key)
 
@@ -250,7 +250,7 @@ def _keys(pressed: Callable[[str], None], closed: Callable[[], None]) -> Iterato
         yield
     finally:
         loop.remove_reader(terminal)
-        with contextlib.suppress(termios.error):  # the terminal is gone
+        with contextlib.suppress(termios.error):  # the terminal may be closed already
             termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 

@@ -1,4 +1,4 @@
-"""The rows of `kcli top`: two samples in, tables out. Pure."""
+"""Computes the rows of `kcli top` from two samples, without input or output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProblemRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """A topic's traffic a second. Bytes are known from brokers' metrics only."""
+    """The traffic of a topic per second. Bytes are known only from the metrics of brokers."""
 
     topic: str
     partitions: int
@@ -44,7 +44,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """The lag of a group: in records over all partitions, and by the age of its oldest unread record."""
+    """The lag of a group: the number of unread records, and the age of the oldest unread record in seconds."""
 
     group: str
     type: str
@@ -53,13 +53,13 @@ class GroupRow:
     lag: int | None
     lag_seconds: float | None
     consumed: float | None
-    """Records a second, from its committed offsets."""
+    """Records per second, computed from the group's committed offsets."""
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class SlowRow:
-    """One of the slowest requests of the last minutes; times in milliseconds."""
+    """One of the slowest requests of the last minutes; its times are in milliseconds."""
 
     broker: int
     api: str
@@ -73,7 +73,7 @@ class SlowRow:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """A broker. Values that its metrics do not have are None, and `why_not` is the reason."""
+    """A broker. A value is None if the broker's metrics do not have it, and `why_not` is the reason."""
 
     broker: int
     address: str
@@ -89,7 +89,7 @@ class BrokerRow:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """All that is shown of one moment."""
+    """The rows of all tables at one moment."""
 
     problems: list[ProblemRow]
     topics: list[TopicRow]
@@ -98,7 +98,7 @@ class Rows:
     brokers: list[BrokerRow]
 
 
-# The columns of --sort KEY, largest value first. `name` sorts both tables.
+# The column by which --sort KEY sorts, largest value first. The key `name` sorts topics and groups by name.
 TOPIC_SORTS: Mapping[str, Callable[[TopicRow], float]] = {
     "messages": lambda row: _or_least(row.messages_in),
     "in": lambda row: _or_least(row.bytes_in),
@@ -115,7 +115,10 @@ SORTS = (*TOPIC_SORTS, *GROUP_SORTS, BY_NAME)
 
 
 def rows_of(before: Sample, now: Sample, sort: str) -> Rows:
-    """`before` may be the same sample: then there are no rates."""
+    """Returns the rows for the sample `now`.
+
+    Rates are relative to `before`; if it is the same sample, there are no rates.
+    """
     elapsed = now.at - before.at
     topics = _topic_rows(before, now, elapsed)
     groups = [_group_row(_same(before, group), group, now, elapsed) for group in now.groups]
@@ -134,7 +137,7 @@ def rows_of(before: Sample, now: Sample, sort: str) -> Rows:
 
 
 def _problem_rows(now: Sample) -> list[ProblemRow]:
-    """Those without a leader first."""
+    """Returns the partitions with problems. Partitions without a leader come first."""
     found = [
         ProblemRow(
             topic,
@@ -174,12 +177,15 @@ def _topic_rows(before: Sample, now: Sample, elapsed: float) -> list[TopicRow]:
 
 
 def _rates(before: Sample, now: Sample, elapsed: float, name: str) -> dict[str, float]:
-    """The rate of each topic: 0 for a topic without a metric, and no rates at all if no broker has metrics."""
+    """Returns the rate of each topic, which is 0 if the topic has no metric.
+
+    Returns no rates if no broker has metrics.
+    """
     known = [broker for broker in now.brokers if broker.beans]
     if not known or elapsed <= 0:
         return {}
     counts = counts_by_topic(known, name)
-    # A broker that has just started has no rate yet, because its counts began at 0.
+    # A broker that has just started gets the rate 0, because its counts began at 0.
     earlier = counts_by_topic((_earlier(before, broker) or broker for broker in known), name)
     return {
         topic: _a_second(counts.get(topic, 0.0) - earlier.get(topic, 0.0), elapsed) or 0.0
@@ -275,7 +281,7 @@ def _broker_row(before: Sample, broker: BrokerSample, now: Sample, elapsed: floa
 
 
 def _a_second(count: float, elapsed: float) -> float | None:
-    """A rate, never below 0: a topic may have been created again, or a group's offsets reset."""
+    """Returns a rate of at least 0. Counts can fall if a topic is created again or a group's offsets are reset."""
     return max(count, 0) / elapsed if elapsed > 0 else None
 
 

@@ -28,13 +28,13 @@ from kcli.model.topic_partition import TopicPartition
 T = TypeVar("T")
 
 METRICS_LISTENER = "kcli.metrics.listener"
-# The most groups at a time and in all, because each group costs a request a round.
+# The most concurrent requests for groups, and the most groups in total: each group costs a request in each update.
 GROUPS_AT_ONCE = 20
 GROUPS_MAX = 1000
-# The age of a record costs a read of its batch, so only the partitions with the largest lag have one.
+# The most partitions whose lag is computed in seconds: those with the largest lag. Each one costs a read of a batch.
 TIMED_PARTITIONS_MAX = 500
 
-# The longest wait for one part of the display.
+# The longest wait for the requests of one part of the display.
 ASK_MAX_SECONDS = 5.0
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -49,7 +49,7 @@ _QUERIES = (
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition as metadata has it. `min_isr_missing` is not known to clients; see `problem`."""
+    """A partition as the cluster's metadata describes it."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -77,7 +77,7 @@ class BrokerSample:
 
 @dataclass(slots=True)
 class GroupSample:
-    """A group's committed offsets, or why they are not known."""
+    """A group's committed offsets, or `error`, the reason why they are not known."""
 
     listing: GroupListing
     committed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class GroupSample:
 
 @dataclass(slots=True)
 class Sample:
-    """The cluster at one moment; `at` in seconds of a clock that never goes back."""
+    """The cluster at one moment; `at` is in seconds of a monotonic clock."""
 
     at: float
     time_ms: int
@@ -103,7 +103,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The chosen topics and groups, and the metrics endpoints if the brokers do not report them."""
+    """The topics and groups to show, and the metrics endpoints, in case the brokers do not report them."""
 
     topic: Callable[[str], bool]
     group: Callable[[str], bool]
@@ -119,7 +119,7 @@ class Sampler:
         self._endpoints: dict[int, Address | str] = {}
 
     async def take(self) -> Sample:
-        """Takes a sample. Raises KafkaError or ProtocolError if even the cluster's metadata cannot be read."""
+        """Takes a sample. Raises KafkaError or ProtocolError if the cluster's metadata cannot be read."""
         errors: list[str] = []
         metadata = await self._client.call("metadata", lambda: self._client.metadata(None))
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers]
@@ -145,7 +145,7 @@ class Sampler:
         ends, groups, brokers = await asyncio.gather(
             self._ends(partitions, errors), self._groups(errors), self._brokers(nodes)
         )
-        # Set after the offsets have arrived, so that a slow round does not raise the rates.
+        # The time is taken after the offsets have arrived, so that slow requests do not make the rates too high.
         sample.at = time.monotonic()
         sample.ends, sample.groups, sample.brokers = ends, groups, brokers
         await self._ages(sample)
@@ -196,7 +196,8 @@ class Sampler:
                 if sample.ends.get(key, 0) > offset
             )
         )[:TIMED_PARTITIONS_MAX]
-        # A request has one offset for a partition, but each group may have another offset there.
+        # A request can have only one offset for a partition. If groups have different offsets, several requests are
+        # sent.
         rounds: list[dict[TopicPartition, tuple[int, int]]] = []
         for _, key, index in lagging:
             free = next((each for each in rounds if key not in each), None)
@@ -240,7 +241,7 @@ class Sampler:
         return await self._ask(node, endpoint, _QUERIES)
 
     async def _endpoint_of(self, node: Node) -> Address | str:
-        """The metrics endpoint that the broker reports, or the reason why it is not known."""
+        """Returns the metrics endpoint that the broker reports, or the reason why it is not known."""
         resource = ConfigResource(ConfigResourceType.BROKER, str(node.id))
         try:
             found = (await self._client.describe_configs([resource]))[resource]
@@ -268,7 +269,7 @@ _APP_INFO = "kafka.server:type=app-info,*"
 
 
 def endpoint_address(listener: str, broker_host: str) -> Address | str:
-    """The address of a broker's metrics listener, or the reason why this machine cannot reach it."""
+    """Returns the address of a broker's metrics listener, or the reason why this machine cannot reach it."""
     address = read_address(listener.strip())
     if address is None or address.port == 0:
         return f"its metrics port is not known ({METRICS_LISTENER}={listener}): name it with --metrics"
@@ -295,7 +296,7 @@ def _words(error: Exception) -> str:
 
 
 def counts_by_topic(brokers: Iterable[BrokerSample], name: str) -> dict[str, float]:
-    """A count of BrokerTopicMetrics for each topic, over all brokers with metrics."""
+    """Returns a count of BrokerTopicMetrics for each topic, summed over all brokers with metrics."""
     counts: dict[str, float] = {}
     for broker in brokers:
         for bean in broker.beans:
@@ -307,7 +308,7 @@ def counts_by_topic(brokers: Iterable[BrokerSample], name: str) -> dict[str, flo
 
 
 def request_count(broker: BrokerSample) -> float:
-    """The number of requests of a broker. A fetch has two beans but counts once."""
+    """Returns the number of requests of a broker. A Fetch request is in two beans but counts once."""
     return sum(
         float(bean.attributes["Count"])
         for bean in broker.beans
@@ -317,7 +318,7 @@ def request_count(broker: BrokerSample) -> float:
 
 
 def figure(broker: BrokerSample, type_: str, attribute: str) -> float | None:
-    """The sum of an attribute over the broker's beans of a type; None if no bean has it."""
+    """Returns the sum of an attribute over the broker's beans of a type. None if no bean has the attribute."""
     values = [
         float(bean.attributes[attribute])
         for bean in broker.beans

@@ -1,4 +1,4 @@
-"""The tables of `kcli top` and their cells, as lines of text and as rich draws them on a terminal."""
+"""The tables of `kcli top`, as lines of text or drawn by the library rich on a terminal."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MISSING = "-"
-# Below this many columns the cells marked `wide` are left out.
+# A terminal with fewer columns does not show the columns that are marked `wide`.
 WIDE_COLUMNS = 100
-# The most rows of the other tables; topics and groups share the rest of the screen.
+# The most rows of a table, except topics and groups, which share the rest of the screen.
 GLANCED_ROWS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`wide`: left out of a narrow terminal. `is_text`: to the left, and the first to be cut."""
+    """A column of a table. If `wide`, a narrow terminal omits it. If `is_text`, it is left-aligned and cut first."""
 
     title: str
     cell: Callable[[Any], str]
@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`kind`: the name of its rows in json and tsv. `marked`: whether a row is highlighted."""
+    """A table. `kind` is the name of its rows in json and tsv. `marked` returns whether a row is highlighted."""
 
     kind: str
     title: str
@@ -38,11 +38,11 @@ class Table:
     rows: Sequence[Any]
     marked: Callable[[Any], bool] = lambda _row: False
     keeps_room: bool = True
-    """Whether it is shown without rows too."""
+    """Whether the table is also shown if it has no rows."""
 
 
 def tables(rows: Rows, now_ms: int) -> list[Table]:
-    """In the order in which they matter."""
+    """Returns the tables, the most important ones first."""
     return [
         Table("problem", "PARTITIONS IN TROUBLE", _PROBLEMS, rows.problems, lambda _row: True, False),
         Table("topic", "TOPICS", _TOPICS, rows.topics),
@@ -53,7 +53,7 @@ def tables(rows: Rows, now_ms: int) -> list[Table]:
 
 
 def text_lines(table: Table) -> list[str]:
-    """A header and a line for each row, in columns."""
+    """Returns the lines of a table: a header and a line for each row, in columns."""
     cells = [[column.title for column in table.columns]]
     cells += [[column.cell(row) for column in table.columns] for row in table.rows]
     widths = [max(len(line[index]) for line in cells) for index in range(len(table.columns))]
@@ -69,7 +69,10 @@ def text_lines(table: Table) -> list[str]:
 def screen(
     found: list[Table], *, head: str, foot: str, errors: Sequence[str], width: int, height: int
 ) -> RenderableType:
-    """The tables cut to the screen, with the number of hidden rows. `errors` are above the tables."""
+    """Returns the tables, cut to the size of the screen, with the number of hidden rows.
+
+    `errors` are above the tables.
+    """
     from rich.console import Group
     from rich.text import Text
 
@@ -85,7 +88,7 @@ def screen(
 
 
 def _room(shown: list[Table], height: int) -> dict[str, int]:
-    """The rows of each table that fit on the screen; 0 if not even its title fits."""
+    """Returns how many rows of each table fit on the screen. It is 0 if title, header and one row do not fit."""
     rows: dict[str, int] = {}
     left = height
     for table in sorted(shown, key=lambda table: _BY_WEIGHT.index(table.kind)):
@@ -100,7 +103,7 @@ def _room(shown: list[Table], height: int) -> dict[str, int]:
     return rows
 
 
-# The tables by importance on a small screen, and the tables that take the remaining rows.
+# The order in which tables get room on a small screen, and the tables that get the remaining rows.
 _BY_WEIGHT = ("problem", "group", "topic", "broker", "slow")
 _GROWING = ("topic", "group")
 
@@ -137,7 +140,7 @@ def _printable(text: str) -> str:
 
 
 def count_text(value: float | None) -> str:
-    """12, 1.2k, 3.4M"""
+    """Formats a count: 12, 1.2k, 3.4M."""
     if value is None:
         return MISSING
     for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
@@ -147,7 +150,7 @@ def count_text(value: float | None) -> str:
 
 
 def bytes_text(value: float | None) -> str:
-    """12 B, 1.2 kB, 3.4 MB"""
+    """Formats a number of bytes: 12 B, 1.2 kB, 3.4 MB."""
     if value is None:
         return MISSING
     for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
@@ -157,7 +160,7 @@ def bytes_text(value: float | None) -> str:
 
 
 def seconds_text(value: float | None) -> str:
-    """0 s, 12.3 s, 5m03s, 2h10m, 3d04h"""
+    """Formats a duration: 0 s, 12.3 s, 5m03s, 2h10m, 3d04h."""
     if value is None:
         return MISSING
     if value < 60:

@@ -1,1 +1,1 @@
-"""kafka-topics.sh."""
+"""Replaces kafka-topics.sh of Apache Kafka."""

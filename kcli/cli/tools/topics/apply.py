@@ -1,4 +1,4 @@
-"""`topics --apply FILE`: makes the cluster's topics match a file, after a plan that lists the changes.
+"""`topics --apply FILE`: changes the cluster's topics to match a file. It first makes a plan of the changes.
 
 The controller checks the whole plan before the first change. Only `--prune` deletes topics or settings.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 NOTHING_CHANGED = "Nothing was changed."
 CHANGES_PENDING = 2
-"""Exit code of a dry run that found something to do."""
+"""The exit code of a dry run that finds necessary changes."""
 OWN_PREFIX = "__"
-"""The prefix of Kafka's own topics, also of those that it does not mark as internal. They are never pruned."""
+"""The prefix of Kafka's own topics, which are never pruned. Kafka does not mark all of them as internal."""
 
 
 class Action(Enum):
-    """The change that a topic needs; the value is its past participle."""
+    """The kind of change that a topic needs. The value is the word for output."""
 
     CREATE = "created"
     ALTER = "altered"
@@ -41,7 +41,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one setting of a topic; None is the default, or a topic that does not exist yet."""
+    """A change of one setting of a topic. None means the default, or that the topic does not exist yet."""
 
     setting: str
     before: str | None
@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """One topic of the plan; `wanted` is None if the file does not have the topic."""
+    """One topic of the plan. `wanted` is None if the file does not have the topic."""
 
     topic: str
     action: Action
@@ -64,12 +64,12 @@ class TopicChange:
 
     @property
     def partitions(self) -> Change | None:
-        """The change of its number of partitions."""
+        """The change of the number of partitions, or None."""
         return next((change for change in self.changes if change.setting == PARTITIONS), None)
 
     @property
     def configs(self) -> tuple[Change, ...]:
-        """The changes of its settings."""
+        """The changes of the topic's settings."""
         return tuple(each for each in self.changes if each.setting not in (PARTITIONS, REPLICATION_FACTOR))
 
 
@@ -85,7 +85,10 @@ class StepRow:
 
 
 async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> int:
-    """Plans, checks, then reports or makes the changes. Returns the exit code: 0, 1 (failed) or CHANGES_PENDING."""
+    """Plans and checks the changes, then reports or makes them.
+
+    Returns the exit code: 0, 1 (failed) or CHANGES_PENDING.
+    """
     assert options.apply is not None
     wanted = read_topics(options.apply)
     steps = await _plan(client, wanted, prune=options.prune)
@@ -107,7 +110,10 @@ async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> 
 
 
 async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune: bool) -> list[TopicChange]:
-    """The steps in the order of the file, deletions last. Raises CommandError with all impossible changes."""
+    """Returns the steps in the order of the file, with deletions last.
+
+    Raises CommandError that lists all impossible changes.
+    """
     existing = {topic.name: topic for topic in await client.list_topics()}
     known = [name for name in wanted if name in existing]
     described = await client.describe_topics(known)
@@ -150,7 +156,7 @@ def _alteration(
     *,
     prune: bool,
 ) -> TopicChange:
-    """The step for an existing topic. Raises CommandError, KafkaError."""
+    """Returns the step for an existing topic. Raises CommandError or KafkaError if the change is impossible."""
     if isinstance(current, KafkaError):
         raise current
     if isinstance(entries, KafkaError):
@@ -199,7 +205,7 @@ def _config_changes(
 
 
 def _is_same(name: str, current: str | None, wanted: str) -> bool:
-    """Whether two texts are one value: `compact, delete` is `compact,delete`."""
+    """Whether two texts are the same value of a setting, like `compact, delete` and `compact,delete`."""
     from kcli.config.definition import ConfigError
     from kcli.config.topic import TOPIC
 

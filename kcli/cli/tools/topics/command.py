@@ -1,4 +1,4 @@
-"""kafka-topics: create, list, describe, alter and delete topics."""
+"""kafka-topics: creates, lists, describes, alters and deletes topics."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TopicName:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A change of a topic that was made, or would be made by a dry run."""
+    """A change of a topic that was made. In a dry run: that would be made."""
 
     topic: str
     action: str
@@ -61,7 +61,7 @@ class TopicChange:
 
 
 async def run(options: TopicsOptions, output: Output) -> int:
-    """Check the options as Kafka does, then do the one action."""
+    """Checks the options as Kafka does, then performs the one action that they name."""
     check(options)
     async with admin(options) as client:
         try:
@@ -90,7 +90,7 @@ async def _act(options: TopicsOptions, client: AdminClient, output: Output) -> i
 
 
 def _failed(message: str, output: Output) -> None:
-    """Reports a failure on stdout, as Kafka does; on stderr if stdout has json or tsv."""
+    """Reports a failure: on stdout, as Kafka does, or on stderr if stdout has json or tsv."""
     if output.is_text:
         output.say(f"Error while executing topic command : {message}")
     else:
@@ -100,7 +100,7 @@ def _failed(message: str, output: Output) -> None:
 def _parse_failed(error: ParseError) -> int:
     """Reports a late error as a failed action, because Kafka reads these arguments after the action has begun.
 
-    Kafka creates its client before that, so errors of the client's options are reported like other parse errors.
+    Kafka creates its client before the action, so errors of the client's options are reported like other parse errors.
     """
     if error.is_late and error.option not in ("bootstrap-server", "command-config"):
         _failed(str(error), Output())
@@ -217,7 +217,7 @@ def _text_of(options: TopicsOptions) -> Callable[[TopicRow], str]:
 
 
 async def _matching(options: TopicsOptions, client: AdminClient) -> list[str]:
-    """The names that `--topic` chooses, sorted."""
+    """Returns the names of the topics that `--topic` matches, sorted."""
     listed = await client.list_topics(internal=not options.exclude_internal)
     wanted = topic_filter(options.topic) if options.topic is not None else lambda _: True
     return [topic.name for topic in listed if wanted(topic.name)]
@@ -234,7 +234,7 @@ def _loss(names: list[str]) -> str:
 
 
 def _changed(output: Output, name: str, action: str, dry_run: bool, would: str) -> None:
-    """Prints a change in a dry run and as a row; Kafka prints nothing about these changes."""
+    """Prints a change, in text only for a dry run, because Kafka prints nothing about such changes."""
     if dry_run or not output.is_text:
         output.row(TopicChange(name, action, dry_run), would)
 
@@ -246,7 +246,7 @@ def _raise_first(results: dict[str, KafkaError | None]) -> None:
 
 
 def _configs(pairs: tuple[str, ...]) -> dict[str, str]:
-    """The settings of a new topic, checked before the request, as in Kafka's tool."""
+    """Returns the settings of a new topic. As in Kafka's tool, they are checked before the request."""
     if not pairs:
         return {}
     from kcli.config.definition import ConfigError
@@ -271,7 +271,7 @@ def _configs(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def _assignment(text: str | None) -> dict[int, tuple[int, ...]]:
-    """`b:b,b:b` as partition -> brokers. Raises ValueError in Kafka's words."""
+    """Parses a replica assignment `b:b,b:b`: the brokers of each partition. Raises ValueError with Kafka's message."""
     assignment: dict[int, tuple[int, ...]] = {}
     for number, part in enumerate(java_split(text) if text else ()):
         brokers = tuple(Kind.INTEGER.convert(broker.strip()) for broker in java_split(part, ":"))

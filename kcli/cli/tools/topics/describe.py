@@ -1,4 +1,4 @@
-"""`kafka-topics --describe`: describes topics in Kafka's lines."""
+"""Describes topics in the format of Kafka (`kafka-topics --describe`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MIN_ISR = "min.insync.replicas"
 Reassignments = dict[TopicPartition, Reassignment]
 Described = tuple[list["TopicRow"], list[KafkaError]]
-"""The described topics, and the errors of the others."""
+"""The described topics, and the errors of topics that could not be described."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One described topic, with the partitions that were asked for."""
+    """One described topic, with the partitions that the options ask for."""
 
     topic: str
     topic_id: str
@@ -60,7 +60,10 @@ class TopicRow:
 
 
 def id_of(text: str | None) -> uuid.UUID | None:
-    """The id of `--topic-id`; the zero id stands for none. Raises ValueError."""
+    """Parses the id of `--topic-id`. Returns None for the zero id, which means no topic.
+
+    Raises ValueError for an invalid id.
+    """
     if text is None:
         return None
     wanted = java_uuid(text)
@@ -68,7 +71,7 @@ def id_of(text: str | None) -> uuid.UUID | None:
 
 
 async def describe_by_id(options: TopicsOptions, client: AdminClient, topic_id: uuid.UUID) -> Described:
-    """Describes the topic with an id. Raises ValueError if it does not exist."""
+    """Describes the topic with an id. Raises ValueError if the topic does not exist."""
     found = (await client.describe_topics_by_id([topic_id])).get(topic_id)
     if isinstance(found, TopicDescription):
         return await _rows(options, client, [found])
@@ -78,7 +81,7 @@ async def describe_by_id(options: TopicsOptions, client: AdminClient, topic_id: 
 
 
 async def describe(options: TopicsOptions, client: AdminClient, names: list[str]) -> Described:
-    """The topics `names`, in Kafka's order."""
+    """Describes the topics `names`, in Kafka's order."""
     page = options.partition_size_limit_per_response or PARTITIONS_PER_RESPONSE
     found = await client.describe_topics(names, page_partitions=page)
     ordered = [found[name] for name in map_order(names, string_hash, capacity=len(names))]
@@ -89,7 +92,7 @@ async def describe(options: TopicsOptions, client: AdminClient, names: list[str]
 
 
 def text(row: TopicRow, *, topic: bool, partitions: bool) -> str:
-    """The lines of a topic."""
+    """Returns the lines about a topic."""
     lines = [_topic_line(row)] if topic else []
     if partitions:
         lines += [_partition_line(each) for each in row.partitions]
@@ -117,7 +120,7 @@ async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicD
 
 
 async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]) -> Reassignments:
-    """The reassignments of partitions; none if the cluster does not support or permit the request."""
+    """Returns the reassignments of partitions. If the cluster does not support or permit the request, returns none."""
     partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
     try:
         return await client.list_reassignments(partitions)

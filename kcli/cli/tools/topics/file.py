@@ -1,4 +1,4 @@
-"""The file of `topics --apply`: topics as they should be.
+"""Reads the file of `topics --apply`, which declares topics.
 
     topics:
       orders:
@@ -8,8 +8,8 @@
           retention.ms: 86400000
           cleanup.policy: [compact, delete]
 
-A missing field is not changed (a new topic has the broker's default). A setting without a value gets its default again.
-The YAML is read node by node, so that every error has its line.
+A field that is missing in the file is not changed; a new topic gets the broker's default. A setting without a value is
+reset to its default. The YAML is read node by node, so that every error has a line number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PARTITIONS, REPLICATION_FACTOR, CONFIGS = "partitions", "replication-factor", "configs"
 FIELDS = (PARTITIONS, REPLICATION_FACTOR, CONFIGS)
 LARGEST = {PARTITIONS: 2**31 - 1, REPLICATION_FACTOR: 2**15 - 1}  # a Java int and a Java short
-# A cluster's largest allowed number of topics fits many times over.
+# The largest file that is read. A list of all topics of the largest cluster is far smaller.
 MAX_FILE_BYTES = 64 << 20
 
 
@@ -34,8 +34,8 @@ MAX_FILE_BYTES = 64 << 20
 class WantedTopic:
     """One topic of the file.
 
-    `configs` is None if the topic has none; a value of None resets the setting to its default. `places`: the file and
-    line of each part.
+    `configs` is None if the file has none for the topic. The value None resets a setting to its default. `places` has
+    the file and line of each part.
     """
 
     name: str
@@ -45,12 +45,12 @@ class WantedTopic:
     places: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, part: str = "") -> str:
-        """`topics.yaml:12`: the file and line of a field or setting, or of the topic itself."""
+        """Returns file and line of a field or setting, or of the topic itself, as in `topics.yaml:12`."""
         return self.places.get(part) or self.places[""]
 
 
 def read_topics(path: str) -> dict[str, WantedTopic]:
-    """The topics of a file, in its order. Raises CommandError naming file and line."""
+    """Returns the topics of a file, in their order. Raises CommandError with file and line."""
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -67,7 +67,7 @@ def read_topics(path: str) -> dict[str, WantedTopic]:
 
 
 class _Reader:
-    """One reading of one file."""
+    """Reads one file."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -125,7 +125,7 @@ class _Reader:
         return int(text)
 
     def _setting(self, name: str, at: yaml.Node, node: yaml.Node) -> str | None:
-        """The text of a setting, checked as by `topics --create --config`."""
+        """Returns the text of a setting. It is checked like `topics --create --config`."""
         import yaml
 
         from kcli.config.definition import ConfigError
@@ -158,7 +158,7 @@ class _Reader:
         return entries
 
     def _entries(self, node: yaml.Node, what: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Name -> (its node, its value's node); `<<` brings in the entries of another mapping."""
+        """Returns the nodes of key and value by name. `<<` merges the entries of another mapping."""
         import yaml
 
         if _is_null(node):

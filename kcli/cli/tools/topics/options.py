@@ -92,7 +92,7 @@ PARTITION_REPORTS = (
 
 
 def check(options: TopicsOptions) -> None:
-    """Refuses what Kafka refuses, in Kafka's order and words. Raises UsageError or CommandError."""
+    """Raises UsageError or CommandError for options that Kafka refuses, in Kafka's order and with Kafka's messages."""
     if sum(options.has(action) for action in ACTIONS) != 1:
         raise UsageError(
             "Command must include exactly one action: --list, --describe, --create, --alter or --delete"

@@ -1,1 +1,1 @@
-"""kafka-transactions.sh."""
+"""Replaces kafka-transactions.sh of Apache Kafka."""

@@ -107,7 +107,7 @@ class ProducerRow:
 
 
 async def list_transactions(options: ListOptions, output: Output) -> None:
-    """`list`."""
+    """Runs `list`."""
 
     async def listed(admin: AdminClient) -> list[ListingRow]:
         found = await admin.list_transactions(
@@ -123,7 +123,7 @@ async def list_transactions(options: ListOptions, output: Output) -> None:
 
 
 async def describe(options: DescribeOptions, output: Output) -> None:
-    """`describe`."""
+    """Runs `describe`."""
     name = options.transactional_id
 
     async def described(admin: AdminClient) -> TransactionDescription:
@@ -151,7 +151,7 @@ async def describe(options: DescribeOptions, output: Output) -> None:
 
 
 async def describe_producers(options: DescribeProducersOptions, output: Output) -> None:
-    """`describe-producers`."""
+    """Runs `describe-producers`."""
     where = "leader" if options.broker_id is None else f"broker {options.broker_id}"
     what = f"Failed to describe producers for partition {options.topic}-{options.partition} on {where}"
     found = await _asked(options, what, lambda admin: _producers(admin, options, options.broker_id))
@@ -170,7 +170,7 @@ async def describe_producers(options: DescribeProducersOptions, output: Output) 
 
 
 async def abort(options: AbortOptions, output: Output) -> None:
-    """`abort`."""
+    """Runs `abort`."""
     epochs = _given_epochs(options)
     partition = TopicPartition(options.topic, options.partition)
 
@@ -179,7 +179,7 @@ async def abort(options: AbortOptions, output: Output) -> None:
         found = f"Failed to describe producers for partition {where} on leader"
         epochs = await _asked(options, found, lambda admin: _found_epochs(admin, options))
     producer_id, producer_epoch, coordinator_epoch = epochs
-    # A partition that has seen no marker yet has coordinator epoch -1; 0 is not newer than any later epoch.
+    # A partition without markers has coordinator epoch -1. It is replaced by 0, which is not above any later epoch.
     coordinator_epoch = max(coordinator_epoch, 0)
     spec = (
         f"AbortTransactionSpec(topicPartition={options.topic}-{options.partition}, producerId={producer_id}, "
@@ -198,7 +198,7 @@ async def abort(options: AbortOptions, output: Output) -> None:
 
 
 def _given_epochs(options: AbortOptions) -> tuple[int, int, int] | None:
-    """The producer id and epochs of the options; None if --start-offset identifies the transaction."""
+    """Returns the producer id and epochs of the options, or None if --start-offset identifies the transaction."""
     if options.start_offset is not None:
         return None
     if options.producer_id is None:
@@ -234,7 +234,7 @@ async def _producers(
 
 
 async def force_terminate(options: ForceTerminateOptions, output: Output) -> None:
-    """`forceTerminateTransaction`."""
+    """Runs `forceTerminateTransaction`."""
     name = options.transactional_id
     await _asked(
         options,
@@ -244,7 +244,7 @@ async def force_terminate(options: ForceTerminateOptions, output: Output) -> Non
 
 
 async def _asked(options: TransactionsOptions, failed: str, ask: Callable[[AdminClient], Awaitable[T]]) -> T:
-    """Calls `ask` with a new client; an error becomes a CommandError `failed: reason.`"""
+    """Calls `ask` with a new client. An error is raised as a CommandError with the text `failed: reason.`"""
     async with connect.admin(options) as admin:
         try:
             return await ask(admin)

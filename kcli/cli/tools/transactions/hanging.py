@@ -1,6 +1,6 @@
 """kafka-transactions find-hanging: finds open transactions that no coordinator will end (KIP-664).
 
-Such a transaction is open for longer than any transaction may take. Its producer has no transactional id, or the
+Such a transaction has been open for longer than any transaction may take. Its producer has no transactional id, or the
 transaction of that id does not contain the partition. Consumers with read_committed cannot read past it.
 """
 
@@ -19,7 +19,7 @@ from kcli.errors import KafkaError, TransactionalIdNotFoundException
 from kcli.model.topic_partition import TopicPartition
 
 DEFAULT_MAX_TIMEOUT_MINUTES = 15
-"""The broker's transaction.max.timeout.ms unless it was changed."""
+"""The broker's default of transaction.max.timeout.ms, in minutes."""
 MINUTE_MS = 60_000
 
 
@@ -53,7 +53,7 @@ Candidate = tuple[TopicPartition, ProducerState]
 
 
 async def find_hanging(options: FindHangingOptions, output: Output) -> None:
-    """`find-hanging`."""
+    """Runs `find-hanging`."""
     if options.partition is not None and options.topic is None:
         raise CommandError("The --partition argument requires --topic to be provided")
     if options.topic is None and options.broker_id is None:
@@ -130,7 +130,7 @@ async def _without_coordinator(admin: AdminClient, candidates: list[Candidate]) 
     ids = {each.producer_id: each.transactional_id for each in listed}
     described = await admin.describe_transactions(ids.values())
     for failure in described.values():
-        # Another error proves nothing: a transaction hangs only if its coordinator does not know the id.
+        # Any other error is raised, because only an unknown transactional id proves that the transaction hangs.
         if isinstance(failure, KafkaError) and not isinstance(failure, TransactionalIdNotFoundException):
             raise failure
     hanging = []

@@ -21,7 +21,7 @@ class TransactionsOptions(ClusterOptions):
 
 
 def print_table(output: Output, row_type: type, rows: Sequence[object]) -> None:
-    """A header of the row's fields in CamelCase, columns as wide as their widest cell, a tab after each."""
+    """Prints rows as a table. The header has the names of fields in CamelCase. A tab follows each column."""
     names = [field.name for field in dataclasses.fields(row_type)]
     headers = [_title(name) for name in names]
     cells = [[_cell(getattr(row, name)) for name in names] for row in rows]
@@ -32,7 +32,7 @@ def print_table(output: Output, row_type: type, rows: Sequence[object]) -> None:
 
 
 def _title(name: str) -> str:
-    """`producer_id` is `ProducerId`; a unit is in brackets at the end."""
+    """Returns the title of a field: `ProducerId` for `producer_id`. A unit is in brackets at the end."""
     base, minutes, _ = name.partition("_minutes")
     return base.title().replace("_", "") + ("(min)" if minutes else "")
 

@@ -1,1 +1,1 @@
-"""kafka-verifiable-producer.sh and kafka-verifiable-consumer.sh."""
+"""Replaces kafka-verifiable-producer.sh and kafka-verifiable-consumer.sh of Apache Kafka."""

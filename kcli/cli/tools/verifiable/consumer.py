@@ -56,7 +56,7 @@ class VerifiableConsumerOptions(ConnectingOptions):
 
 
 def run(options: VerifiableConsumerOptions, output: Output) -> int:
-    """Reads --max-messages records. The last events are written in every case."""
+    """Reads --max-messages records. The last events are written even after an error."""
     run = _Run(options, output)
     finish_on_sigterm()
     try:
@@ -68,7 +68,7 @@ def run(options: VerifiableConsumerOptions, output: Output) -> int:
 
 
 def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
-    """librdkafka's configuration from file and options."""
+    """Returns the configuration for librdkafka from file and options."""
     if options.consumer_config is not None and options.command_config is not None:
         raise UsageError("Options --consumer.config and --command-config are mutually exclusive.")
     properties = client_properties(
@@ -120,7 +120,7 @@ class _Run:
                 self._commit(ends)
 
     def _poll(self) -> list[objects.Message]:
-        """The records of one poll of Java's consumer."""
+        """Returns the records that one poll of Java's consumer would return."""
         first = self.consumer.poll(POLL_S)
         if first is None:
             return []
@@ -139,7 +139,7 @@ class _Run:
         return 0 <= self.options.max_messages <= self.consumed
 
     def _take(self, messages: list[objects.Message]) -> dict[tuple[str, int], int]:
-        """Writes the events of records, by partition; returns the next offset of each partition."""
+        """Writes the events of records by partition. Returns the next offset of each partition."""
         by_partition: dict[tuple[str, int], list[objects.Message]] = {}
         for message in messages:
             by_partition.setdefault((message.topic(), message.partition()), []).append(message)

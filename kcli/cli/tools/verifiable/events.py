@@ -1,4 +1,4 @@
-"""The events of kafka-verifiable-producer and -consumer: one JSON object a line."""
+"""The events of kafka-verifiable-producer and -consumer: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def write(output: Output, name: str, **fields: object) -> None:
 
 
 def text(value: bytes | None) -> str | None:
-    """A key or a value of an event."""
+    """Returns a key or a value as text for an event."""
     return None if value is None else value.decode("utf-8", "replace")

@@ -43,7 +43,7 @@ class VerifiableProducerOptions(ConnectingOptions):
 
 
 def run(options: VerifiableProducerOptions, output: Output) -> int:
-    """Sends --max-messages records. The last events are written in every case."""
+    """Sends --max-messages records. The last events are written even after an error."""
     run = _Run(options, output)
     finish_on_sigterm()
     try:
@@ -54,7 +54,10 @@ def run(options: VerifiableProducerOptions, output: Output) -> int:
 
 
 def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
-    """librdkafka's configuration, without retries. The file takes precedence over the options, as in Kafka."""
+    """Returns the configuration for librdkafka, without retries.
+
+    The file takes precedence over the options, as in Kafka.
+    """
     if options.producer_config is not None and options.command_config is not None:
         raise UsageError("Options --producer.config and --command-config are mutually exclusive.")
     properties = {
@@ -88,7 +91,7 @@ class _Run:
         options = self.options
         while options.max_messages < 0 or self.sent < options.max_messages:
             keys = options.repeating_keys
-            # With 0, keys do not repeat, as in Kafka.
+            # As in Kafka, 0 means that keys do not repeat.
             key = None if keys is None else str(self.sent % keys if keys > 0 else self.sent)
             prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
             self._produce(key, f"{prefix}{self.sent}")
@@ -115,7 +118,7 @@ class _Run:
             timestamp_ms = None
             if self.options.message_create_time != NO_LIMIT:
                 timestamp_ms = self.timestamp_ms
-                # The timestamp grows by the age of the run, as in Kafka.
+                # As in Kafka, each record advances the timestamp by the age of the run.
                 self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
             refused = self.destination.send(
                 value.encode(),

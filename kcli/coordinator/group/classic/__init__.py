@@ -1,1 +1,1 @@
-"""Groups of the classic protocol: join, sync, heartbeat, leave."""
+"""Groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""

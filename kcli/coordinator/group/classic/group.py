@@ -1,13 +1,13 @@
-"""A classic group: its members, their protocols, and the moves its state allows.
+"""A classic group: its members, their protocols, its state, and the legal changes of this state.
 
 The life of a group:
 
     Empty --first member joins--> PreparingRebalance --all have joined--> CompletingRebalance --leader syncs--> Stable
       ^                              |      ^                                |                                  |
-      +----------none joined---------+      +-------someone joins, leaves or falls silent----------------------+
+      +--------no member joined------+      +-------a member joins, leaves or times out------------------------+
 
-and from anywhere to Dead, when the group is being deleted. Every pass through the cycle is a generation. This module
-holds facts and answers questions; `rebalance`, `join` and `membership` decide when to move.
+From every state a group becomes Dead when it is deleted. Every pass through the cycle is a generation. This module
+stores the state. `rebalance`, `join` and `membership` decide when the state changes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kcli.protocol.records.consumer_offsets import GroupMetadataValue, MemberMet
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""The protocols of a member: (name, metadata) in its order of preference."""
+"""The protocols of a member, as (name, metadata) in the member's order of preference."""
 
 
 class GroupState(Enum):
-    """Values are the names on the wire."""
+    """The states of a classic group. The values are the names on the wire."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -48,7 +48,8 @@ _CAME_FROM: Mapping[GroupState, tuple[GroupState, ...]] = {
     GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
     GroupState.DEAD: tuple(GroupState),
 }
-"""Legal moves, by where they lead. Dead goes back to Empty only when the write of a deletion failed."""
+"""For each state, the states from which it may be entered. Dead may become Empty only if the write of a deletion
+failed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,11 +63,12 @@ class ClassicMember:
     protocols: Protocols
     assignment: bytes = b""
     join_token: Token[JoinGroupResponse] | None = None
-    """The JoinGroup of this member that waits for the join phase to end. Set only through the group, which counts."""
+    """The JoinGroup of this member that waits for the end of the join phase. Only `ClassicGroup.await_join` sets it,
+    because the group counts these requests."""
     sync_token: Token[SyncGroupResponse] | None = None
     """The SyncGroup of this member that waits for the leader's assignment."""
     is_new: bool = False
-    """Has not had an answer to its first JoinGroup yet, so cannot heartbeat."""
+    """Whether the member's first JoinGroup is still unanswered, so that the member cannot send heartbeats yet."""
 
     def metadata_for(self, protocol_name: str | None) -> bytes:
         for name, metadata in self.protocols:
@@ -76,7 +78,8 @@ class ClassicMember:
 
 
 class ClassicGroup:
-    """Members keep the order they joined in: it decides who leads next and the order of every listing."""
+    """A classic group. Its members are in the order in which they joined, which decides the next leader and the order
+    of all listings."""
 
     __slots__ = (
         "_protocol_counts",
@@ -113,11 +116,11 @@ class ClassicGroup:
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
         self.pending_joins: dict[str, None] = {}
-        """Ids given out with MEMBER_ID_REQUIRED that have not come back (KIP-394)."""
+        """The member ids that were sent with MEMBER_ID_REQUIRED and have not joined yet (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
         self.awaiting_join_count = 0
         self.subscribed: dict[str, None] | None = None
-        """The topics that members subscribe; None when they are not known."""
+        """The topics to which members subscribe. None if they are unknown."""
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
@@ -134,7 +137,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The patience of the most patient member."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -142,11 +145,13 @@ class ClassicGroup:
         return self.awaiting_join_count == len(self.members) and not self.pending_joins
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """When the subscriptions of a consumer group cannot be read, every topic counts as subscribed."""
+        """Whether a member subscribes to the topic. If a subscription cannot be read, every topic counts as
+        subscribed."""
         return self.is_consumer_protocol if self.subscribed is None else topic in self.subscribed
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """KIP-345: the instance id is checked first, so that a replaced static member learns that it was fenced."""
+        """The error code for a request of this member. The instance id is checked first, so that a static member that
+        was replaced gets FENCED_INSTANCE_ID (KIP-345)."""
         if group_instance_id is not None:
             known_id = self.static_members.get(group_instance_id)
             if known_id is None:
@@ -165,7 +170,8 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first protocol on its list that all members speak; most votes win."""
+        """Selects a protocol. Each member votes for the first protocol in its list that all members support. The
+        protocol with the most votes is selected."""
         count = len(self.members)
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -177,7 +183,7 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def joined_members(self) -> tuple[JoinGroupResponseMember, ...]:
-        """All members, as the answer to the leader lists them."""
+        """All members in the form of the JoinGroup response to the leader."""
         name = self.protocol_name
         return tuple(
             JoinGroupResponseMember(
@@ -189,7 +195,8 @@ class ClassicGroup:
         )
 
     def described_members(self) -> tuple[DescribedGroupMember, ...]:
-        """While a rebalance runs there is no chosen protocol to show metadata of; assignments are the last ones."""
+        """All members in the form of the DescribeGroups response. During a rebalance no protocol is selected, so the
+        metadata is empty and the assignments are those of before."""
         stable = self.state is GroupState.STABLE
         return tuple(
             DescribedGroupMember(
@@ -242,7 +249,7 @@ class ClassicGroup:
         self.await_join(member, join_token)
 
     def remove(self, member_id: str) -> None:
-        """Forgets a member or a pending id; its requests must have been answered before."""
+        """Removes a member or a pending member id. Its waiting requests must already be answered."""
         self.pending_joins.pop(member_id, None)
         self.pending_syncs.pop(member_id, None)
         member = self.members.pop(member_id, None)
@@ -257,7 +264,8 @@ class ClassicGroup:
             self.leader_id = next(iter(self.members), None)
 
     def rename_static(self, group_instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """KIP-345: an instance that came back takes its old place, assignment and leadership, under a new id."""
+        """Gives a static member that came back its old place, assignment and leadership under a new member id
+        (KIP-345)."""
         member = self.members.pop(old_id)
         member.member_id = new_id
         self.members[new_id] = member
@@ -285,14 +293,15 @@ class ClassicGroup:
     def await_join(
         self, member: ClassicMember, token: Token[JoinGroupResponse] | None
     ) -> Token[JoinGroupResponse] | None:
-        """Parks a JoinGroup (None: none waits any more) and returns the one that waited before."""
+        """Stores the JoinGroup of a member that waits from now on (None: no request waits). Returns the request that
+        waited before."""
         before = member.join_token
         member.join_token = token
         self.awaiting_join_count += (token is not None) - (before is not None)
         return before
 
     def elect_joined_leader(self) -> bool:
-        """Makes sure that a member who has rejoined leads; False when none has."""
+        """Makes sure that the leader is a member that has rejoined. Returns False if no member has rejoined."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.join_token is not None:
             return True
@@ -345,7 +354,7 @@ class ClassicGroup:
                 client_host=loaded.client_host,
                 rebalance_timeout_ms=loaded.rebalance_timeout,
                 session_timeout_ms=loaded.session_timeout,
-                # Only the chosen protocol is on disk; the others come back when the member next joins.
+                # Only the selected protocol is in the log. The member sends the others when it joins again.
                 protocols=((metadata.protocol or "", loaded.subscription),),
                 assignment=loaded.assignment,
             )

@@ -1,4 +1,4 @@
-"""JoinGroup: who may join, who is who, and whether joining changes anything.
+"""JoinGroup: decides whether a member may join, which member it is, and whether a rebalance is needed.
 
 KIPs: 62 (rebalance timeout), 345 (static members), 389 (group.max.size), 394 (member id required), 559 (protocol type
 in the response), 800 (reasons), 814 (a returning static leader skips the assignment).
@@ -26,7 +26,7 @@ SKIP_ASSIGNMENT_VERSION = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The client that sent a request, as its header and connection describe it."""
+    """The client that sent a request, from the header of the request and the connection."""
 
     api_version: int
     client_id: str
@@ -35,7 +35,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup: the request, its client, and the token of the answer."""
+    """One JoinGroup: the request, its client, and the token for the answer."""
 
     request: JoinGroupRequest
     caller: Caller
@@ -44,13 +44,13 @@ class Join:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """v0 has no rebalance timeout of its own (KIP-62)."""
+        """The rebalance timeout of the member. In version 0, which has no such field, the session timeout (KIP-62)."""
         request = self.request
         return request.rebalance_timeout_ms if self.caller.api_version >= 1 else request.session_timeout_ms
 
     @property
     def why(self) -> str:
-        """The client's own words, for the log (KIP-800)."""
+        """The reason that the client gave, for the log (KIP-800)."""
         return f"; client reason: {self.request.reason}" if self.request.reason else ""
 
 
@@ -78,8 +78,8 @@ class JoinProtocol:
             self._join_known(group, join, step)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """KIP-389. While a rebalance gathers members only those who wait are counted, so that the last ones to rejoin
-        are left out when the limit was lowered."""
+        """Whether the group has room for a member (KIP-389). In the join phase only the members that wait are counted.
+        So if the limit was lowered, the members that rejoin last are refused."""
         member = group.members.get(member_id)
         match group.state:
             case GroupState.EMPTY | GroupState.DEAD:
@@ -147,7 +147,8 @@ class JoinProtocol:
                     )
                 )
             case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
-                # While completing, the leader may already be assigning to the old id: only a new round helps.
+                # In CompletingRebalance the leader may already have assigned partitions to the old member id, so only
+                # a new rebalance helps.
                 self._rebalance.prepare(
                     group, f"static member {instance_id} returned as {new_id}{join.why}", step
                 )
@@ -167,7 +168,8 @@ class JoinProtocol:
         code: ErrorCode,
         step: GroupStep,
     ) -> None:
-        """The new id is on disk, so the member may know it; or it is not, and the old one stands again."""
+        """Answers a returning static member after the write of its new member id. If the write failed, the old member
+        id is restored."""
         if group.members.get(member.member_id) is not member:
             return  # it left, or came back once more, meanwhile: that answered this request
         if code is not ErrorCode.NONE:
@@ -197,7 +199,8 @@ class JoinProtocol:
             generation_id=group.generation_id,
             protocol_type=group.protocol_type,
             protocol_name=group.protocol_name,
-            # A client too old for skipAssignment is shown its own former id as the leader, lest it assign afresh.
+            # A client that is too old for skipAssignment gets its former member id as the leader. So it does not see
+            # itself as the leader and does not assign again.
             leader=(group.leader_id or "") if skips else old_leader,
             skip_assignment=skips and leads,
             member_id=member.member_id,
@@ -210,7 +213,7 @@ class JoinProtocol:
         request = join.request
         if request.member_id in group.pending_joins:
             if request.group_instance_id is not None:
-                # Ids are handed out in advance to dynamic members only.
+                # Only dynamic members get a member id before they join.
                 _refuse(join, ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id, step)
             else:
                 self._add(group, join, request.member_id, step)
@@ -221,7 +224,7 @@ class JoinProtocol:
             return
         member = group.members[request.member_id]
         if self._changes_nothing(group, member, join.protocols):
-            # Most likely it never saw the answer to its last JoinGroup.
+            # Most likely the member never received the answer to its last JoinGroup.
             with_members = group.state is GroupState.COMPLETING_REBALANCE
             response = self._rebalance.current_generation(group, member, with_members=with_members)
             step.reply(join.token, response)
@@ -235,7 +238,7 @@ class JoinProtocol:
             case GroupState.COMPLETING_REBALANCE:
                 return member.protocols == protocols
             case GroupState.STABLE:
-                # The leader joins again when it wants a new assignment: topics it watches have changed.
+                # The leader joins again if it wants a new assignment, because its topics have changed.
                 return group.leader_id != member.member_id and member.protocols == protocols
             case _:
                 return False
@@ -249,7 +252,7 @@ class JoinProtocol:
         )
         superseded = group.await_join(member, join.token)
         if superseded is not None:
-            # The same member waits on another connection, which it most likely gave up.
+            # A request of the same member waits on another connection, which the member most likely gave up.
             code = ErrorCode.REBALANCE_IN_PROGRESS
             step.reply(superseded, JoinGroupResponse(error_code=code, member_id=member.member_id))
 

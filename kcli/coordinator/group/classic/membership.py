@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup: the life of a member between two joins.
+"""SyncGroup, Heartbeat and LeaveGroup: the requests of a member between two JoinGroups.
 
 KIPs: 345 (static members, batched leave), 559 (protocol type and name in SyncGroup), 800 (reasons to leave).
 """
@@ -50,7 +50,7 @@ class MembershipProtocol:
 
     def _store_assignments(self, group: ClassicGroup, request: SyncGroupRequest, step: GroupStep) -> None:
         given = {each.member_id: each.assignment for each in request.assignments}
-        # A member that the leader left out gets an empty assignment (KAFKA-3526).
+        # A member that is missing in the leader's assignment gets an empty assignment (KAFKA-3526).
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         generation_id = group.generation_id
         step.append(GroupRecord(group.group_id, group.to_metadata(assignments)))
@@ -122,7 +122,7 @@ class MembershipProtocol:
         member_id = identity.member_id
         code = ErrorCode.NONE
         if not member_id:
-            # An administrator removes a static member by its instance id alone.
+            # An administrator may remove a static member by its instance id, without a member id.
             member_id = group.static_member_id(identity.group_instance_id) or ""
             code = ErrorCode.NONE if member_id else ErrorCode.UNKNOWN_MEMBER_ID
         elif member_id in group.pending_joins:
@@ -137,21 +137,22 @@ class MembershipProtocol:
 
 
 def leaving(request: LeaveGroupRequest, api_version: int) -> tuple[MemberIdentity, ...]:
-    """Versions before 3 name one member, in a field of its own."""
+    """The members that leave. A request before version 3 names one member, in a separate field."""
     if api_version >= BATCHED_LEAVE_VERSION:
         return request.members
     return (MemberIdentity(member_id=request.member_id),)
 
 
 def leave_response(results: tuple[MemberResponse, ...], api_version: int) -> LeaveGroupResponse:
-    """Before version 3 the one member's error is the response's."""
+    """The response to LeaveGroup. Before version 3 the error of the only member is the error of the response."""
     if api_version >= BATCHED_LEAVE_VERSION:
         return LeaveGroupResponse(members=results)
     return LeaveGroupResponse(error_code=results[0].error_code)
 
 
 def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGroupResponse:
-    """Answers a member of no group with UNKNOWN_MEMBER_ID, at the level that its version reads."""
+    """The response if the group does not exist: UNKNOWN_MEMBER_ID, per member or, before version 3, for the
+    response."""
     code = ErrorCode.UNKNOWN_MEMBER_ID
     return leave_response(
         tuple(_left(identity, code) for identity in leaving(request, api_version)), api_version
@@ -159,7 +160,7 @@ def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGr
 
 
 def _words(identity: MemberIdentity) -> str:
-    """The member that leaves and, if it gives one, its reason (KIP-800)."""
+    """A text for the log: the member that leaves and, if given, its reason (KIP-800)."""
     name = identity.member_id or f"instance {identity.group_instance_id}"
     return f"{name}; client reason: {identity.reason}" if identity.reason else name
 

@@ -1,4 +1,4 @@
-"""The rules of a classic group about offsets: who may commit, and when they expire.
+"""The rules of a classic group for offsets: which clients may commit them, and when they expire.
 
 KIPs: 211 (expiry), 447 (the generation fences transactional commits), 496 (deletion).
 """
@@ -14,7 +14,8 @@ from kcli.protocol.messages.offset_commit import OffsetCommitRequest
 
 
 def commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode:
-    """A member of the current generation may commit, or any client while the group has no members."""
+    """The error code for an OffsetCommit. A member of the current generation may commit. While the group has no
+    members, any client may."""
     generation_id = request.generation_id_or_member_epoch
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -28,13 +29,14 @@ def commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # It knows the generation, so it has had its join answered; it must sync before it may commit.
+        # The member knows the generation, so its JoinGroup was answered. It must send SyncGroup before it may commit.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
 def transactional_commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode:
-    """The rules of a plain commit, except that old producers name no member, and that a rebalance may go on."""
+    """The error code for a TxnOffsetCommit. The rules are those of OffsetCommit with two exceptions: old producers name
+    no member, and a commit is allowed during a rebalance."""
     if names_no_member(request):
         is_dead = group.state is GroupState.DEAD
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_dead else ErrorCode.NONE
@@ -51,8 +53,9 @@ def delete_offsets_error(group: ClassicGroup) -> ErrorCode:
 
 
 def retention(group: ClassicGroup) -> Retention | None:
-    """The offsets of an empty group count from when it became empty, so that they go together. Offsets count from their
-    commit if the group never had members, or if it is stable and no longer subscribes their topic."""
+    """The expiry of the group's offsets. In an empty group all offsets expire together, some time after it became
+    empty. Offsets expire some time after their commit if the group never had members, or if it is stable and no longer
+    subscribes to their topic."""
     if group.state is GroupState.DEAD:
         return None
     if group.protocol_type is None:

@@ -1,8 +1,8 @@
-"""The classic protocol of a shard in one place: its parts put together, and its side of `GroupProtocol`.
+"""The classic protocol as a `GroupProtocol`, made from the other modules of this package.
 
-The members of a classic group are soft state, as in Kafka: they move as requests come. A record of them is written when
-a generation has its assignment or the group becomes empty, and it is read back only on loading. So the live replay of a
-group record adds nothing; that of a tombstone removes the group.
+As in Kafka, a request changes the members of a classic group in memory at once. A record of the group is written when
+the leader has sent the assignment, or when the group becomes empty. This record is read only when the shard is loaded.
+So the live replay of a group record changes nothing, except that a tombstone removes the group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 from kcli.protocol.records.consumer_offsets import GroupMetadataValue
 
 DESCRIBE_NOT_FOUND_VERSION = 6
-"""DescribeGroups says GROUP_ID_NOT_FOUND from this version on; before, a missing group is "Dead" (KIP-1043)."""
+"""The first version of DescribeGroups with GROUP_ID_NOT_FOUND. In older versions a missing group is "Dead"
+(KIP-1043)."""
 
 
 class ClassicProtocol:
@@ -57,14 +58,15 @@ class ClassicProtocol:
         self._joins.join(self._own(join.request.group_id), join, step)
 
     def found(self, join: Join, step: GroupStep) -> None:
-        """A first member makes the group, unless it thinks that it was a member before."""
+        """Creates a group with its first member. Refuses the JoinGroup if it names a member id, because a group that
+        does not exist has no members."""
         group_id = join.request.group_id
         if join.request.member_id:
             raise UnknownMemberIdException
         group = self._groups[group_id] = ClassicGroup(group_id, step.now_ms)
         self._joins.join(group, join, step)
         if not any(isinstance(record, GroupRecord) for record in step.records):
-            # The group exists from now on, also for a coordinator that takes over.
+            # The record makes the group known to the next coordinator too.
             newborn = GroupMetadataValue(
                 protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms
             )
@@ -114,7 +116,8 @@ class ClassicProtocol:
         return offsets.retention(self._own(group_id))
 
     def keep_offsets(self, group_id: str, commit_timestamp_ms: int) -> None:
-        """A group that only keeps offsets comes into being with its first one; it has no record of its own."""
+        """Creates a group that only has offsets, when its first offset is committed. Such a group has no group
+        record."""
         if group_id not in self._groups:
             self._groups[group_id] = ClassicGroup(group_id, commit_timestamp_ms)
 
@@ -150,11 +153,11 @@ class ClassicProtocol:
         return ErrorCode.NONE if state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
 
     def bury(self, group_id: str, step: GroupStep) -> None:
-        """The group is Dead until its tombstone is committed."""
+        """Deletes a group. The group is Dead until its tombstone is committed."""
         group = self._own(group_id)
         step.append(GroupRecord(group_id, None))
         group.previous_state = group.state
-        # It keeps its timestamp, which dates its offsets if the write fails.
+        # The group keeps its timestamp, because its offsets expire by that timestamp if the write fails.
         group.state = GroupState.DEAD
         step.when_written(lambda code, _: _revive(group, code))
 
@@ -185,7 +188,7 @@ class ClassicProtocol:
         self.fail_waiting(self._own(group_id), ErrorCode.NOT_COORDINATOR, step)
 
     def fail_waiting(self, group: ClassicGroup, code: ErrorCode, step: GroupStep) -> None:
-        """Answers every request that waits in the group with this error."""
+        """Answers every waiting request of the group with this error code."""
         for member in group.members.values():
             self.rebalance.fail_waiting(group, member, code, member.member_id, step)
 

@@ -1,10 +1,10 @@
-"""The phases of a rebalance and the timers that end them.
+"""The phases of a rebalance, and the timers that end the phases.
 
-A rebalance begins with `prepare`. The join phase waits for every known member to (re)join, at most the rebalance
-timeout of the most patient one; an empty group instead waits `group.initial.rebalance.delay.ms`, longer while members
-keep coming (KIP-134). `complete_join` starts the next generation and answers every parked JoinGroup; a timer then
-bounds the sync phase. The session timer of a member (`session_key`) serves three purposes, as in Kafka: an unanswered
-new member, an id handed out but not yet used, and heartbeats.
+A rebalance begins with `prepare`. The join phase waits until every known member has joined again, but at most the
+longest rebalance timeout of the members. An empty group waits `group.initial.rebalance.delay.ms` instead, and longer
+while new members come (KIP-134). `complete_join` starts the next generation and answers every waiting JoinGroup. A
+timer then limits the sync phase. As in Kafka, the session timer of a member (`session_key`) has three purposes: a new
+member whose JoinGroup is not answered yet, a member id that was sent but not used yet, and heartbeats.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kcli.protocol.messages.sync_group import SyncGroupResponse
 _log = logging.getLogger("kcli.coordinator.group")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a member may wait for the answer to its first JoinGroup: it cannot heartbeat meanwhile, so its
-end is not noticed earlier (KAFKA-7610)."""
+"""The longest time that a member may wait for the answer to its first JoinGroup. It sends no heartbeats before that, so
+a client that is gone is not noticed earlier (KAFKA-7610)."""
 
 
 class Rebalance:
@@ -55,13 +55,13 @@ class Rebalance:
         if member is None:
             return
         if not member.is_new and (member.join_token is not None or member.sync_token is not None):
-            return  # a parked request is a sign of life; its answer starts the session again
+            return  # a waiting request shows that the member lives; its answer starts the session again
         _log.info("Member %s in group %s has failed, removing it from the group.", member_id, group.group_id)
         self.remove_member(group, member, step)
         self.after_removal(group, f"removing member {member_id} on heartbeat expiration", step)
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember, step: GroupStep) -> None:
-        """Drops a member; a request of it that still waits learns UNKNOWN_MEMBER_ID and so joins again."""
+        """Removes a member. Its waiting requests get UNKNOWN_MEMBER_ID, after which the client joins again."""
         self.fail_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", step)
         self.cancel_session(group, member.member_id)
         group.remove(member.member_id)
@@ -114,7 +114,7 @@ class Rebalance:
             self._schedule_join(group, group.rebalance_timeout_ms, step)
 
     def maybe_complete_join(self, group: ClassicGroup, step: GroupStep) -> None:
-        """Ends the join phase if no member is missing; the initial delay of a new group is always waited out."""
+        """Ends the join phase if all members have joined. The initial delay of a new group is never shortened."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and group.previous_state is not GroupState.EMPTY
@@ -167,7 +167,7 @@ class Rebalance:
         self._timers.schedule((TimerKind.SYNC, group.group_id, ""), step.now_ms + group.rebalance_timeout_ms)
 
     def answer_join(self, group: ClassicGroup, member: ClassicMember, step: GroupStep) -> None:
-        """Answers a waiting member with the current generation; the answer to the leader names the other members."""
+        """Answers a waiting JoinGroup with the current generation. The answer to the leader lists all members."""
         token = group.await_join(member, None)
         if token is not None:
             step.reply(token, self.current_generation(group, member, with_members=True))
@@ -196,7 +196,8 @@ class Rebalance:
             self._timers.cancel((TimerKind.SYNC, group.group_id, ""))
 
     def fail_sync_phase(self, group: ClassicGroup, code: ErrorCode, step: GroupStep) -> None:
-        """Takes the assignments back and fails every parked SyncGroup, whose members then join again."""
+        """Removes the assignments and answers every waiting SyncGroup with the error, after which the members join
+        again."""
         for member in group.members.values():
             member.assignment = b""
             if member.sync_token is not None:
@@ -213,7 +214,7 @@ class Rebalance:
         self.prepare(group, f"removing {', '.join(silent)} on pending sync request expiration", step)
 
     def forget(self, group: ClassicGroup) -> None:
-        """Stops every timer of a group that is no more."""
+        """Stops every timer of a group that no longer exists."""
         for member_id in (*group.members, *group.pending_joins):
             self.cancel_session(group, member_id)
         self._timers.cancel((TimerKind.JOIN, group.group_id, ""))

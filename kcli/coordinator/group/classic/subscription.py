@@ -1,8 +1,8 @@
-"""The one thing a coordinator reads in a member's opaque metadata: the topics it subscribes.
+"""Reads the topics to which a member subscribes from the member's metadata.
 
-Members of protocol type `consumer` send a ConsumerProtocolSubscription: an int16 version, then an array of topic names;
-what follows differs by version and is of no concern here. The coordinator needs the names for two rules only: offsets
-of a topic that someone subscribes neither expire nor may be deleted (KIP-211, KIP-496).
+Members of protocol type `consumer` send a ConsumerProtocolSubscription: an int16 version, an array of topic names, and
+fields that this module does not need. The coordinator needs the names for two rules: offsets of a subscribed topic do
+not expire (KIP-211) and may not be deleted (KIP-496).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _HEAD = struct.Struct(">hi")
 
 
 def subscribed_topics(subscription: bytes) -> tuple[str, ...] | None:
-    """The topic names of one subscription; None when the bytes are not one."""
+    """The topic names of one subscription. None if the bytes are not a valid subscription."""
     try:
         version, count = _HEAD.unpack_from(subscription)
         if version < 0 or count < 0 or count * 2 > len(subscription):
@@ -35,7 +35,7 @@ def subscribed_topics(subscription: bytes) -> tuple[str, ...] | None:
 
 
 def union_of_topics(subscriptions: Iterable[bytes]) -> dict[str, None] | None:
-    """The topics that any member subscribes, as an ordered set; None as soon as one subscription cannot be read."""
+    """The topics to which any member subscribes, as an ordered set. None if one subscription is invalid."""
     union: dict[str, None] = {}
     for subscription in subscriptions:
         topics = subscribed_topics(subscription)

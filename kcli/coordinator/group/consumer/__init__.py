@@ -1,1 +1,1 @@
-"""Groups of the consumer protocol (KIP-848): the coordinator assigns, members reconcile."""
+"""Groups of the consumer protocol (KIP-848), in which the coordinator assigns partitions to members."""

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a consumer group as operators see it."""
+"""Describes a consumer group for operators (ConsumerGroupDescribe)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _member(member: ConsumerMember, target: Assignment, topics: TopicsView) -> c
 
 
 def _named(assigned: Assignment, topics: TopicsView) -> cgd.Assignment:
-    """A topic that has been deleted since is left out."""
+    """Converts an assignment to one with topic names. Topics that have been deleted are left out."""
     found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
     return cgd.Assignment(
         topic_partitions=tuple(

@@ -1,4 +1,4 @@
-"""The rules of a consumer group about offsets: a member commits with its epoch (KIP-848)."""
+"""The rules of a consumer group for offsets: a member commits with its member epoch (KIP-848)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcli.protocol.messages.offset_commit import OffsetCommitRequest
 
 
 def commit_error(group: ConsumerGroup, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-    """A member that is behind asks the coordinator first."""
+    """The error code for an OffsetCommit. A member with an old epoch must send a heartbeat before it may commit."""
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and not group.members:
         return ErrorCode.NONE
@@ -25,7 +25,7 @@ def transactional_commit_error(group: ConsumerGroup, request: OffsetCommitReques
     if names_no_member(request):
         return ErrorCode.NONE
     code = commit_error(group, request, MEMBER_EPOCH_VERSION)
-    # Producers before Kafka 4.4 do not know STALE_MEMBER_EPOCH here.
+    # Producers before Kafka 4.4 do not know STALE_MEMBER_EPOCH in this response.
     return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.STALE_MEMBER_EPOCH else code
 
 

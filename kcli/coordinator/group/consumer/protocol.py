@@ -1,6 +1,6 @@
-"""The consumer group protocol of a shard in one place: its parts put together, and its side of `GroupProtocol`.
+"""The consumer group protocol (KIP-848) as a `GroupProtocol`, made from the other modules of this package.
 
-A consumer group changes as its records are written (`state/log.py` says why).
+A consumer group changes when its records are written, before they are committed (`state/log.py` explains why).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 class ConsumerProtocol:
-    """`topics`: those of the present metadata; set by `topics_changed`."""
+    """The consumer groups of a shard. `topics`: the topics of the present metadata, set by `topics_changed`."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ConsumerProtocol:
         token: Token[ConsumerGroupHeartbeatResponse],
         step: GroupStep,
     ) -> None:
-        """Raises KafkaError, with nothing changed."""
+        """Serves a heartbeat. If it raises KafkaError, nothing has changed."""
         self._heartbeats.heartbeat(request, caller, token, step)
 
     # Members of the classic protocol
@@ -118,7 +118,7 @@ class ConsumerProtocol:
             return
         if join.request.member_id:
             raise UnknownMemberIdException
-        # The protocol of a group without members does not matter any more.
+        # The group has no members, so the classic group may replace it.
         self._log.writer(group, step).put_all(tuple(group_tombstones(group)))
         self._classic.found(join, step)
 
@@ -186,15 +186,16 @@ class ConsumerProtocol:
         return ErrorCode.NON_EMPTY_GROUP if self._own(group_id).members else ErrorCode.NONE
 
     def bury(self, group_id: str, step: GroupStep) -> None:
-        """The group is gone at once; a write that fails brings it back."""
+        """Deletes a group at once. If the write fails, the group is restored."""
         group = self._own(group_id)
         self._log.writer(group, step).put_all(tuple(group_tombstones(group)))
         del self._groups[group_id]
 
-    # Topics
+    # TopicsView
 
     def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:
-        """A new image: groups that subscribe any of these look at them at their next heartbeat."""
+        """Takes the topics of a new image. A group that subscribes to one of `names` checks its topics at its next
+        heartbeat."""
         self._topics = topics
         if has_new:
             self._regexes.new_topics_version = topics.version
@@ -208,7 +209,7 @@ class ConsumerProtocol:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, step: GroupStep
     ) -> None:
-        """Takes the result of a `ResolveRegexes`; None if it failed, so that it is asked for again."""
+        """Takes the result of a `ResolveRegexes`. None means that it failed, so that it is requested again."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
@@ -233,13 +234,13 @@ class ConsumerProtocol:
         self._sessions.restart_all(self._own(group_id), step.now_ms)
 
     def resign(self, _group_id: str, _step: GroupStep) -> None:
-        """No request waits here: a heartbeat is answered at once."""
+        """Does nothing, because no request waits in a consumer group: heartbeats are answered at once."""
 
     def replay(self, record: ConsumerRecord, *, live: bool) -> None:
         self._log.replay(record, live=live)
 
     def _restored(self, group_id: str, failed: Group | None, step: GroupStep) -> None:
-        """A write failed and the group is what it was before it."""
+        """Completes the restoration of a group after a failed write: fails waiting requests and restarts the timers."""
         group = self._groups.get(group_id)
         _log.warning("[GroupId %s] A write failed; the group is back at what is committed.", group_id)
         if isinstance(failed, ClassicGroup) and failed is not group:

@@ -1,4 +1,4 @@
-"""The work that consumer groups ask of the shell."""
+"""The request of a consumer group to resolve regular expressions, which the server does outside the shard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from kcli.coordinator.group.topics import TopicsView
 
 @dataclass(frozen=True, slots=True)
 class ResolveRegexes:
-    """Match these against the names of all topics, and bring the answer back (`GroupShard.regexes_resolved`)."""
+    """A request to match these expressions with the names of all topics, and to call `GroupShard.regexes_resolved` with
+    the result."""
 
     group_id: str
     regexes: tuple[str, ...]

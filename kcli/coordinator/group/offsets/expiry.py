@@ -1,4 +1,4 @@
-"""The search for old offsets (KIP-211), slice by slice, and for groups that have nothing left."""
+"""The search for expired offsets (KIP-211) and for groups that became empty by this, in slices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kcli.coordinator.group.records import OffsetRecord
 from kcli.coordinator.group.step import GroupStep
 
 OFFSETS_PER_SLICE = 5_000
-"""Offsets looked at in one slice (about 5 ms), because other shards share the event loop."""
+"""The offsets that are checked in one slice (about 5 ms), because other shards share the event loop."""
 
 
 class OffsetExpiry:
@@ -19,11 +19,11 @@ class OffsetExpiry:
         self._protocols = protocols
         self._table = table
         self._unseen: list[str] = []
-        """Groups that this round has not come to yet, the next one last."""
+        """The groups that are not yet checked in this round. The next group is the last of the list."""
 
     def expire_slice(self, step: GroupStep) -> bool:
-        """Appends tombstones for old offsets, and for groups that have nothing left, in some of the groups. Whether
-        there are more groups to look at."""
+        """Checks some groups: appends tombstones for expired offsets and for groups that can be removed with them.
+        Returns whether more groups must be checked."""
         if not self._unseen:
             self._unseen = list(reversed(self._groups))
         pending = self._table.groups_with_pending()
@@ -43,7 +43,7 @@ class OffsetExpiry:
         return bool(self._unseen)
 
     def _expire(self, group_id: str, protocol: GroupProtocol, retention: Retention, step: GroupStep) -> bool:
-        """Appends tombstones for the offsets of one group that are old enough; whether none will be left."""
+        """Appends tombstones for the expired offsets of one group. Returns whether the group will have no offsets."""
         all_gone = True
         for topic, partitions in self._table.topics_of(group_id).items():
             if protocol.is_subscribed_to(group_id, topic):

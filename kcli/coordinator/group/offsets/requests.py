@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete on a group of any type.
+"""Serves OffsetCommit, OffsetFetch and OffsetDelete for groups of any type.
 
 KIPs: 320 (leader epochs), 447 (require stable), 496 (deletion), 709 (batched fetch), 848 (member epochs).
 """
@@ -30,7 +30,7 @@ from kcli.protocol.messages.offset_fetch import OffsetFetchResponsePartitions, O
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 
 MEMBER_EPOCH_VERSION = 9
-"""OffsetCommit knows member epochs, and the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH, from this version on
+"""The first version of OffsetCommit with member epochs and the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH
 (KIP-848)."""
 DEFAULT_RETENTION = -1
 
@@ -49,7 +49,7 @@ class OffsetProtocol:
         token: Token[OffsetCommitResponse],
         step: GroupStep,
     ) -> None:
-        """OffsetCommit and TxnOffsetCommit; `code`: what the group says about the client."""
+        """Serves OffsetCommit and TxnOffsetCommit. `code`: the group's decision whether the client may commit."""
         if code is not ErrorCode.NONE:
             step.reply(token, fail_offset_commit(request, code))
             return
@@ -96,7 +96,7 @@ class OffsetProtocol:
 
     def _is_too_long(self, metadata: str) -> bool:
         limit = self._config.offset_metadata_max_length
-        # A character is one UTF-16 unit, or two: only long texts need the exact count.
+        # A character has one or two UTF-16 units, so only long texts need the exact count.
         return len(metadata) * 2 > limit and len(metadata.encode("utf-16-be", "surrogatepass")) > limit * 2
 
     # OffsetFetch
@@ -104,7 +104,8 @@ class OffsetProtocol:
     def fetch(
         self, group_id: str, topics: tuple[tuple[str, tuple[int, ...]], ...] | None, *, require_stable: bool
     ) -> tuple[OffsetFetchResponseTopics, ...]:
-        """Offsets of the partitions asked for, or of all that have one (None). An absent offset is -1."""
+        """The committed offsets of the requested partitions, or of all partitions with an offset if the request has
+        none. A missing offset is -1."""
         wanted = tuple(self._table.topics_of(group_id).items()) if topics is None else topics
         return tuple(
             OffsetFetchResponseTopics(
@@ -144,7 +145,7 @@ class OffsetProtocol:
         token: Token[OffsetDeleteResponse],
         step: GroupStep,
     ) -> None:
-        """`protocol`: that of the group; None if there is no group."""
+        """Serves OffsetDelete. `protocol`: the protocol of the group, or None if the group does not exist."""
         group_id = request.group_id
         code = ErrorCode.GROUP_ID_NOT_FOUND if protocol is None else protocol.delete_offsets_error(group_id)
         if protocol is None or code is not ErrorCode.NONE:
@@ -165,7 +166,7 @@ class OffsetProtocol:
 
 
 def names_no_member(request: OffsetCommitRequest) -> bool:
-    """Old producers and clients outside of groups do not."""
+    """Whether the request names no member. Old producers and clients outside of groups name none."""
     return (
         request.generation_id_or_member_epoch < 0
         and not request.member_id
@@ -174,7 +175,8 @@ def names_no_member(request: OffsetCommitRequest) -> bool:
 
 
 def fail_offset_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    """OffsetCommit has no error of its own: every partition carries the group's."""
+    """The response with the same error code for every partition, because OffsetCommit has no error for the whole
+    request."""
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitResponseTopic(

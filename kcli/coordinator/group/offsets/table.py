@@ -1,9 +1,9 @@
-"""The committed offsets of a shard, and those that wait for the end of a transaction.
+"""The committed offsets of a shard, and the offsets in open transactions.
 
-Only `replay` and `end_transaction` change the table. Records that are written but not committed yet are noted, so that
-the deletion of a group or a topic meanwhile covers their offsets, too. An offset committed in a transaction stays
-pending under its producer id until the marker; a commit then applies it unless the table holds one written later in
-the log.
+Only `replay` and `end_transaction` change the committed offsets. The table also knows which offsets have records that
+are written but not committed yet. So the deletion of a group or topic in the meantime deletes these offsets too. An
+offset that a transaction commits stays pending under the producer id until the transaction's marker. If the marker is a
+commit, the offset is applied, unless the table has an offset from later in the log.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kcli.model.ids import NO_PRODUCER_ID, NO_TIMESTAMP
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 
 _Entry = tuple[OffsetCommitValue, int]
-"""An offset and where in the log it was written."""
+"""A committed offset, and the log offset of its record."""
 _Topics = dict[str, dict[int, _Entry]]
 _Key = tuple[str, str, int]
-"""Group, topic, partition."""
+"""The group id, topic and partition of an offset."""
 
 
 class OffsetTable:
@@ -26,9 +26,9 @@ class OffsetTable:
         self._groups: dict[str, _Topics] = {}
         self._pending: dict[int, dict[_Key, _Entry]] = {}
         self._expected: dict[_Key, int] = {}
-        """Number of offsets for this partition that are on their way through the log."""
+        """For each key, the number of records that are written but not committed yet."""
 
-    # What is on its way
+    # Writes in progress
 
     def expect(self, records: Iterable[OffsetRecord]) -> None:
         expected = self._expected
@@ -37,7 +37,7 @@ class OffsetTable:
             expected[key] = expected.get(key, 0) + 1
 
     def arrived(self, record: OffsetRecord) -> None:
-        """One of `expect` has been committed, or could not be written."""
+        """Removes a record that `expect` added, because it was committed or could not be written."""
         key = (record.group_id, record.topic, record.partition)
         count = self._expected.get(key, 0)
         if count > 1:
@@ -95,7 +95,7 @@ class OffsetTable:
         return None if entry is None else entry[0]
 
     def topics_of(self, group_id: str) -> dict[str, tuple[int, ...]]:
-        """The partitions a group has offsets for, by topic, in the order they were first committed."""
+        """The partitions for which a group has offsets, by topic, in the order of their first commits."""
         return {topic: tuple(partitions) for topic, partitions in self._groups.get(group_id, {}).items()}
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
@@ -103,7 +103,7 @@ class OffsetTable:
         return any((group_id, topic, partition) in pending for pending in self._pending.values())
 
     def groups_with_pending(self) -> frozenset[str]:
-        """The groups that an open transaction, or a write on its way, will bring an offset."""
+        """The groups that will perhaps get an offset, from an open transaction or a write in progress."""
         return frozenset(key[0] for key in self._uncommitted())
 
     def size_of(self, group_id: str) -> int:
@@ -113,7 +113,7 @@ class OffsetTable:
     # Tombstones
 
     def tombstones_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
-        """One for every offset of a group, with those that are pending or on their way."""
+        """The tombstones for all offsets of a group, those in open transactions and writes in progress included."""
         keys = dict.fromkeys(
             (group_id, topic, partition)
             for topic, partitions in self._groups.get(group_id, {}).items()
@@ -123,7 +123,8 @@ class OffsetTable:
         return (OffsetRecord(*key, None) for key in keys)
 
     def tombstones_of_topics(self, topics: Collection[str]) -> Iterator[OffsetRecord]:
-        """One for every offset of deleted topics, in any group, with those that are pending or on their way."""
+        """The tombstones for all offsets of deleted topics in any group, those in open transactions and writes in
+        progress included."""
         gone = frozenset(topics)
         keys = dict.fromkeys(
             (group_id, topic, partition)
@@ -142,7 +143,8 @@ class OffsetTable:
 
 
 def is_expired(committed: OffsetCommitValue, now_ms: int, since_ms: int, retention_ms: int) -> bool:
-    """KIP-211: an offset that named its own retention keeps to that; any other outlives its group by retention_ms."""
+    """Whether an offset is expired (KIP-211): at its own expiry time if the commit named one, else `retention_ms` after
+    `since_ms`."""
     if committed.expire_timestamp != NO_TIMESTAMP:
         return now_ms >= committed.expire_timestamp
     return now_ms - since_ms >= retention_ms

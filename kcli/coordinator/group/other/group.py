@@ -1,7 +1,7 @@
-"""A group of a newer protocol (share, streams), known only from the records another broker wrote.
+"""A group of a newer protocol (share, streams), known only from the records that another broker wrote.
 
-Its records are kept as bytes. Listing needs the type, which the record types give, and the state, which follows from
-the epochs at the head of the values.
+Its records are kept as bytes. ListGroups needs the type of the group, which follows from the types of its records, and
+its state, which follows from the epochs at the start of the values.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _CURRENT_TYPES = {GroupType.SHARE: 14, GroupType.STREAMS: 22}
 
 
 def type_of_key(key_type: int) -> GroupType | None:
-    """The type of group that writes records of this key type; None for an unknown one. Keys of classic and consumer
-    groups do not come here."""
+    """The type of the groups that have records of this key type. None if the key type is unknown. Not for the key types
+    of classic and consumer groups."""
     if 10 <= key_type <= 15:
         return GroupType.SHARE
     if key_type == 17 or 19 <= key_type <= 23:
@@ -49,7 +49,7 @@ class OtherGroup:
 
     @property
     def is_gone(self) -> bool:
-        """Every record of it has been deleted."""
+        """Whether all records of the group have been deleted."""
         return not self._values
 
     @property

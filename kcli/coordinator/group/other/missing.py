@@ -1,4 +1,4 @@
-"""The answers for groups that do not exist."""
+"""The answers to requests for groups that do not exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 
 
 class MissingGroups:
-    """A group comes into being by its first JoinGroup or its first offset; no other request finds one."""
+    """Answers requests for a group that does not exist. Only a JoinGroup or an OffsetCommit may create a group."""
 
     def __init__(self, classic: ClassicProtocol) -> None:
         self._classic = classic

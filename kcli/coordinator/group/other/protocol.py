@@ -1,4 +1,4 @@
-"""Share and streams groups: listed, and their offsets served, but no request of a member is."""
+"""Share and streams groups. They are listed and their offsets are served, but requests of their members are refused."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class OtherProtocol:
         )
 
     def delete_error(self, group_id: str) -> ErrorCode:
-        """Its records are not ours to delete: this broker does not serve its protocol."""
+        """The error code for a deletion, which is refused, because this broker does not serve the group's protocol."""
         has_members = self._own(group_id).has_members
         return ErrorCode.NON_EMPTY_GROUP if has_members else ErrorCode.UNSUPPORTED_VERSION
 
@@ -97,13 +97,13 @@ class OtherProtocol:
     # Time and the log
 
     def expire(self, _kind: TimerKind, _group_id: str, _member_id: str, _step: GroupStep) -> None:
-        """The deadlines of another type that the group had before."""
+        """Does nothing. The deadline is of an earlier group of another type with the same id."""
 
     def start(self, _group_id: str, _step: GroupStep) -> None:
-        """No member has a session here."""
+        """Does nothing, because members of these groups have no sessions here."""
 
     def resign(self, _group_id: str, _step: GroupStep) -> None:
-        """No request waits here."""
+        """Does nothing, because no request waits in these groups."""
 
     def replay(self, record: OtherRecord) -> None:
         group_type = type_of_key(record.key_type)

@@ -15,6 +15,7 @@ from kcli.errors import InvalidRequestException, KafkaError
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
+from kcli.server.requests.turns import Steps
 
 
 class Resource(Protocol):
@@ -29,11 +30,20 @@ class Resource(Protocol):
 A = TypeVar("A", bound=Resource)
 
 
-def check_resources(resources: Sequence[A], check: Callable[[A], None]) -> list[ApiError]:
+RESOURCES_PER_TURN = 50
+"""Resources checked in one turn of the loop: 5 µs each, and 2 µs for each key. Those of a broker take up to 3 ms: they
+are checked with the whole configuration."""
+
+
+def check_resources(resources: Sequence[A], check: Callable[[A], None]) -> Steps[list[ApiError]]:
     """The result of each resource, in the order of the request. A resource that is named twice is refused each time."""
-    counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    counts: Counter[tuple[int, str]] = Counter()
+    for resource in resources:
+        counts[resource.resource_type, resource.resource_name] += 1
+        yield
     errors = []
     for resource in resources:
+        yield
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequestException("Each resource must appear at most once.")

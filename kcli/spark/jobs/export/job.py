@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def plan(options: ExportOptions) -> list[str]:
-    """Returns the plan of the job in lines. KcliError or ValueError if it cannot run."""
+    """Returns the plan of the job, line by line. Raises KcliError or ValueError if the job cannot run."""
     must_not_exist = not options.is_stream and options.save_mode == "error" and options.format in FILE_FORMATS
     if must_not_exist and os.path.exists(options.path):
         raise JobError(
@@ -47,7 +47,7 @@ def plan(options: ExportOptions) -> list[str]:
 
 
 def run(spark: SparkSession, options: ExportOptions) -> Done:
-    """Exports the records."""
+    """Writes the records to files or a table."""
     if options.format in TABLE_FORMATS:
         from kcli.spark.jobs.export.tables import run_tables
 

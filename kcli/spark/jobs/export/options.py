@@ -101,7 +101,7 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
 
 
 def check(options: ExportOptions) -> ExportOptions:
-    """Checks the options. JobError or ValueError if they do not fit each other."""
+    """Checks the options. Raises JobError or ValueError if they contradict each other."""
     check_mode(options)
     check_reader(reading(options), options.mode)
     _check_columns(options)
@@ -150,7 +150,7 @@ def _check_idle(options: ExportOptions) -> None:
 
 
 def reading(options: ExportOptions) -> dict[str, str]:
-    """Returns the options of the source."""
+    """Returns the options of the data source `kcli`."""
     headers = "headers" in columns(options) or (is_decoded(options) and bad_input(options).needs_headers)
     return reader_options(options, include_headers=headers)
 
@@ -161,12 +161,12 @@ def is_decoded(options: ExportOptions) -> bool:
 
 
 def values_as(options: ExportOptions) -> str:
-    """Returns the form of keys and values."""
+    """Returns the form in which keys and values are written: binary, string or base64."""
     return options.values_as or ("binary" if options.format in BINARY_FORMATS else "string")
 
 
 def columns(options: ExportOptions) -> list[str]:
-    """Returns the columns to write, in order. JobError names an unknown one."""
+    """Returns the columns to write, in order. Raises JobError for an unknown column."""
     usual = ["value"] if options.format == "text" else [name for name in COLUMN_TYPES if name != "headers"]
     chosen = names(options.columns) or usual
     if options.include_headers and "headers" not in chosen:

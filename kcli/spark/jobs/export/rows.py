@@ -1,4 +1,4 @@
-"""Reads and decodes the rows that the job `export` writes, in a form that the files can hold."""
+"""Reads and decodes the rows that the job `export` writes, in types that the file format supports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> Dat
 
 
 def settled(spark: SparkSession, options: ExportOptions) -> ValueSpec:
-    """Returns the format of the values, with an inferred schema if the options have no schema."""
+    """Returns the format of the values, with an inferred schema for JSON without --schema."""
     spec = options.values
     if spec.format != "json" or spec.schema:
         return spec
@@ -55,7 +55,7 @@ def settled(spark: SparkSession, options: ExportOptions) -> ValueSpec:
 
 
 def _selected(options: ExportOptions, chosen: list[str]) -> list[Column]:
-    """Returns the columns in a form of the format: CSV has no lists, and CSV and JSON have no bytes."""
+    """Returns the columns in types of the file format. CSV has no lists, and CSV and JSON have no bytes."""
     from pyspark.sql.functions import base64, col, expr, to_date
 
     form = values_as(options)

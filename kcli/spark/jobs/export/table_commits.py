@@ -1,8 +1,9 @@
-"""Delta and Iceberg tables without a jar: a commit adds the files of a micro-batch and its number.
+"""Writes to Delta and Iceberg tables without a jar: a commit adds the files and the number of a micro-batch.
 
-Spark may repeat a micro-batch that is committed here, because its own commit comes later. So each commit also stores
-the number of the micro-batch in the table, by application (the id of the checkpoint). A micro-batch that the table has
-is not written again. Only the driver uses these classes.
+Spark records a finished micro-batch after the commit here, so it may repeat a micro-batch that the table already has.
+Each commit therefore also stores the number of the micro-batch in the table, for each application (the id of the
+checkpoint). A repeated micro-batch is recognised by its number and is not written again. Only the driver uses these
+classes.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
 BATCH_PROPERTY = "kcli.last-batch."
-"""The prefix of an Iceberg property with the last micro-batch of an application. The application's id follows."""
+"""The prefix of an Iceberg property.
+
+The name continues with the id of the application; the value is its last micro-batch.
+"""
 
 COMPACT_MIN_FILES = 4
-"""The least number of small files of a partition that is worth a compaction."""
+"""The smallest number of files that one compaction merges."""
 
 HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A micro-batch: its application, which is stable over restarts, and its number."""
+    """A micro-batch: its number, and the id of its application, which stays the same after a restart."""
 
     application: str
     number: int
@@ -46,7 +50,7 @@ class TargetTable(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """The form of the files that the workers write."""
+        """The layout of the files that the workers write."""
 
     def last_batch(self, application: str) -> int | None:
         """Returns the last micro-batch in the table."""
@@ -54,13 +58,13 @@ class TargetTable(Protocol):
     def commit(
         self, files: Sequence[WrittenFile], batch: MicroBatch | None, *, overwrite: bool = False
     ) -> None:
-        """Adds the files in one commit. With `overwrite` they replace all others."""
+        """Adds the files in one commit. With `overwrite`, these files replace all other files."""
 
     def compact(self, max_bytes: int) -> int:
-        """Merges small files into files of up to `max_bytes`. Returns how many were replaced."""
+        """Merges small files into files of up to `max_bytes`. Returns the number of replaced files."""
 
     def vacuum(self, retention_hours: int) -> int:
-        """Deletes older files that the current version does not need. Returns how many."""
+        """Deletes old files that the current version does not need. Returns the number of deleted files."""
 
 
 class DeltaTarget:
@@ -74,7 +78,7 @@ class DeltaTarget:
         self._layout, self._schema = layout, schema
         self._storage = dict(storage_options or {}) or None
         self._vacuumed: set[str] = set()
-        """Deleted files, which Delta reports again until their tombstones are gone."""
+        """Files that this process deleted. Delta lists a deleted file until its tombstone expires."""
         uri = layout.uri if "://" in layout.uri else os.path.abspath(layout.uri)
         self._table = deltalake.DeltaTable.create(
             uri,
@@ -184,7 +188,7 @@ class IcebergTarget:
             if overwrite and self._table.current_snapshot() is not None:
                 change.delete(AlwaysTrue())
             if files:
-                # Names of files are unique, so reading the manifests for duplicates is not needed.
+                # Names of files are unique, so pyiceberg need not read the manifests to find duplicates.
                 change.add_files([self._uri(each) for each in files], check_duplicate_files=False)
             if batch is not None:
                 change.set_properties({BATCH_PROPERTY + batch.application: str(batch.number)})
@@ -193,7 +197,7 @@ class IcebergTarget:
         return f"{self._layout.uri}/{file.path}"
 
     def compact(self, max_bytes: int) -> int:
-        """Merges small files of each partition. One commit for each group replaces the old files."""
+        """Merges small files of each partition. Each group of files is replaced in one commit."""
         self._table.refresh()
         replaced = 0
         for group in self._small_files(max_bytes):
@@ -205,7 +209,7 @@ class IcebergTarget:
         return replaced
 
     def _small_files(self, max_bytes: int) -> list[list[DataFile]]:
-        """Returns groups of files of one partition, each of at most `max_bytes` together."""
+        """Returns groups of files of one partition, each group with at most `max_bytes` in total."""
         by_partition: dict[str, list[DataFile]] = {}
         for task in self._table.scan().plan_files():
             if task.file.file_size_in_bytes < max_bytes // 2 and not task.delete_files:
@@ -239,7 +243,10 @@ class IcebergTarget:
                 )
 
     def vacuum(self, retention_hours: int) -> int:
-        """Expires older snapshots, then deletes data files that no snapshot has. Returns how many."""
+        """Expires old snapshots, then deletes data files that no snapshot refers to.
+
+        Returns the number of deleted files.
+        """
         import datetime
 
         self._table.refresh()
@@ -252,7 +259,7 @@ class IcebergTarget:
 
 
 def delete_orphans(uri: str, used: set[str], before_ms: int) -> int:
-    """Deletes Parquet files below `uri` that are not `used` and older than `before_ms`. Returns how many."""
+    """Deletes Parquet files below `uri` that are not in `used` and older than `before_ms`. Returns their number."""
     from pyarrow import fs
 
     system, root = filesystem(uri)
@@ -266,7 +273,7 @@ def delete_orphans(uri: str, used: set[str], before_ms: int) -> int:
 
 
 def check_same_columns(layout: Layout, columns: Sequence[str], partition_by: Sequence[str]) -> None:
-    """Checks an existing table against the files to write. JobError if they differ."""
+    """Raises JobError if an existing table has other columns than the files to write."""
     if set(columns) != set(layout.columns):
         raise JobError(
             f"the table has the columns {', '.join(columns)}, but the export has {', '.join(layout.columns)}"

@@ -1,8 +1,8 @@
-"""Writes the Parquet files of a table in the workers that decode the records. Spark gets only the names of files.
+"""Writes the Parquet files of a table in the workers that decode the records. Spark receives only the names of files.
 
-The data source `kcli-table-files` is the source `kcli` with another result: its tasks write Parquet files and return a
-row for each file. Rows from Spark (decoded values) are written by the same code in mapInArrow. A file belongs to no
-table until the driver commits it, so a task that fails or runs twice only leaves an orphan.
+The data source `kcli-table-files` reads like the source `kcli`, but its tasks write Parquet files and return one row
+for each file. Rows that Spark has changed (decoded values) are written by the same code in mapInArrow. A file belongs
+to the table only after the driver has committed it. So a task that fails or runs twice leaves only orphaned files.
 """
 
 from __future__ import annotations
@@ -32,37 +32,40 @@ if TYPE_CHECKING:
 
 FORMAT = "kcli-table-files"
 FILES = "path string, rows bigint, bytes bigint, partition string, stats string"
-"""The columns of the workers' reports, as DDL. `partition` and `stats` are JSON objects."""
+"""The columns of the rows that a task returns for its files, as DDL. `partition` and `stats` are JSON objects."""
 
 MAX_OPEN_FILES = 64
-"""The largest number of open files of a task. Each has a row group in memory."""
+"""The largest number of open files of a task, because each keeps a row group in memory."""
 
 ROW_GROUP_BYTES = 32 << 20
-"""The size of a row group in memory. Readers skip whole row groups by their statistics."""
+"""The size of a row group in memory. Readers use the statistics of a row group to skip it."""
 
 UNIQUE = frozenset({"value", "offset"})
-"""Columns without a dictionary, because their values rarely repeat: it would take a third of the time."""
+"""Columns without a dictionary. Their values rarely repeat, and a dictionary would add a third to the time."""
 
 DATE = "date"
 """The column with the day of the timestamp."""
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The directory of null in Hive, Spark, Delta and Iceberg."""
+"""The directory for null values, as Hive, Spark, Delta and Iceberg name it."""
 
 
 FileStats = Mapping[str, int | Mapping[str, int]]
-"""The statistics of a file, as Delta keeps them: figures of the file, and by column."""
+"""The statistics of a file in the form of Delta: the number of rows, and figures for each column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The place, columns and directories of the files of a table."""
+    """The location, columns and partition directories of a table's files."""
 
     uri: str
     columns: tuple[str, ...]
     partition_by: tuple[str, ...] = ()
     keeps_partition_columns: bool = False
-    """Whether files also have the columns of their directories: true for Iceberg, false for Delta."""
+    """Whether a file also stores the partition columns, whose values are in its directory name.
+
+    True for Iceberg, false for Delta.
+    """
     values_as: str = "binary"
     compression: str = "snappy"
     max_file_bytes: int = 256 << 20
@@ -78,7 +81,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file that is not committed. `path` is relative to the table; `partition` has text or None by column."""
+    """A written file that is not committed yet. `path` is relative to the table.
+
+    `partition` has the value of each partition column as text, or None.
+    """
 
     path: str
     rows: int
@@ -92,7 +98,7 @@ class WrittenFile:
 
 
 class TableFilesSource(DataSource):
-    """The data source. Its options are those of the source `kcli`, and `layout`."""
+    """The data source `kcli-table-files`. Its options are those of the source `kcli`, and `layout`."""
 
     @classmethod
     def name(cls) -> str:
@@ -116,7 +122,7 @@ class TableFilesSource(DataSource):
 
 
 def source_schema(columns: Sequence[str]) -> StructType:
-    """Returns the columns to read for the columns to write."""
+    """Returns the source columns that are needed to write `columns`."""
     from kcli.spark.source.readers import FIELDS, HEADERS
 
     fields = {field.name: field for field in (*FIELDS, HEADERS)}
@@ -125,7 +131,7 @@ def source_schema(columns: Sequence[str]) -> StructType:
 
 
 class FilesReader(DataSourceReader):
-    """Reads a batch with the reader of `kcli`, and writes its files."""
+    """Reads a batch with the reader of the source `kcli`, and writes the records to files."""
 
     def __init__(self, source: DataSourceReader, layout: Layout) -> None:
         self.source, self.layout = source, layout
@@ -138,7 +144,10 @@ class FilesReader(DataSourceReader):
 
 
 class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream with the reader of `kcli`, whose offsets it has, and writes its files."""
+    """Reads a stream with the reader of the source `kcli`, and writes the records to files.
+
+    The offsets are those of that reader.
+    """
 
     def __init__(self, source: DataSourceStreamReader, layout: Layout) -> None:
         self.source, self.layout = source, layout
@@ -172,7 +181,7 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def written(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Writes records of the source to files. Yields the report."""
+    """Writes records of the source to files. Yields one record batch with a row for each file."""
     yield report(write_files((shaped(batch, layout) for batch in batches), layout))
 
 
@@ -220,7 +229,7 @@ def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 def write_files(batches: Iterator[pa.RecordBatch], layout: Layout) -> list[WrittenFile]:
-    """Writes batches to files: one for each directory, or several if it becomes too large."""
+    """Writes batches to files: one file for each directory, or several files if one would become too large."""
     files: list[WrittenFile] = []
     system, root = filesystem(layout.uri)
     under_way: dict[tuple[str | None, ...], _File] = {}
@@ -231,7 +240,7 @@ def write_files(batches: Iterator[pa.RecordBatch], layout: Layout) -> list[Writt
                 if len(under_way) >= MAX_OPEN_FILES:
                     files.append(under_way.pop(next(iter(under_way))).close())
                 file = _File(system, root, values, layout)
-            under_way[values] = file  # the last one is the latest used
+            under_way[values] = file  # the dict is ordered by last use
             file.write(rows)
             if file.size_bytes >= layout.max_file_bytes:
                 files.append(under_way.pop(values).close())
@@ -241,7 +250,7 @@ def write_files(batches: Iterator[pa.RecordBatch], layout: Layout) -> list[Writt
 def split_by(
     batch: pa.RecordBatch, names: Sequence[str]
 ) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """Yields the rows of each combination of values, with the values as text."""
+    """Yields the rows of each combination of values in the columns `names`, with these values as text."""
     if not batch.num_rows:
         return
     if not names:
@@ -281,7 +290,7 @@ class _File:
         self._waiting_bytes = 0
         self._footers: list[pq.FileMetaData] = []
         self.size_bytes = 0
-        """The size of the columns in memory, an upper bound of the file's size."""
+        """The size of the columns in memory, which is an upper bound for the size of the file."""
 
     def write(self, rows: pa.RecordBatch) -> None:
         self._waiting.append(rows)
@@ -324,7 +333,7 @@ class _File:
 
 
 def leaves(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Yields the columns of Parquet for a column of Arrow."""
+    """Yields the Parquet columns that store an Arrow column."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from leaves(f"{path}.{field.name}", field.type)
@@ -338,7 +347,7 @@ def leaves(path: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def statistics(footer: pq.FileMetaData) -> FileStats:
-    """Returns the statistics for Delta: rows, and the least, greatest and nulls of columns of integers."""
+    """Returns the statistics for Delta: the number of rows, and the minimum, maximum and nulls of integer columns."""
     least: dict[str, int] = {}
     greatest: dict[str, int] = {}
     nulls: dict[str, int] = {}

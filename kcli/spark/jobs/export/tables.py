@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 QUERY_ID = "sql.streaming.queryId"
-"""The property with the id of a stream, which the checkpoint keeps."""
+"""The local property with the id of a stream. The id is stored in the checkpoint."""
 
 
 def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
@@ -65,10 +65,10 @@ def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
 def stream_writer(
     spark: SparkSession, options: ExportOptions, counts: Counts
 ) -> tuple[DataStreamWriter, Commit, Upkeep]:
-    """Returns the stream before its start."""
+    """Returns the writer of the stream, which is not started yet."""
     rows = selected(spark, options, counts) if is_decoded(options) else None
     target = opened(options, _schema(options, rows))
-    assert target is not None  # a stream ignores --save-mode
+    assert target is not None  # only a batch with --save-mode ignore has no target
     upkeep = Upkeep(target, options)
     commit = Commit(target, upkeep)
     files = _files(spark, options, target.layout, rows, counts)
@@ -93,7 +93,7 @@ def _schema(options: ExportOptions, rows: DataFrame | None) -> pa.Schema:
 
 
 def opened(options: ExportOptions, schema: pa.Schema) -> TargetTable | None:
-    """Opens the table, or creates it. None if it exists and --save-mode is ignore."""
+    """Opens the table, or creates it. Returns None if it exists and --save-mode is ignore."""
     layout = Layout(
         uri=options.path,
         columns=tuple(schema.names),
@@ -116,7 +116,7 @@ def opened(options: ExportOptions, schema: pa.Schema) -> TargetTable | None:
 
 
 def _is_ignored(options: ExportOptions, exists: bool) -> bool:
-    """Whether --save-mode leaves nothing to do. A stream always continues with its table."""
+    """Whether --save-mode leaves nothing to do. A stream always continues to write to its table."""
     if options.is_stream or not exists:
         return False
     if options.save_mode == "error":
@@ -125,7 +125,7 @@ def _is_ignored(options: ExportOptions, exists: bool) -> bool:
 
 
 def table_name(options: ExportOptions) -> str:
-    """Returns the name of the Iceberg table. JobError if it is invalid."""
+    """Returns the name of the Iceberg table. Raises JobError if the name is invalid."""
     if options.table is None and options.topic is None:
         raise JobError("--topic-pattern needs --table")
     name = options.table or f"default.{(options.topic or '').replace('.', '_').replace(',', '_')}"
@@ -135,7 +135,7 @@ def table_name(options: ExportOptions) -> str:
 
 
 def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Catalog:
-    """Opens a catalog of the user's configuration, or one in a file of the warehouse directory."""
+    """Opens the catalog of the user's configuration, or else a catalog in a file of the warehouse directory."""
     from pyiceberg.catalog import load_catalog
 
     if options.catalog is not None or settings:
@@ -151,7 +151,7 @@ def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Catalog:
 def _files(
     spark: SparkSession, options: ExportOptions, layout: Layout, rows: DataFrame | None, counts: Counts
 ) -> DataFrame:
-    """Returns a frame with a row for each file. Spark writes the files when it computes the frame."""
+    """Returns a frame with a row for each file. The files are written when Spark computes the frame."""
     from pyspark.sql.functions import sum as total
 
     if rows is not None:
@@ -167,7 +167,7 @@ def _files(
 
 
 class Commit:
-    """Commits the files of each micro-batch. Spark calls it in order."""
+    """Commits the files of each micro-batch. Spark calls this object once for each micro-batch, in order."""
 
     def __init__(self, target: TargetTable, upkeep: Upkeep) -> None:
         self._target, self._upkeep = target, upkeep
@@ -197,7 +197,7 @@ class Upkeep:
         self._deleted = 0
 
     def after_batch(self, *, last: bool = False) -> None:
-        """Counts a micro-batch, and compacts if it is time."""
+        """Counts a micro-batch, and compacts after every --compact-every micro-batches."""
         every = self._options.compact_every
         self._batches += 1
         if not every or (self._batches % every and not last):

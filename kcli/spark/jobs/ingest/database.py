@@ -2,12 +2,14 @@
 
 The data source `kcli-sql` returns each row as a JSON object. The position of a stream is in Spark's checkpoint:
 
-* With an incrementing column it is the greatest value read. Rows must appear in the order of their values. A row that a
-  slow transaction commits after a greater value was read is never read.
-* With a timestamp column it is a time, and all earlier rows were read. It stays `delay_ms` behind the database's clock,
-  the longest time from a row's timestamp to its commit.
+* With an incrementing column the position is the greatest value that was read. Rows must become visible in the order of
+  their values. If a slow transaction commits a row after a greater value was read, that row is never read.
+* With a timestamp column the position is a time, and all rows with an earlier timestamp were read. The position stays
+  `delay_ms` behind the database's clock. `delay_ms` must be the longest time from a row's timestamp to the commit of
+  the row.
 
-After a failure the range between two positions is read again. Its rows are the same unless the database has changed.
+After a failure the range between two positions is read again. This range has the same rows as before, unless the
+database has changed.
 """
 
 from __future__ import annotations
@@ -33,13 +35,16 @@ if TYPE_CHECKING:
 
 FORMAT = "kcli-sql"
 SETTINGS = "secret.settings"
-"""The name of the option. A URL may have a password, and Spark hides options with such names in logs and plans."""
+"""The name of the option that holds the settings.
+
+It contains `secret`, because a URL may have a password, and Spark hides such options in logs and plans.
+"""
 
 ROWS_PER_BATCH = 10_000
-"""The rows of one fetch, and of one Arrow batch."""
+"""The number of rows in one fetch from the database, and in one Arrow batch."""
 
 ALL_ROWS = 1 << 62
-"""The limit of a micro-batch without a limit."""
+"""The row limit of a micro-batch if the settings have none."""
 
 INCREMENTING, TIMESTAMP = "incrementing", "timestamp"
 
@@ -60,12 +65,15 @@ SqlValue = (
 """A value of a column."""
 
 SqlOffset = dict[str, SqlValue]
-"""The offset of a stream in Spark's checkpoint: `position` is a value of the column, None before the first row."""
+"""The offset of a stream in Spark's checkpoint. `position` is a value of the column, or None before the first row."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlSettings:
-    """The rows to read, of either `table` or `query`. `by` is the kind of `column`."""
+    """The database and the rows to read, from either `table` or `query`.
+
+    `by` is INCREMENTING or TIMESTAMP, the kind of `column`.
+    """
 
     url: str
     table: str | None = None
@@ -77,12 +85,12 @@ class SqlSettings:
     max_rows: int | None = None
 
     def to_json(self) -> str:
-        """Returns the settings as the option SETTINGS."""
+        """Returns the settings as the value of the option SETTINGS."""
         return json.dumps(asdict(self))
 
 
 class SqlDataSource(DataSource):
-    """The data source. Its one option, SETTINGS, holds SqlSettings."""
+    """The data source `kcli-sql`. It has one option, SETTINGS."""
 
     @classmethod
     def name(cls) -> str:
@@ -99,14 +107,17 @@ class SqlDataSource(DataSource):
 
 
 class Slice(InputPartition):
-    """Rows above `low` up to `high`. By timestamp: from `low` up to `high` (exclusive). None is no limit."""
+    """The rows that one task reads. With an incrementing column: above `low`, up to and including `high`.
+
+    With a timestamp column: from `low` up to `high` (exclusive). None means no limit.
+    """
 
     def __init__(self, low: SqlValue, high: SqlValue) -> None:
         super().__init__((low, high))
 
 
 class SqlReader(DataSourceReader):
-    """A batch."""
+    """Reads the rows of a table or query as a batch."""
 
     def __init__(self, settings: SqlSettings) -> None:
         self.settings = settings
@@ -124,12 +135,12 @@ class SqlReader(DataSourceReader):
 
 
 class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream of micro-batches."""
+    """Reads new rows of a table or query as a stream of micro-batches."""
 
     def __init__(self, settings: SqlSettings) -> None:
         self.settings = settings
         self._last: SqlOffset | None = None
-        """The end of an AvailableNow query."""
+        """The end of a query with the trigger AvailableNow."""
 
     def initialOffset(self) -> SqlOffset:
         return {"position": None}
@@ -148,7 +159,7 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with connected(self.settings) as connection:
             where, bound = _range(connection, self.settings, low, high)
             if not _scalar(connection, self.settings, "count", where, bound):
-                return start  # without new rows there is no micro-batch, though time passes
+                return start  # without new rows the position stays, so that Spark runs no micro-batch
             if self.settings.by == INCREMENTING and isinstance(limit, ReadMaxRows):
                 high = _nth(connection, self.settings, where, bound, limit.max_rows) or high
         return {"position": high}
@@ -175,7 +186,10 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def engine(url: str) -> Engine:
-    """Returns the engine of a URL. JobError if the URL is invalid or its driver is missing; it shows no password."""
+    """Returns the engine of a URL.
+
+    Raises JobError, without the password, if the URL is invalid or its driver is missing.
+    """
     import sqlalchemy
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -211,7 +225,10 @@ def columns(settings: SqlSettings) -> list[str]:
 
 
 def slices(low: SqlValue, high: SqlValue, tasks: int, *, least: SqlValue = None) -> list[Slice]:
-    """Cuts `low`..`high` into parts of about the same width, if the column has integers."""
+    """Cuts the range from `low` to `high` into parts of about the same width, if the column has integers.
+
+    Otherwise returns one slice.
+    """
     first = low if low is not None else least
     if tasks == 1 or not isinstance(first, int) or not isinstance(high, int):
         return [Slice(low, high)]
@@ -221,7 +238,7 @@ def slices(low: SqlValue, high: SqlValue, tasks: int, *, least: SqlValue = None)
 
 
 def read_rows(settings: SqlSettings, low: SqlValue, high: SqlValue) -> Iterator[pa.RecordBatch]:
-    """Reads the rows of a slice as JSON, in an executor."""
+    """Reads the rows of a slice as JSON objects. Runs in an executor."""
     import pyarrow as pa
     import sqlalchemy
 
@@ -236,7 +253,7 @@ def read_rows(settings: SqlSettings, low: SqlValue, high: SqlValue) -> Iterator[
 
 
 def as_json(value: SqlValue) -> str:
-    """Converts values that JSON cannot hold: times to ISO 8601, exact numbers to text, bytes to base64."""
+    """Converts values that JSON cannot hold: times to ISO 8601, decimal numbers to text, bytes to base64."""
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, bytes | memoryview):
@@ -245,7 +262,7 @@ def as_json(value: SqlValue) -> str:
 
 
 def _rows(connection: Connection, settings: SqlSettings) -> str:
-    """Returns the table or the query, for FROM."""
+    """Returns the table or the query for the FROM clause."""
     if settings.query is not None:
         return f"({settings.query}) q"
     assert settings.table is not None
@@ -261,7 +278,7 @@ def _column(connection: Connection, settings: SqlSettings) -> str:
 def _range(
     connection: Connection, settings: SqlSettings, low: SqlValue, high: SqlValue
 ) -> tuple[str, dict[str, SqlValue]]:
-    """Returns a WHERE clause and its values."""
+    """Returns a WHERE clause for the range and the values of its parameters."""
     above, below = (">", "<=") if settings.by == INCREMENTING else (">=", "<")
     terms, bound = [], {}
     for name, operator, value in (("low", above, low), ("high", below, high)):
@@ -272,7 +289,7 @@ def _range(
 
 
 def _bound(connection: Connection, settings: SqlSettings, value: SqlValue) -> SqlValue:
-    """Returns a position in the type of the column: SQLite has times as text, other databases as times."""
+    """Returns a position in the type of the column. SQLite stores times as text, other databases as timestamps."""
     if settings.by == TIMESTAMP and connection.dialect.name != "sqlite":
         assert isinstance(value, str), "the checkpoint has times as text"
         return datetime.datetime.fromisoformat(value)
@@ -296,7 +313,7 @@ def _scalar(
 def _nth(
     connection: Connection, settings: SqlSettings, where: str, bound: Mapping[str, SqlValue], rows: int
 ) -> SqlValue:
-    """Returns the column's value in row number `rows`; None if there are fewer rows."""
+    """Returns the column's value in row number `rows` of the sorted rows, or None if there are fewer rows."""
     import sqlalchemy
 
     if rows >= ALL_ROWS:
@@ -312,7 +329,7 @@ def _nth(
 
 
 def _clock(connection: Connection, greatest: SqlValue, delay_ms: int) -> str:
-    """Returns the database's time less the delay, in the form of the column's values."""
+    """Returns the database's time minus the delay, in the same form as the column's values."""
     import sqlalchemy
 
     now = connection.execute(sqlalchemy.text("SELECT CURRENT_TIMESTAMP")).scalar()

@@ -80,13 +80,13 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
 
     @property
     def database(self) -> str:
-        """The URL, which `_check` requires."""
+        """The URL of the database. `_check` has made sure that it is given."""
         assert self.url is not None, "--format jdbc needs --url"
         return self.url
 
     @property
     def source(self) -> str:
-        """The path, which `_check` requires."""
+        """The path of the files. `_check` has made sure that it is given."""
         assert self.path is not None, "files need --path"
         return self.path
 
@@ -141,7 +141,7 @@ def _check_jdbc(options: IngestOptions) -> None:
 
 
 def files(path: str) -> list[str] | None:
-    """Returns the files of `path` on this machine; None for a URI. JobError if there are none."""
+    """Returns the files of a local `path`, or None for a URI. Raises JobError if there are no files."""
     if "://" in path:
         return None
     found = sorted(glob.glob(path))
@@ -208,10 +208,10 @@ def run(spark: SparkSession, options: IngestOptions) -> Done:
 
 
 def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
-    # JSON lines are read as text, so that their bytes are kept.
+    # JSON lines are read as text, so that each line becomes a value unchanged.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
-    if form == "csv":  # with enforceSchema the header of one file would apply to all
+    if form == "csv":  # with enforceSchema, Spark would apply the header of one file to all files
         reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
     reading |= pairs(options.read_option, "--read-option")
     schema = spark.read.format(form).options(**reading).load(options.source).schema
@@ -264,14 +264,17 @@ def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
 
 
 def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
-    """Checks the columns of the options. JobError names a missing one. A name may be a field of a JSON column."""
+    """Checks the columns that the options name. Raises JobError for a missing column.
+
+    A name may be a field of a JSON column.
+    """
     for name in (options.key_column, options.value_column, options.partition_column):
         if name is not None and name.partition(".")[0] not in found:
             raise JobError(f"there is no column {name}; the rows have {', '.join(found)}")
 
 
 def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame:
-    """Returns the rows of JSON and CSV files that parse. The others are handled as --on-bad-record says."""
+    """Returns the rows of JSON and CSV files that parse. --on-bad-record decides about the other rows."""
     from pyspark.sql.functions import col, length, lit, struct, trim, try_parse_json, when
 
     names = [name for name in frame.columns if name not in (CORRUPT, "file_path")]

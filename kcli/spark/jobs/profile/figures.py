@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from kcli.command.rows import RowValue
 
 SIZE_LIMITS = (0, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
-"""The upper bounds (inclusive, in bytes) of the classes of sizes. One more class is above them."""
+"""The upper bounds (inclusive, in bytes) of the size classes. One more class holds all larger sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class PartitionProfile:
 
     @property
     def missing_offsets(self) -> int:
-        """The offsets without a record: compacted, or markers of transactions."""
+        """The number of offsets without a record, because of compaction or transaction markers."""
         return self.last_offset - self.first_offset + 1 - self.records
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCount:
-    """A key, and how many records have it."""
+    """A key, and the number of records with this key."""
 
     key: str
     records: int
@@ -47,12 +47,12 @@ class TopicProfile:
     smallest_value: int
     largest_value: int
     sizes: tuple[int, ...]
-    """The records of each class of SIZE_LIMITS, and above."""
+    """The number of records in each class of SIZE_LIMITS, and in the class above."""
     first_ms: int
     last_ms: int
     step_ms: int
     rate: tuple[int, ...]
-    """The records in each step of time."""
+    """The number of records in each time step of `step_ms`."""
     distinct_keys: int | None = None
     top_keys: tuple[KeyCount, ...] = ()
 
@@ -75,7 +75,7 @@ class TopicProfile:
 
     @property
     def longest_silence_ms(self) -> int:
-        """The longest time without records between the first and the last, in whole steps."""
+        """The longest time without records between the first and the last record, counted in whole time steps."""
         longest, length = 0, 0
         for count in self.rate:
             length = 0 if count else length + 1
@@ -84,17 +84,17 @@ class TopicProfile:
 
     @property
     def key_skew(self) -> float | None:
-        """The share of the most frequent key."""
+        """The share of records that have the most frequent key."""
         return self.top_keys[0].records / self.records if self.top_keys else None
 
     @property
     def partition_skew(self) -> float:
-        """The records of the largest partition, relative to the average of partitions with records."""
+        """The records of the largest partition divided by the average of all partitions that have records."""
         return max(each.records for each in self.partitions) * len(self.partitions) / self.records
 
 
 def as_json(profile: TopicProfile) -> dict[str, RowValue]:
-    """Returns the figures and the derived figures."""
+    """Returns the figures, and those derived from them, as JSON values."""
     figures = (
         "records",
         "value_bytes",

@@ -1,7 +1,7 @@
 """The job `profile`: statistics of topics (records, sizes, keys, gaps, rates) as a table and a page with charts.
 
-Spark aggregates, and only figures come to the driver. A topic is read three times: for sizes, for rates, and without
---no-keys for the frequency of keys. Each time only the needed columns are decoded.
+Spark aggregates, and only figures come to the driver. A topic is read up to three times: for sizes, for rates and,
+unless --no-keys is given, for the frequency of keys. Each pass decodes only the columns that it needs.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIME_STEPS = 60
-"""The number of steps of time, for rates and gaps."""
+"""The number of time steps into which the range from the first to the last timestamp is divided, for rates and gaps."""
 
 Read = Callable[[str], "DataFrame"]
-"""A function that reads the topics with the columns of a DDL text."""
+"""A function that reads the topics with the columns that a DDL text declares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]
 
 
 def settled_range(options: ProfileOptions) -> dict[str, str]:
-    """Returns the options of the source with the present offsets, so that each pass reads the same records."""
+    """Returns the options of the source with the present offsets fixed, so that each pass reads the same records."""
     reading = reader_options(options)
     ranges = planned(reading)
     starts: dict[str, dict[str, int]] = {}
@@ -130,7 +130,7 @@ def settled_range(options: ProfileOptions) -> dict[str, str]:
 
 
 def _partitions(read: Read) -> dict[str, list[dict[str, int]]]:
-    """Returns by topic the figures of each partition that has records."""
+    """Returns the figures of each partition that has records, by topic."""
     from pyspark.sql import functions as f
 
     size = f.coalesce(f.octet_length("value"), f.lit(0))
@@ -162,7 +162,7 @@ def _partitions(read: Read) -> dict[str, list[dict[str, int]]]:
 
 
 def _rates(read: Read, found: dict[str, list[dict[str, int]]]) -> dict[str, tuple[int, list[int]]]:
-    """Returns by topic the width of a step of time, and the records in each step."""
+    """Returns the width of a time step and the number of records in each step, by topic."""
     from pyspark.sql import functions as f
 
     steps, firsts = {}, {}
@@ -186,7 +186,7 @@ def _rates(read: Read, found: dict[str, list[dict[str, int]]]) -> dict[str, tupl
 
 
 def _keys(read: Read, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, ...]]]:
-    """Returns by topic the number of keys, and the most frequent ones."""
+    """Returns the number of distinct keys and the most frequent keys, by topic."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -195,7 +195,8 @@ def _keys(read: Read, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, .
     counted.persist()
     try:
         keys = {row.topic: row["count"] for row in counted.groupBy("topic").count().collect()}
-        # The filter is on row_number alone, so that Spark keeps only the top rows of each task before it sorts them.
+        # The filter is on row_number alone, because only then Spark drops all but the top rows in each task before it
+        # sorts them.
         place = f.row_number().over(Window.partitionBy("topic").orderBy(f.desc("records"), "key"))
         ranked = counted.withColumn("place", place).where(f.col("place") <= top).orderBy("topic", "place")
         most: dict[str, list[KeyCount]] = {topic: [] for topic in keys}

@@ -1,6 +1,6 @@
-"""The page of a profile: one HTML file with charts in SVG, no script, nothing loaded from elsewhere.
+"""The page of a profile: one HTML file with charts in SVG, without scripts and without requests to other servers.
 
-Topic names and keys come from others, so everything is escaped.
+Topic names and keys can contain any text, so the page escapes them.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def _topic(profile: TopicProfile) -> str:
 
 
 def chart(names: Sequence[str], counts: Sequence[int]) -> str:
-    """Returns a bar chart. Each bar shows its name and count under the mouse."""
+    """Returns a bar chart. A tooltip of each bar shows its name and count."""
     most = max([*counts, 1])
     width = WIDTH / max(len(counts), 1)
     bars = []
     for nth, (name, count) in enumerate(zip(names, counts, strict=True)):
         height = count / most * (HEIGHT - 2 * MARGIN)
         if count:
-            height = max(height, 1)  # seen at all
+            height = max(height, 1)  # a bar of less than a pixel would be invisible
         bars.append(
             f'<rect x="{nth * width:.1f}" y="{HEIGHT - MARGIN - height:.1f}" width="{max(width - 1, 0.5):.1f}" '
             f'height="{height:.1f}"><title>{escape(name)}: {count:,}</title></rect>'

@@ -1,1 +1,1 @@
-"""Records of topics as rows, and rows as records: value formats, tables, records that do not parse."""
+"""Turns records into rows and rows into records: value formats, topics as tables, records that do not parse."""

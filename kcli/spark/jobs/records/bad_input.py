@@ -1,9 +1,9 @@
 """Handles records that do not parse, for all jobs.
 
-A job gives each row an error (null for a good row) and columns with its origin. `sifted` returns the good rows. As the
-user chooses, a bad row fails the job, is counted, or is sent to a dead-letter topic. The worker that finds a bad row
-sends it before the micro-batch is committed. A task or micro-batch that Spark repeats sends it again (at least once).
-The headers of dead letters have the names of Kafka Connect (KIP-298).
+A job gives each row an error (null for a good row) and columns with its origin. `sifted` returns the good rows. With
+--on-bad-record the user decides about a bad row: it fails the job, is only counted, or is sent to a dead-letter topic.
+The worker that finds a bad row sends it before the micro-batch is committed. If Spark repeats the task or micro-batch,
+the row is sent again (at least once). Dead letters have the header names of Kafka Connect (KIP-298).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KAFKA_ORIGIN = ("topic", "partition", "offset")
 
 @dataclass(frozen=True, slots=True)
 class BadInput:
-    """The choice for bad records. `sink` has the options of the dead-letter topic."""
+    """The user's policy for bad records. `sink` has the sink options of the dead-letter topic."""
 
     policy: str = FAIL
     sink: Mapping[str, str] | None = None
@@ -63,7 +63,7 @@ class BadInputOptions(JobOptions):
 
 
 def bad_input(options: BadInputOptions) -> BadInput:
-    """Returns the choice for bad records. JobError if the options do not fit each other."""
+    """Returns the policy for bad records. Raises JobError if the options contradict each other."""
     if options.on_bad_record != DEAD_LETTER:
         if options.dead_letter_topic is not None:
             raise JobError(f"--dead-letter-topic is for --on-bad-record {DEAD_LETTER}")
@@ -80,9 +80,11 @@ def bad_input(options: BadInputOptions) -> BadInput:
 def sifted(
     frame: DataFrame, error: Column, origin: Mapping[str, Column], chosen: BadInput, counts: Counts
 ) -> DataFrame:
-    """Returns the rows of `frame` whose `error` is null. `origin` has the columns with the origin of a row, by name.
+    """Returns the rows of `frame` whose `error` is null.
 
-    A dead letter has the columns `key`, `value` and `headers` of the row, if they exist.
+    `origin` has the columns that say where a row comes from, by name.
+
+    A dead letter has the columns `key`, `value` and `headers` of the row, if the row has them.
     """
     from pyspark.sql.functions import col, concat, count, lit, raise_error, when
 
@@ -105,12 +107,15 @@ def sifted(
     letter = [name for name in ("key", "value", "headers") if name in frame.columns]
     send = _sender(dict(chosen.sink), (*letter, ERROR_HEADER, *(HEADER_PREFIX + name for name in origin)))
     columns = [*map(col, letter), col("_error"), *(column.cast("string") for column in origin.values())]
-    # Good rows send only nulls to Python.
+    # Good rows pass only nulls to the Python function, because their content is not needed there.
     return frame.where(~bad | send(*(when(bad, column) for column in columns))).drop("_error")
 
 
 def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Callable[..., Column]:
-    """Returns a function for Spark that sends the rows whose error is not null. Its result is false for each row."""
+    """Returns a Spark function that sends the rows whose error is not null to the dead-letter topic.
+
+    Its result is false for every row.
+    """
     from pyspark.sql.functions import arrow_udf
 
     def send(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
@@ -118,7 +123,7 @@ def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Callable[..., Colum
 
     import pyarrow as pa
 
-    # PySpark reads the kind of function from its annotations, so they must be types, and not names of types.
+    # PySpark derives the kind of function from the annotations, so they must be types, not strings.
     send.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
     return arrow_udf(send, "boolean").asNondeterministic()
 
@@ -126,7 +131,10 @@ def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Callable[..., Colum
 def send_dead_letters(
     batches: Iterator[tuple[pa.Array, ...]], sink: dict[str, str], names: tuple[str, ...]
 ) -> Iterator[pa.Array]:
-    """Sends dead letters, in an executor. `names` are the names of the arrays: key, value, headers, or a header's."""
+    """Sends dead letters. Runs in an executor.
+
+    `names` are the names of the arrays: `key`, `value`, `headers`, or the name of a header to add.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -151,7 +159,7 @@ def send_dead_letters(
 
 
 def dead_letters(rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Returns rows for the sink: the record, with added headers about the error."""
+    """Returns the rows for the sink: the bad records, each with additional headers about its error."""
     import pyarrow as pa
 
     entry = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -14,14 +14,20 @@ if TYPE_CHECKING:
 
 
 def avro_columns(schema: AvroSchema) -> pa.StructType:
-    """Returns the columns of an Avro record. JobError if the schema has no Arrow type or is not a record."""
+    """Returns the Arrow columns of an Avro record.
+
+    Raises JobError if the schema is not a record, or has a type without an Arrow type.
+    """
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise JobError("the Avro schema must be a record")
     return _avro_type(schema, {})
 
 
 def _avro_type(schema: AvroSchema, named: dict[str, AvroSchema], path: tuple[str, ...] = ()) -> pa.DataType:
-    """Returns the type of an Avro schema. `named` are the types declared so far, `path` the types around it."""
+    """Returns the type of an Avro schema. `named` holds the named types that are declared so far.
+
+    `path` holds the types that contain this one.
+    """
     import pyarrow as pa
 
     if isinstance(schema, list):
@@ -80,7 +86,10 @@ def _primitive(name: str) -> pa.DataType:
 
 
 def _logical(schema: AvroDeclaration) -> pa.DataType | None:
-    """Returns the type of a logical type that fastavro converts; None for others, which have their base types."""
+    """Returns the Arrow type of a logical type that fastavro converts.
+
+    Returns None for other logical types, because they are handled like their base types.
+    """
     import pyarrow as pa
 
     match schema.get("logicalType"):
@@ -99,7 +108,7 @@ def _logical(schema: AvroDeclaration) -> pa.DataType | None:
 
 
 def protobuf_columns(descriptor: Descriptor, path: tuple[str, ...] = ()) -> pa.StructType:
-    """Returns the type of a Protobuf message. `path` are the messages around it."""
+    """Returns the type of a Protobuf message. `path` holds the messages that contain this one."""
     import pyarrow as pa
 
     if descriptor.full_name in path:

@@ -1,8 +1,8 @@
 """Turns rows of a query into records of a topic.
 
 `_key`, `_headers` and `_timestamp` become key, headers and timestamp of the record. `_topic`, `_partition` and
-`_offset`, the origin of a row, are left out. All other columns form the value. In the format raw, rows already have the
-columns of a record: `key`, `value`, `headers`, `partition` and `timestamp`.
+`_offset` (the origin of a row) are left out. All other columns form the value. In the format raw, the rows must already
+have the columns of a record: `key`, `value`, `headers`, `partition` and `timestamp`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OutputOptions(JobOptions):
 
 
 def output_spec(options: OutputOptions) -> ValueSpec:
-    """Returns the format of the values to write. JobError if the options do not fit each other."""
+    """Returns the format of the values to write. Raises JobError if the options contradict each other."""
     spec = ValueSpec(options.output_format, options.output_schema, options.output_message)
     if spec.format in ("avro", "protobuf"):
         spec.check()
@@ -45,7 +45,7 @@ def output_spec(options: OutputOptions) -> ValueSpec:
 
 
 def records(frame: DataFrame, spec: ValueSpec) -> DataFrame:
-    """Returns the rows with the columns of the sink. JobError names a column that cannot be written."""
+    """Returns the rows with the columns of the sink. Raises JobError for a column that cannot be written."""
     from pyspark.sql.functions import col
 
     if spec.format == "raw":

@@ -1,7 +1,7 @@
 """Topics as tables: a view for each topic that a query names. Its columns are the fields of the values.
 
-A table also has `_key` (text), `_topic`, `_partition`, `_offset` and `_timestamp`. With raw values it has the columns
-of the source, with key and value as text.
+A table also has `_key` (text), `_topic`, `_partition`, `_offset` and `_timestamp`. With --value-format raw, a table has
+the columns of the data source, with key and value as text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TopicTable:
     topic: str
     values: ValueSpec
     watermark: tuple[str, str] | None = None
-    """The column of time, and how late rows may come."""
+    """The timestamp column of the watermark, and its delay."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
 
 @dataclass(slots=True)
 class TopicTables:
-    """The tables of a query: the declared ones, and every topic by its name."""
+    """The tables of a query: those that --tables declares, and every other topic under its own name."""
 
     spark: SparkSession
     options: TableOptions
@@ -70,10 +70,10 @@ class TopicTables:
     counts: Counts
     made: list[str] = field(default_factory=list)
     schemas: dict[str, str] = field(default_factory=dict)
-    """The inferred schemas, by topic."""
+    """The JSON schemas that were inferred, by topic."""
 
     def add(self, name: str) -> bool:
-        """Makes the view `name`. Returns False if there is no such topic."""
+        """Makes the view `name`. Returns False if the view exists already or the topic does not exist."""
         table = self.declared.get(name) or TopicTable(name, name, self.options.values)
         if name in self.made or not topic_exists(self.options, table.topic):
             return False
@@ -82,7 +82,7 @@ class TopicTables:
         return True
 
     def drop(self) -> None:
-        """Drops the views, so that the next statement makes and counts its own."""
+        """Drops the views, so that the next statement makes its own views with new counts."""
         for name in self.made:
             self.spark.catalog.dropTempView(name)
         self.made.clear()
@@ -131,7 +131,7 @@ DECLARED = ("topic", "format", "schema", "message", "skip-bytes", "watermark")
 
 
 def declared_tables(options: TableOptions) -> dict[str, TopicTable]:
-    """Reads the tables of --tables. JobError names the error in the file."""
+    """Reads the tables of --tables. Raises JobError with the error in the file."""
     if options.tables is None:
         return {}
     import yaml
@@ -169,13 +169,16 @@ def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> Top
 
 
 def topic_exists(options: TableOptions, topic: str) -> bool:
-    """Whether a topic exists. Asking for its partitions instead could create it."""
+    """Whether a topic exists.
+
+    It looks at the list of topics, because a metadata request for the topic could create it.
+    """
     with Cluster(source_options(reader_options(options, topic=topic), streaming=True).client) as cluster:
         return topic in cluster.topic_names()
 
 
 def sample(spark: SparkSession, reading: Mapping[str, str]) -> list[str]:
-    """Returns the first values of each partition, as text."""
+    """Returns the values of the first records of each partition (at most SAMPLE_RECORDS), as text."""
     wanted = {name: value for name, value in reading.items() if name not in _POSITIONS}
     options = source_options(wanted, streaming=False)
     with opened_topics(options) as cluster:
@@ -204,4 +207,7 @@ _POSITIONS = frozenset(
         "minPartitions",
     }
 )
-"""Options of the range. A schema is inferred from the first records of the log, whatever the range is."""
+"""Options of the range to read.
+
+They are removed before a schema is inferred, because the first records of the log give the schema.
+"""

@@ -1,7 +1,9 @@
-"""Decodes values to columns, and encodes columns: JSON and CSV by Spark, Avro and Protobuf in Arrow functions.
+"""Decodes values to columns, and encodes columns as values.
+
+Spark handles JSON and CSV; functions over Arrow arrays handle Avro and Protobuf.
 
 `decoded` adds a struct column `_record` and a column `_parse_error`, which is null if the value parses. A null value (a
-tombstone) is not an error: its columns are null. `encoded` is the reverse.
+tombstone) is not an error: its columns are null. `encoded` is the reverse of `decoded`.
 """
 
 from __future__ import annotations
@@ -30,22 +32,23 @@ CORRUPT = "_corrupt_record"
 """The column in which Spark stores a JSON or CSV text that does not parse."""
 
 SAMPLE_RECORDS = 1000
-"""How many records of each partition a JSON schema is inferred from."""
+"""The number of records in each partition from which a JSON schema is inferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueSpec:
-    """A format of values with its schema, and for Protobuf the name of the message."""
+    """A value format with its schema, and for Protobuf the name of the message."""
 
     format: str = "raw"
     schema: str | None = None
-    """JSON and CSV: columns as `id bigint, name string`; Avro and Protobuf: the path of a file."""
+    """JSON and CSV: the columns in DDL, such as `id bigint, name string`. Avro and Protobuf: the path of a schema file.
+    """
     message: str | None = None
     skip_bytes: int = 0
-    """The size of a prefix to skip. The prefix of schema registries has 5 bytes for Avro, and 6 for Protobuf."""
+    """The size of a prefix to skip. Schema registries write a prefix of 5 bytes for Avro, and 6 for Protobuf."""
 
     def check(self) -> None:
-        """Checks the format. JobError names the missing or wrong part."""
+        """Checks the format. Raises JobError with the missing or wrong part."""
         if self.format not in FORMATS:
             raise JobError(f"value format {self.format}: expected one of {', '.join(FORMATS)}")
         if self.format == "csv" and not self.schema:
@@ -113,7 +116,7 @@ def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
 
 
 def struct_type(ddl: str) -> StructType:
-    """Reads columns in DDL. JobError if the text is not DDL."""
+    """Parses columns in DDL. Raises JobError if the text is not DDL."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -126,7 +129,7 @@ def struct_type(ddl: str) -> StructType:
 
 
 def inferred(spark: SparkSession, lines: list[str]) -> str:
-    """Infers the columns of JSON texts, as DDL. JobError if there is no JSON object."""
+    """Infers the columns of JSON texts, as DDL. Raises JobError if no text is a JSON object."""
     found = spark.read.json(spark.sparkContext.parallelize(lines, 1)).schema
     fields = [field for field in found.fields if field.name != CORRUPT]
     if not fields:
@@ -135,7 +138,7 @@ def inferred(spark: SparkSession, lines: list[str]) -> str:
 
 
 def encoded(columns: list[Column], spec: ValueSpec) -> Column:
-    """Encodes the columns as one value."""
+    """Returns the columns of a row encoded as one value."""
     from pyspark.sql.functions import struct, to_csv, to_json
 
     row = struct(*columns)
@@ -148,14 +151,14 @@ def encoded(columns: list[Column], spec: ValueSpec) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class RecordCodec:
-    """The codec of one Avro or Protobuf schema, and the columns of its values."""
+    """Decodes and encodes values of one Avro or Protobuf schema. Also has the columns of these values."""
 
     columns: pa.StructType
     values: ValueCodec
 
 
 def codec_of(spec: ValueSpec) -> RecordCodec:
-    """Returns the codec of a format. JobError if the schema is invalid."""
+    """Returns the codec of a format. Raises JobError if the schema is invalid."""
     assert spec.schema is not None
     is_protobuf = spec.format == "protobuf"
     if is_protobuf and spec.message is None:
@@ -167,7 +170,7 @@ def codec_of(spec: ValueSpec) -> RecordCodec:
 
 
 def record_codec(schema: bytes, message: str | None) -> RecordCodec:
-    """Returns the codec of the content of a schema file: Protobuf with a message, else Avro."""
+    """Returns the codec for the content of a schema file: Protobuf if a message is named, else Avro."""
     if message is not None:
         found = message_class(schema, message)
         return RecordCodec(protobuf_columns(found.DESCRIPTOR), protobuf_codec(found))
@@ -208,7 +211,7 @@ def _encoder(spec: ValueSpec) -> Callable[[Column], Column]:
 
 
 def _rebuilder(spec: ValueSpec) -> Callable[[], RecordCodec]:
-    """Returns a function that makes the codec once, in the executor: Spark cannot send parsed schemas."""
+    """Returns a function that makes the codec in the executor. Spark cannot send parsed schemas."""
     assert spec.schema is not None
     content = Path(spec.schema).read_bytes()
     message = spec.message if spec.format == "protobuf" else None
@@ -223,7 +226,10 @@ def _rebuilder(spec: ValueSpec) -> Callable[[], RecordCodec]:
 
 
 def decoded_values(values: pa.Array, codec: RecordCodec, skip_bytes: int, name: str) -> pa.Array:
-    """Decodes values to structs of `error` and `record`. A value that does not decode has an error and no record."""
+    """Decodes values to structs of `error` and `record`.
+
+    If a value does not decode, `error` is set and `record` is null.
+    """
     import pyarrow as pa
 
     errors: list[str | None] = []
@@ -234,7 +240,7 @@ def decoded_values(values: pa.Array, codec: RecordCodec, skip_bytes: int, name: 
         if value is not None:
             try:
                 record = codec.values.decode(value[skip_bytes:])
-            except Exception as wrong:  # libraries raise any error for hostile bytes
+            except Exception as wrong:  # the libraries may raise any exception for malformed bytes
                 error = f"the value is not {name} of the schema ({type(wrong).__name__}: {wrong})"
         errors.append(error)
         records.append(record)

@@ -1,7 +1,7 @@
 """The job `replay`: copies a range of a topic's records to another topic, of this cluster or another.
 
-Keys, values and headers are copied unchanged, timestamps and partitions on request. The records of one partition keep
-their order. A stream continues from its checkpoint.
+Keys, values and headers are copied unchanged. Timestamps and partition numbers are kept only on request. The records of
+one partition keep their order. A stream continues from its checkpoint.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def target_options(options: ReplayOptions) -> dict[str, str]:
 
 
 def plan(options: ReplayOptions) -> list[str]:
-    """Returns the plan of the job in lines. KcliError or ValueError if it cannot run."""
+    """Returns the plan of the job, line by line. Raises KcliError or ValueError if the job cannot run."""
     ranges = planned(_reading(options), options.mode)
     where = options.target_bootstrap_server or options.bootstrap_server
     total = sum(map(len, ranges))

@@ -1,1 +1,1 @@
-"""Common code of all jobs: declaration, options, errors, progress, and the run inside Spark."""
+"""Common code of all jobs: declaration, options, errors, progress, and running inside Spark."""

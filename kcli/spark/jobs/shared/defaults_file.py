@@ -1,7 +1,7 @@
 """Reads the file of `--config`: defaults for the options of jobs.
 
-The command line takes precedence over the file. The key of an option has dots for dashes: `bootstrap.servers=…` is for
-every job, and `export.format=…` for one.
+The command line takes precedence over the file. The key of an option has dots in place of dashes. A key such as
+`bootstrap.servers` sets the option of every job, and `export.format` only that of the job export.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcli.config.properties import load
 from kcli.spark.submit import JOBS
 
 ALIASES = {"bootstrap.servers": "bootstrap.server"}
-"""Kafka's name of a setting in files, and its name on command lines."""
+"""The names of settings in Kafka's properties files that differ from the names on command lines."""
 
 SHARED_KEYS = frozenset(
     {
@@ -26,7 +26,7 @@ SHARED_KEYS = frozenset(
         "read.committed",
     }
 )
-"""Keys that a file may have for all jobs. A job without such an option ignores them without a warning."""
+"""Keys that a file for all jobs may contain. A job without such an option ignores the key without a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Defaults:
     """The defaults of one job."""
 
     words: tuple[str, ...] = ()
-    """The options as words of a command line."""
+    """The options as arguments of a command line."""
     unknown: tuple[str, ...] = ()
-    """Keys without an option of the job."""
+    """Keys that are not options of the job."""
 
 
 def load_defaults(path: str, job: str, known: list[Option], taken: Collection[str]) -> Defaults:
-    """Reads the defaults of a job, except options of `taken`. UsageError if the file is invalid."""
+    """Reads the defaults of a job, except the options in `taken`. Raises UsageError if the file is invalid."""
     try:
         properties = load(path)
     except (OSError, ValueError) as error:

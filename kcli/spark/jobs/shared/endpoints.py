@@ -1,4 +1,4 @@
-"""Turns the options of a job into options of source and sink, and looks up the topics they name."""
+"""Turns the options of a job into options of the data source and the sink, and looks up the topics that they name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def client_options(options: JobOptions) -> dict[str, str]:
-    """Returns the cluster or the log directories of a job, as options of source and sink."""
+    """Returns the cluster, or the log directories, that the options of a job name, as options of source and sink."""
     if isinstance(options, OfflineOptions) and options.log_dir is not None:
         if options.command_config is not None:
             raise JobError("--command-config is for connections to a cluster, and --log-dir has none")
@@ -33,7 +33,10 @@ def client_options(options: JobOptions) -> dict[str, str]:
 
 
 def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
-    """Returns a cluster as options of source and sink. `name` is the option with the properties file `path`."""
+    """Returns the servers and client settings of a cluster as options of source and sink.
+
+    `name` is the command-line option that gave the properties file `path`.
+    """
     found = {}
     if path is not None:
         try:
@@ -46,7 +49,7 @@ def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]
 def reader_options(
     options: RangeOptions, *, topic: str | None = None, include_headers: bool = False
 ) -> dict[str, str]:
-    """Returns the options of the source. `topic` takes precedence over the topics of the options."""
+    """Returns the options of the source. `topic` takes precedence over the topics that the options name."""
     pattern = None
     if topic is None and isinstance(options, SubscriptionOptions):
         topic, pattern = options.topic, options.topic_pattern
@@ -68,7 +71,7 @@ def reader_options(
 
 
 def writer_options(options: SinkOptions, topic: str | None) -> dict[str, str]:
-    """Returns the options of the sink. Without a topic, each row names its own."""
+    """Returns the options of the sink. Without a topic, each row names its topic."""
     return client_options(options) | sink_settings(options, topic)
 
 
@@ -81,7 +84,7 @@ def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
 
 
 def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | LogDirectories]:
-    """Opens the cluster or the log directories. For a cluster Spark is not imported, so that dry runs are quick."""
+    """Opens the cluster or the log directories. For a cluster, it does not import Spark, so that dry runs are quick."""
     if not options.log_directories:
         return Cluster(options.client)
     from kcli.spark.source.readers import opened
@@ -90,7 +93,7 @@ def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | Lo
 
 
 def planned(reading: dict[str, str], mode: str = "batch") -> list[OffsetRange]:
-    """Returns the ranges to read, as the topics are now."""
+    """Returns the ranges to read, with the present offsets of the topics."""
     wanted = source_options(reading, streaming=mode != "batch")
     with opened_topics(wanted) as topics:
         return batch_ranges(topics, wanted)
@@ -111,10 +114,10 @@ def target_plan(writing: dict[str, str], topic: str) -> tuple[str, int | None]:
 
 
 def check_reader(options: dict[str, str], mode: str) -> None:
-    """Checks the options of the source. ValueError names an invalid one."""
+    """Checks the options of the source. Raises ValueError for an invalid option."""
     source_options(options, streaming=mode != "batch")
 
 
 def check_writer(options: dict[str, str]) -> None:
-    """Checks the options of the sink. ValueError names an invalid one."""
+    """Checks the options of the sink. Raises ValueError for an invalid option."""
     sink_options(options)

@@ -1,4 +1,4 @@
-"""The error of a job that the user can mend."""
+"""The error of a job whose cause the user can correct."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class JobError(KcliError):
 
 
 def require(module: str, package: str) -> None:
-    """Checks that an optional library is installed. JobError if it is missing."""
+    """Checks that an optional library is installed. Raises JobError if it is missing."""
     try:
         found = importlib.util.find_spec(module)
-    except ModuleNotFoundError:  # its package is missing
+    except ModuleNotFoundError:  # raised if the parent package is missing
         found = None
     if found is None:
         raise JobError(f"{module} is not installed: pip install '{package}'")

@@ -1,7 +1,7 @@
 """A job of `kcli spark-submit`: its options, its plan and its run.
 
-The command line checks the options of a job and shows its plan before Spark starts. Then the driver, which may be on
-another machine, reads the same words again with `main`.
+The command line checks the options of a job and shows its plan before Spark starts. Then `main` parses the same
+arguments again in the driver, which may be on another machine.
 """
 
 from __future__ import annotations
@@ -25,40 +25,46 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GRAMMAR = Grammar(abbreviations=False, spaced_arguments=True)
-"""No abbreviations, as a later option could make one ambiguous; SQL may begin with a comment."""
+"""Options cannot be abbreviated, because a later option could make an abbreviation ambiguous.
+
+An argument with a space may begin with a dash, because SQL may begin with a comment (`--`).
+"""
 
 T = TypeVar("T", bound=JobOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[T]):
-    """One job. `T` are its options."""
+    """One built-in job. Its options are the fields of the dataclass `options`."""
 
     name: str
     description: str
     options: type[T]
     check: Callable[[T], T]
-    """Returns the final options. JobError, ValueError or OSError if they do not fit each other."""
+    """Checks the parsed options and returns the final ones.
+
+    Raises JobError, ValueError or OSError if they contradict each other.
+    """
     plan: Callable[[T], list[str]]
-    """Returns the plan of the job in lines. KcliError or ValueError if it cannot run."""
+    """Returns the plan of the job, line by line. Raises KcliError or ValueError if the job cannot run."""
     run: Callable[[SparkSession, T], Done]
     example: str
-    """For the manual page."""
+    """An example command for the manual page."""
     exclusive: tuple[Exclusive, ...] = ()
     rows_to_stdout: bool = False
-    """Whether stdout is for rows, so that the summary goes to stderr."""
+    """Whether the job prints rows to stdout. If so, the summary goes to stderr."""
 
     @property
     def prog(self) -> str:
-        """The name at the start of messages."""
+        """The program name at the start of error and usage messages."""
         return f"kcli spark-submit {self.name}"
 
     def known(self) -> list[Option]:
-        """Returns the options of the job."""
+        """Returns the options that the job accepts."""
         return options_of(self.options)
 
     def parse(self, argv: Sequence[str]) -> T:
-        """Reads and checks the options. UsageError if they are wrong, HelpRequested for --help."""
+        """Parses and checks the options. Raises UsageError if they are wrong, and HelpRequested for --help."""
         typed, defaults = self._read(argv)
         for key in defaults.unknown:
             path = typed.text("config")
@@ -75,20 +81,23 @@ class Job(Generic[T]):
             raise UsageError(str(error)) from None
 
     def named(self, argv: Sequence[str]) -> frozenset[str]:
-        """Returns the names of the options on the command line or in its --config. Raises as `parse` does."""
+        """Returns the names of the options that are set on the command line or in its --config file.
+
+        Raises the same errors as `parse`.
+        """
         typed, defaults = self._read(argv)
         reader = Reader(GRAMMAR)
         reader.read(Words(list(defaults.words)), self.known(), self.exclusive)
         return frozenset((*typed.given, *reader.given))
 
     def _read(self, argv: Sequence[str]) -> tuple[Reader, Defaults]:
-        """Reads the command line, and the defaults of its --config."""
+        """Parses the command line, and loads the defaults of its --config file."""
         known, typed = self.known(), Reader(GRAMMAR)
         typed.read(Words(list(argv)), known, self.exclusive)
         path = typed.text("config")
         if path is None:
             return typed, Defaults()
-        # What an option on the command line excludes is not taken from the file.
+        # If an option on the command line excludes another one, the file's default for that one is ignored.
         return typed, load_defaults(path, self.name, known, typed.excluded(self.exclusive))
 
     def usage(self) -> str:
@@ -104,14 +113,14 @@ class Job(Generic[T]):
         return "\n".join(lines)
 
     def complaint(self, error: UsageError) -> str:
-        """Returns the message about a wrong command line."""
+        """Returns the message for an invalid command line."""
         lines = [self.usage(), f"{self.prog}: error: {error}"]
         if isinstance(error, ParseError) and error.hint:
             lines.append(error.hint)
         return "\n".join(lines)
 
     def main(self, argv: Sequence[str]) -> int:
-        """Reads the options and runs the job, in the driver. Returns the exit code."""
+        """Parses the options and runs the job in the driver. Returns the exit code."""
         try:
             options = self.parse(argv)
         except HelpRequested:

@@ -1,6 +1,6 @@
-"""The options that several jobs have, in groups. A job inherits the groups that it needs.
+"""The options that several jobs have, in groups. The options of a job inherit from the groups that it needs.
 
-The dataclasses have no slots, because a job inherits from several of them, and Python cannot join their slots.
+The dataclasses have no slots, because Python cannot combine the slots of several base classes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STREAM_OPTIONS = (
     "output-mode",
     "at-least-once",
 )
-"""Options without an effect on a batch."""
+"""Options that have no effect on a batch."""
 
 ONE_CLUSTER = Exclusive(names=("bootstrap-server", "log-dir"), required=True)
 ONE_SUBSCRIPTION = Exclusive(names=("topic", "topic-pattern"), required=True)
@@ -102,7 +102,10 @@ class RangeOptions(JobOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionOptions(RangeOptions):
-    """The options of a job that reads topics of the user's choice. It also has the group ONE_SUBSCRIPTION."""
+    """The options of a job that reads topics of the user's choice.
+
+    Such a job also declares the exclusive group ONE_SUBSCRIPTION.
+    """
 
     topic: str | None = option("The topics to read.", metavar="NAME[,NAME]")
     topic_pattern: str | None = option("All topics whose whole name matches.", metavar="REGEX")
@@ -119,14 +122,17 @@ class SinkOptions(JobOptions):
 
 
 def refuse_idle(options: JobOptions, idle: Iterable[str], use: str) -> None:
-    """Raises JobError for an option of the command line without effect. A file of defaults may have such options."""
+    """Raises JobError if the command line has an option without effect.
+
+    The file of defaults may contain such options.
+    """
     for name in idle:
         if options.has(name):
             raise JobError(f"--{name} is for {use}; it has no effect here")
 
 
 def check_mode(options: ModeOptions) -> None:
-    """Checks the options of streams against the mode. JobError names one that does not fit."""
+    """Raises JobError for an option that the mode (batch or stream) does not allow or lacks."""
     if not options.is_stream:
         refuse_idle(options, STREAM_OPTIONS, "--mode available-now or continuous")
     if options.mode != "continuous":
@@ -138,7 +144,7 @@ def check_mode(options: ModeOptions) -> None:
 
 
 def pairs(words: Sequence[str], name: str) -> dict[str, str]:
-    """Reads words `key=value`. JobError names an invalid one."""
+    """Parses arguments of the form `key=value`. Raises JobError for an invalid one."""
     found = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -149,5 +155,5 @@ def pairs(words: Sequence[str], name: str) -> dict[str, str]:
 
 
 def names(text: str | None) -> list[str]:
-    """Reads a comma-separated list."""
+    """Parses a comma-separated list."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]

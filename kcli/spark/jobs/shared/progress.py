@@ -1,6 +1,6 @@
-"""The line of progress on stderr: rows, rows a second, lag and the time of a batch.
+"""The line of progress on stderr: rows, rows per second, lag and the duration of a micro-batch.
 
-On a terminal one line is overwritten. Else there is a new line every --progress-interval seconds.
+On a terminal the line is overwritten. Otherwise a new line is printed every --progress-interval seconds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """Prints the progress of a job, at most every `interval_seconds`; never if that is 0."""
+    """Prints the progress of a job, at most once in `interval_seconds`. An interval of 0 turns the progress off."""
 
     def __init__(self, job: str, interval_seconds: float) -> None:
         self._job, self._interval = job, interval_seconds
         self._began = time.monotonic()
         self._next = self._began + interval_seconds
         self._drawn = 0
-        """The length of the line on the terminal."""
+        """The length of the line that the terminal shows now."""
 
     @property
     def is_due(self) -> bool:
@@ -51,7 +51,7 @@ class ProgressLine:
 
 
 def stream_progress(query: StreamingQuery, rows: int) -> str:
-    """Returns the progress of a stream: all its rows so far, and its latest micro-batch."""
+    """Returns the progress of a stream: the rows of all micro-batches so far, and the figures of the latest one."""
     last = query.lastProgress
     if last is None:
         return "waiting for the first micro-batch"
@@ -63,7 +63,7 @@ def stream_progress(query: StreamingQuery, rows: int) -> str:
 
 
 def lag(progress: StreamingQueryProgress) -> int | None:
-    """Returns the offsets that the latest micro-batch left unread; None if the source has no offsets."""
+    """Returns the number of offsets that the latest micro-batch left unread, or None if the source has no offsets."""
     behind = None
     for source in progress.sources:
         latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
@@ -77,7 +77,7 @@ def lag(progress: StreamingQueryProgress) -> int | None:
 
 
 def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
-    """Reads offsets in the form `{"topic": {"0": 23}}`; None if the source has another form."""
+    """Parses offsets of the form `{"topic": {"0": 23}}`. Returns None for another form."""
     try:
         found = json.loads(offsets) if isinstance(offsets, str) else offsets
     except ValueError:
@@ -88,10 +88,11 @@ def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
 
 
 class BatchProgress:
-    """The progress of a batch: the rows that its active stages have read, the rate, and the rest.
+    """The progress of a batch: the rows that its active stages have read, the rate, the lag and the tasks left.
 
-    `offsets` is the number of offsets to read, if known; its rest is the lag. With `by_task`, the rows are estimated by
-    the finished tasks, because the workers give no rows to Spark.
+    `offsets` is the number of offsets to read, if it is known. The lag is the number of unread ones. With `by_task`,
+    the number of rows is estimated from the finished tasks, because the workers write the rows themselves and Spark
+    does not see them.
     """
 
     def __init__(self, spark: SparkSession, offsets: int | None = None, *, by_task: bool = False) -> None:
@@ -103,12 +104,13 @@ class BatchProgress:
         stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
         each = [stages.apply(nth) for nth in range(stages.size())]
         if not each:
-            return "no task under way"  # Spark plans the query, or commits its result
+            return "no task under way"  # Spark is planning the query, or is committing its result
         done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
         rows, now = sum(stage.inputRecords() for stage in each), time.monotonic()
         if self._by_task and self._offsets is not None:
             rows = self._offsets * done // total
-        rate = max(0, rows - self._rows) / max(now - self._at, 0.001)  # the rows of the next stage begin at 0
+        # The difference can be negative, because Spark counts the rows of each stage from 0.
+        rate = max(0, rows - self._rows) / max(now - self._at, 0.001)
         self._rows, self._at = rows, now
         behind = "" if self._offsets is None else f"lag {max(0, self._offsets - rows)}, "
         return f"{rows} rows read, {rate:.0f} rows/s, {behind}{total - done} of {total} tasks left"

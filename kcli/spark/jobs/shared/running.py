@@ -1,4 +1,4 @@
-"""Runs a built-in job inside Spark: counts of rows, progress, a clean stop, the summary."""
+"""Runs a built-in job inside Spark: row counts, progress, a clean stop and the summary."""
 
 from __future__ import annotations
 
@@ -32,24 +32,25 @@ POLL_SECONDS = 0.25
 """How often a job checks whether it should stop."""
 
 FINISH_SECONDS = 45.0
-"""How long a micro-batch may take after a stop. The next run repeats one that was cut off."""
+"""How long the running micro-batch may take after a stop. If it is cut off, the next run repeats it."""
 
 REPORT_SECONDS = 3.0
-"""How long to wait for observations, which Spark reports on another thread soon after a batch."""
+"""How long to wait for the observations of a batch, because Spark reports them on another thread after the batch."""
 
 BAD_RECORDS = "bad"
-"""The metric that counts records that do not parse."""
+"""The name of the metric that counts records that do not parse."""
 
 ROWS, WRITTEN = "rows", "written"
-"""The metrics of good rows that were read, and of rows that were written. The second takes precedence."""
+"""The names of two metrics: good rows that were read, and rows that were written. If both exist, WRITTEN is reported.
+"""
 
 OBSERVED = "kcli"
-"""The prefix of the names of our observations."""
+"""The prefix of the names of the observations that kcli adds to a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a job. `details` are its own figures for the summary."""
+    """The result of a job. `details` are additional figures of this job for the summary."""
 
     rows: int
     stopped: bool = False
@@ -58,7 +59,7 @@ class Done:
 
 
 class Stop:
-    """Records a request to stop: SIGTERM or Ctrl-C."""
+    """Remembers whether SIGTERM or Ctrl-C has requested a stop."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -68,7 +69,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        """Handles the signals until the end of the block."""
+        """Handles SIGTERM and SIGINT until the end of the block."""
         before = {each: signal.signal(each, self._on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield self
@@ -87,14 +88,15 @@ def run_job(
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    # PySpark logs every error of a query as JSON, and raises it too.
+    # PySpark logs every error of a query as JSON, but also raises it, so the log entry is not needed.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     began = time.monotonic()
     spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
     try:
         done = work(spark, options)
     except Exception as error:
-        # An error of Spark, a library or the job is one line. Any other is a bug and keeps its traceback.
+        # An error of Spark, a library or the job is reported in one line. Any other exception is a bug and keeps its
+        # traceback.
         if not isinstance(error, KcliError | PySparkException | OSError) and not _is_of_library(error):
             raise
         print(f"{name}: {reason(error)}", file=sys.stderr)
@@ -145,7 +147,7 @@ def summary(name: str, done: Done, seconds: float, output: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Returns the line of an error that names its cause: the last one of a Python worker's traceback."""
+    """Returns the line of an error message that names the cause: the last one of a Python worker's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     blamed = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and ": " in line]
     python = [
@@ -153,21 +155,22 @@ def reason(error: Exception) -> str:
     ]
     raised = [line.partition("[USER_RAISED_EXCEPTION] ")[2] for line in lines if "[USER_RAISED" in line]
     said = next(iter(reversed(python)), lines[0] if lines else type(error).__name__)
-    if raised:  # raise_error reports a record that does not parse
+    if raised:  # `sifted` raised this error with raise_error for a record that does not parse
         return raised[0].partition(" SQLSTATE: ")[0]
-    if said.startswith(("kcli.", "ValueError")):  # our messages need no class name
+    if said.startswith(("kcli.", "ValueError")):  # messages of kcli are clear without the class name
         said = said.partition(": ")[2]
     return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
 
 
 _numbers = itertools.count()
-"""Numbers for the names of observations, which must be unique in a query."""
+"""Numbers that make the names of observations unique, as Spark requires within a query."""
 
 
 class Counts:
     """Counts good and bad rows without reading them twice, by observations of Spark.
 
-    In a batch each observation is an object with the figures. In a stream the reports of micro-batches have them.
+    In a batch each observation is an object that holds the figures. In a stream the progress reports of micro-batches
+    hold the figures.
     """
 
     def __init__(self, *, streaming: bool) -> None:
@@ -193,7 +196,7 @@ class Counts:
         return self.observed(frame, **{metric: count(lit(1))})
 
     def total(self, metric: str) -> int:
-        """Returns a figure of a batch after its run. Rows that Spark did not read (LIMIT 0) are not counted."""
+        """Returns the value of a metric after a batch has run. If Spark read no rows (LIMIT 0), the value is 0."""
         wanted = [seen for seen, metrics in self._seen if metric in metrics]
         deadline = time.monotonic() + REPORT_SECONDS
         # Observation.get blocks for ever if Spark read no rows. Only the private Java object of an observation shows
@@ -210,7 +213,7 @@ def run_batch(
     action: Callable[[], T],
     progress: BatchProgress | None = None,
 ) -> T:
-    """Runs a batch with a line of progress. JobError if it is stopped, because a batch is then cut off."""
+    """Runs a batch and shows its progress. Raises JobError if a signal stops the batch before its end."""
     over = threading.Event()
     line, progress = ProgressLine(name, options.progress_interval), progress or BatchProgress(spark)
     with Stop().listening() as stop:
@@ -266,9 +269,9 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
 
 
 def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
-    """Adds the reports of micro-batches, by batch id, because the same report is read several times."""
+    """Collects the figures of micro-batches by batch id, because the same report is read several times."""
     for each in query.recentProgress:
-        # A micro-batch without input may still close windows. One that only waited has no observations.
+        # A micro-batch without input may still close windows. A report of mere waiting has no observations.
         if each.numInputRows > 0 or each.observedMetrics:
             read = _observed(each, ROWS, each.numInputRows)
             rows[each.batchId] = _observed(each, WRITTEN, read)
@@ -276,7 +279,7 @@ def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int
 
 
 def _observed(report: StreamingQueryProgress, metric: str, default: int) -> int:
-    """Returns a figure of our observations, or `default` if there are none."""
+    """Returns the sum of a metric over the observations of kcli, or `default` if the report has none."""
     found = [
         int(row[metric] or 0)  # the sum of no rows is null
         for name, row in report.observedMetrics.items()
@@ -286,7 +289,7 @@ def _observed(report: StreamingQueryProgress, metric: str, default: int) -> int:
 
 
 def _finish(query: StreamingQuery) -> None:
-    """Waits for the end of the micro-batch, then stops the stream."""
+    """Waits for the end of the running micro-batch (at most FINISH_SECONDS), then stops the stream."""
     last = query.lastProgress
     deadline = time.monotonic() + FINISH_SECONDS
     while query.status["isTriggerActive"] and time.monotonic() < deadline:

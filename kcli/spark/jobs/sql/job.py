@@ -1,7 +1,8 @@
 """The job `sql`: runs SQL over topics, from the command line, a file or a shell.
 
 Rows go to stdout, messages to stderr. In a stream (--mode available-now or continuous) topics are unbounded tables, and
-a SELECT shows the rows of each micro-batch. Each statement has a checkpoint of its own, by its place.
+a SELECT shows the rows of each micro-batch. Each statement has its own checkpoint, named by the number of the
+statement.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         bool | int | float | str | bytes | bytearray | decimal.Decimal | datetime.date | datetime.timedelta
     )
     Cell: TypeAlias = Scalar | Row | list["Cell"] | dict["Cell", "Cell"] | None
-    """A value of a column in PySpark."""
+    """The value of a column in a row of PySpark."""
 
 PROMPT, MORE = "kcli> ", "   -> "
 FORMS = ("table", "json", "tsv")
@@ -125,7 +126,7 @@ class StatementRunner:
         self._spark, self._options, self._tables = spark, options, tables
 
     def execute(self, text: str, place: int) -> Done:
-        """Runs a statement. `place` is its number, which names the checkpoint of a stream."""
+        """Runs a statement. `place` is the number of the statement, which names the checkpoint of a stream."""
         try:
             return self._execute(text, place)
         finally:
@@ -164,7 +165,7 @@ class StatementRunner:
         return len(rows)
 
     def shell(self) -> Done:
-        """Runs the statements of stdin, with a prompt on a terminal. An error does not end the shell."""
+        """Runs statements from stdin. On a terminal it prints a prompt. An error does not end the shell."""
         from pyspark.errors import PySparkException
 
         rows, failed = 0, 0
@@ -190,7 +191,7 @@ class StatementRunner:
 
 
 def read_statements() -> Iterator[str]:
-    """Yields the statements of stdin. A statement ends with `;`; `quit` and `exit` need none."""
+    """Yields the statements of stdin. A statement ends with `;`; `quit` and `exit` need no `;`."""
     interactive = sys.stdin.isatty()
     read: Callable[[str], str] = input if interactive else lambda _: _next_line()
     if interactive:

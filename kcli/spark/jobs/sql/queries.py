@@ -1,8 +1,8 @@
 """Runs statements of SQL over topics, for the jobs `sql` and `transform`.
 
-A statement is Spark's SQL. If Spark does not know a table, the topic with this name becomes one, and the statement runs
-again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a stream the clause
-`FROM t WATERMARK column DELAY OF INTERVAL 10 MINUTES` and the functions window() and session_window() are Spark's own.
+A statement is Spark's SQL. If Spark does not know a table, the topic of that name becomes a view, and the statement
+runs again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a stream the clause `FROM t WATERMARK column
+DELAY OF INTERVAL 10 MINUTES` and the functions window() and session_window() are Spark's own.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ OUTPUT_MODES = ("append", "update", "complete")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A query, and the topic for its rows if there is one."""
+    """A query, and the topic that its rows are written to (None if they are shown)."""
 
     query: str
     target: str | None = None
 
 
 def statement(text: str) -> Statement:
-    """Reads a statement."""
+    """Parses a statement: a query, or `INSERT INTO topic` and a query."""
     text = text.strip()
     found = INSERT.match(text)
     if found is None:
@@ -61,7 +61,7 @@ def split(text: str) -> Iterator[str]:
 
 
 def without_comments(text: str) -> str:
-    """Returns the text without comments; empty if there is no statement."""
+    """Returns the text without comments; empty if the text has only comments."""
     keep = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
     return re.sub(rf"({keep})|--[^\n]*|/\*.*?\*/", lambda found: found[1] or " ", text, flags=re.S).strip()
 
@@ -83,7 +83,7 @@ class QueryOptions(ModeOptions, TableOptions, OutputOptions, SinkOptions):
 
 
 def check_query_options(options: QueryOptions, target: str | None) -> None:
-    """Checks the options. `target` is the topic to write; None if statements name it."""
+    """Checks the options. `target` is the topic to write, or None if the statements name the topic."""
     check_mode(options)
     check_reader(reader_options(options, topic="any"), options.mode)
     check_writer(writer_options(options, target))
@@ -94,19 +94,22 @@ def check_query_options(options: QueryOptions, target: str | None) -> None:
 
 
 def topic_tables(spark: SparkSession, options: QueryOptions) -> TopicTables:
-    """Returns the tables of a run."""
+    """Returns the topics as tables, for one run of the job."""
     counts = Counts(streaming=options.is_stream)
     return TopicTables(spark, options, options.is_stream, declared_tables(options), counts)
 
 
 class Queries:
-    """Runs statements of one session."""
+    """Runs statements in one Spark session."""
 
     def __init__(self, spark: SparkSession, options: QueryOptions, tables: TopicTables) -> None:
         self._spark, self._options, self._tables = spark, options, tables
 
     def frame(self, query: str) -> DataFrame:
-        """Returns the rows of a query. The topics that it names become tables. JobError if Spark refuses it."""
+        """Returns the rows of a query. The topics that it names become tables.
+
+        Raises JobError if Spark refuses the query.
+        """
         from pyspark.errors import AnalysisException, ParseException
 
         while True:
@@ -137,7 +140,7 @@ class Queries:
 
 
 def _table_not_found(error: Exception) -> str | None:
-    """Returns the name of the table that Spark does not know; None for other errors."""
+    """Returns the name of the table that Spark does not know; returns None for other errors."""
     from pyspark.errors import AnalysisException
 
     if not isinstance(error, AnalysisException) or error.getCondition() != NOT_FOUND:

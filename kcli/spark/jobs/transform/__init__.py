@@ -1,1 +1,1 @@
-"""The job `transform`: a SQL query over topics, its result to a topic."""
+"""The job `transform`: a SQL query over topics whose result is written to a topic."""

@@ -1,1 +1,1 @@
-"""The server-side assignors: which member of a consumer group gets which partitions."""
+"""The server-side assignors, which decide which member of a consumer group gets which partitions."""

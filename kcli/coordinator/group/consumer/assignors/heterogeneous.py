@@ -1,10 +1,11 @@
-"""The uniform assignor where members subscribe different topics.
+"""The uniform assignor for a group whose members subscribe to different topics.
 
-Balance cannot be computed by a quota here, so it is approached. What is in a member's target and subscription stays.
-Partitions without an owner go, topic by topic, to the least loaded subscribers. Then partitions move, topic by topic,
-from its most to its least loaded subscribers until they differ by one at most. A topic may upset another, so that the
-rounds are repeated until none changes anything, at most `MAX_ROUNDS` times. Topics with the most partitions for a
-subscriber come first.
+No quota per member can be computed here, so the assignor approaches a balance in steps. First, a member keeps the
+partitions of its target to whose topics it still subscribes. Then the partitions without an owner are given, topic by
+topic, to the subscribers with the fewest partitions. Finally, for each topic, partitions move from the subscribers with
+the most partitions to those with the fewest, until the numbers differ by at most one. Moves for one topic may unbalance
+another topic. So this round is repeated until it moves nothing, at most `MAX_ROUNDS` times. Topics with the most
+partitions per subscriber come first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment
 
 MAX_ROUNDS = 16
-"""Kafka's limit: a round about halves the imbalance, and two suffice where subscriptions do not overlap in part."""
+"""Kafka's limit. Each round about halves the imbalance. Two rounds are enough if no subscriptions overlap in part."""
 _NOBODY = -1
 
 
@@ -31,8 +32,8 @@ def assign_heterogeneous(
 
 
 class _Work:
-    """Members go by their number in the given order. `owners`: of each partition of each topic; `loads`: how many
-    partitions each member has."""
+    """The assignment in progress. Members are numbered in the given order. `owners`: the member of each partition of
+    each topic. `loads`: the number of partitions of each member."""
 
     def __init__(self, members: Mapping[str, Subscriber], partition_counts: Mapping[uuid.UUID, int]) -> None:
         self._members = members
@@ -74,7 +75,7 @@ class _Work:
                     return
 
     def _balance_topic(self, topic_id: uuid.UUID) -> bool:
-        """Whether any partition moved."""
+        """Moves partitions of a topic until its subscribers are balanced. Returns whether any partition moved."""
         subscribers = self._subscribers[topic_id]
         loads = [self.loads[number] for number in subscribers]
         if max(loads) - min(loads) <= 1:
@@ -117,12 +118,12 @@ class _Work:
 
 
 class _Balancer:
-    """Walks the subscribers of a topic, sorted by load, from both ends.
+    """Finds the subscribers of a topic between which partitions must move. The subscribers are sorted by load.
 
-    The least loaded are a range that grows to the right; each gets one partition before its level rises by one. The
-    most loaded are a range that grows to the left; each gives one before its level falls by one. Members of
-    that range that have nothing to give are swapped out behind it. The loads are read live, and both ranges rely on the
-    caller moving a partition for every pair they were asked for.
+    The least loaded subscribers are a range that grows to the right. Each of them gets one partition before the level
+    of the range rises by one. The most loaded subscribers are a range that grows to the left. Each of them gives one
+    partition before the level of the range falls by one. Subscribers that have nothing to give are moved behind that
+    range. The caller must move a partition for every pair that it gets, because the ranges read the present loads.
     """
 
     def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:
@@ -153,10 +154,10 @@ class _Balancer:
         return number
 
     def next_most_loaded(self) -> int:
-        """-1 if no member is left that could give a partition."""
+        """The next subscriber that gives a partition, or -1 if no subscriber can give one."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
-                # All members in the range were excluded: it begins again with the next lower level.
+                # All members of the range were excluded, so the range begins again at the next lower level.
                 self._most_level = self._loads[self._sorted[self._most_start - 1]]
             else:
                 self._most_level -= 1
@@ -172,7 +173,7 @@ class _Balancer:
         return number
 
     def exclude_most_loaded(self) -> None:
-        """The member named last has nothing to give."""
+        """Excludes the subscriber that `next_most_loaded` returned last, because it has nothing to give."""
         at, last = self._next_most + 1, self._most_end - 1
         self._sorted[at], self._sorted[last] = self._sorted[last], self._sorted[at]
         self._most_end = last

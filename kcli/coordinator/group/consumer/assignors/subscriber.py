@@ -1,4 +1,4 @@
-"""A member as the assignors see it."""
+"""The input of the assignors for one member."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from kcli.coordinator.group.consumer.state.assignment import Assignment
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """`topic_ids`: of the existing topics that it subscribes; `assigned`: its present target."""
+    """A member of the group. `topic_ids`: the existing topics to which it subscribes. `assigned`: its present
+    target."""
 
     instance_id: str | None
     topic_ids: tuple[uuid.UUID, ...]

@@ -1,7 +1,8 @@
-"""The server-side assignors (KIP-848): from who subscribes what to who gets what.
+"""The server-side assignors (KIP-848). They compute the target of each member from the subscriptions.
 
-An assignor is a pure function. It sees every member with its present target, in the order in which Kafka's hash maps
-list them, because that order decides who gets the odd partition. Topics that do not exist are left out before.
+An assignor is a pure function. It gets every member with its present target, in the order of Kafka's hash maps. This
+order decides which members get one partition more if the partitions cannot be divided equally. The caller leaves out
+topics that do not exist.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ RANGE = "range"
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """`homogeneous`: all members subscribe the same."""
+    """The input of an assignor. `homogeneous`: all members have the same subscription."""
 
     members: Mapping[str, Subscriber]
     partition_counts: Mapping[uuid.UUID, int]
@@ -33,15 +34,15 @@ Assignor = Callable[[GroupSpec], dict[str, Assignment]]
 
 
 def uniform(spec: GroupSpec) -> dict[str, Assignment]:
-    """Gives all members the same number of partitions, give or take one; they keep what they can."""
+    """Gives all members the same number of partitions (they differ by one at most), and moves as few as possible."""
     members = {member_id: spec.members[member_id] for member_id in in_hash_order(spec.members, java_hash)}
     assign = assign_homogeneous if spec.homogeneous else assign_heterogeneous
     return assign(members, spec.partition_counts)
 
 
 def range_(spec: GroupSpec) -> dict[str, Assignment]:
-    """Gives each subscriber a contiguous range of each topic: equal partition numbers of several topics go to one
-    member, which can join them."""
+    """Gives each subscriber a contiguous range of each topic. So partitions with the same number in several topics go
+    to the same member, which can join them."""
 
     def order(member_id: str) -> tuple[bool, str]:
         instance_id = spec.members[member_id].instance_id

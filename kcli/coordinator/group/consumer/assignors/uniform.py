@@ -1,7 +1,8 @@
-"""The uniform assignor where all members subscribe the same topics.
+"""The uniform assignor for a group whose members all subscribe to the same topics.
 
-Each member may have P div M partitions, the first P mod M of them one more. What a member has within its quota and its
-subscription it keeps; what is left over goes to those below their quota, in order. So nothing moves that need not.
+For P partitions and M members the quota of a member is P div M partitions, and one more for the first P mod M members.
+A member keeps its partitions up to its quota. The other partitions go to the members below their quota, in order. So
+no more partitions move than necessary.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _never_assigned(
 def _keep(
     assigned: Assignment, partition_counts: Mapping[uuid.UUID, int], quota: int, free: list[TopicIdPartition]
 ) -> tuple[Assignment, int]:
-    """The partitions that a member keeps, and its room for more; those beyond its quota become free."""
+    """The partitions that a member keeps, and how many more it may get. Partitions beyond its quota become free."""
     kept: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         if topic_id not in partition_counts:

@@ -1,8 +1,9 @@
-"""Members of the classic protocol in a consumer group, while a group changes from one to the other (KIP-848).
+"""Members of the classic protocol in a consumer group, while the group changes its protocol (KIP-848).
 
-They do not notice the difference. JoinGroup is a full heartbeat that never makes them the leader. SyncGroup fetches
-their assignment, and Heartbeat has them join again when there is something to give up or to get. Their generation
-is their member epoch. All four raise KafkaError with nothing changed.
+These members do not notice that they are in a consumer group. JoinGroup is treated as a full heartbeat, and its answer
+never makes the member the leader. SyncGroup returns the member's assignment. Heartbeat makes the member join again if
+it must give up partitions or gets new ones. Its generation is its member epoch. If a request raises KafkaError, nothing
+has changed.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class ClassicMembers:
                 f"to the protocol name {protocol} returned in the join response."
             )
         if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            # One that has joined and must give up partitions does that first: only then is the rest for it.
+            # A member that must give up partitions is not asked to join again before it has given them up.
             self._sessions.await_join(group, member, step.now_ms)
             raise RebalanceInProgressException(
                 f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
@@ -192,7 +193,7 @@ class ClassicMembers:
         token: Token[LeaveGroupResponse],
         step: GroupStep,
     ) -> None:
-        """Members of either protocol: an administrator removes them so."""
+        """Removes members of either protocol, because an administrator removes both with LeaveGroup."""
         gone: dict[str, ConsumerMember] = {}
         results = []
         for identity in leaving(request, api_version):
@@ -225,7 +226,7 @@ def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, join: Join) -> bool:
-    """A newcomer shares a protocol with all who speak the classic one, so that the group can go back to it."""
+    """Whether the new member shares a protocol with all classic members, so that the group can become classic again."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not join.protocols:
         return False
     spoken = [
@@ -237,7 +238,7 @@ def _supports(group: ConsumerGroup, protocol_type: str, join: Join) -> bool:
 
 
 def _subscription(join: Join, member_id: str) -> ConsumerProtocolSubscription:
-    """The one in its first protocol: consumers say the same in each."""
+    """The subscription in the first protocol of the member. Consumers send the same subscription in each protocol."""
     name, embedded = join.protocols[0]
     try:
         return decode_subscription(embedded)[0]
@@ -276,7 +277,7 @@ def _first_protocol(member: ConsumerMember) -> tuple[str, bytes]:
 
 
 def _joined(member: ConsumerMember) -> JoinGroupResponse:
-    """Names no leader, because the coordinator assigns."""
+    """The answer to a JoinGroup. It names no leader, because the coordinator assigns the partitions."""
     return JoinGroupResponse(
         generation_id=member.epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,

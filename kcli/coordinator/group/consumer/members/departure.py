@@ -34,8 +34,8 @@ class Departures:
         self._downgrades = downgrades
 
     def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], step: GroupStep) -> None:
-        """Their partitions are free at once, and the group epoch rises. When only members of the classic protocol
-        stay, the group becomes a classic one."""
+        """Removes members. Their partitions are free at once, and the group epoch rises. If only members of the classic
+        protocol stay, the group becomes a classic group."""
         if not members:
             return
         gone = tuple(member.member_id for member in members)
@@ -53,7 +53,7 @@ class Departures:
         self._targets.raise_epoch(writer, always=True)
 
     def expire(self, kind: TimerKind, group: ConsumerGroup, member_id: str, step: GroupStep) -> None:
-        """A deadline has passed."""
+        """Removes a member whose deadline has passed. A member that gave up its partitions in time is not removed."""
         member = group.members.get(member_id)
         if member is None or kind not in _WHY:  # a deadline of the classic group that it once was
             return

@@ -1,13 +1,13 @@
 """ConsumerGroupHeartbeat: the one request of the consumer group protocol (KIP-848).
 
-A member joins, changes its subscription, gives up partitions and leaves by heartbeats; the answer says what it should
-do next. A heartbeat does five things in this order, after all checks:
+With heartbeats a member joins, changes its subscription, gives up partitions and leaves. The answer has the assignment
+of the member. After all checks a heartbeat does five things, in this order:
 
-1. save what is new about the member;
-2. raise the group epoch if that or the topics changed what the group subscribes;
-3. compute targets if the group epoch is ahead of them;
-4. take the member a step towards its target;
-5. start its session again.
+1. save the changes of the member;
+2. raise the group epoch if the subscriptions of the group or the subscribed topics changed;
+3. compute targets if the group epoch is above the assignment epoch;
+4. reconcile the member: move it a step towards its target;
+5. restart the session of the member.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 @dataclass(frozen=True, slots=True)
 class MatchedMember:
-    """The member that a request is for. `replaces`: the static member whose place it takes."""
+    """The member to which a request belongs. `replaces`: the static member whose place it takes, if there is one."""
 
     member: ConsumerMember
     replaces: ConsumerMember | None = None
@@ -97,7 +97,7 @@ class ConsumerHeartbeats:
         token: Token[ConsumerGroupHeartbeatResponse],
         step: GroupStep,
     ) -> None:
-        """Raises KafkaError, with nothing changed."""
+        """Serves a heartbeat. If it raises KafkaError, nothing has changed."""
         check_request(request, caller.api_version, self._config.consumer_assignors)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             self._leave(request, token, step)
@@ -139,7 +139,8 @@ class ConsumerHeartbeats:
         step.reply(token, self._answer(request, before, after))
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-        """A static member takes the place of its former self, so it needs no room."""
+        """Raises KafkaError if the group is full. A static member that comes back needs no room, because it takes its
+        old place."""
         if (
             len(group.members) >= self._config.consumer_max_size
             and member_id not in group.members
@@ -171,7 +172,7 @@ class ConsumerHeartbeats:
         return matched
 
     def replace(self, writer: Writer, old: ConsumerMember, new: ConsumerMember) -> None:
-        """A static member is back under another id: it takes over what was assigned to it."""
+        """Gives a static member that came back under a new member id the assignment of its old member id."""
         group = writer.group
         target = group.target_of(old.member_id)
         writer.put_all(member_tombstones(group.group_id, old.member_id))
@@ -183,8 +184,8 @@ class ConsumerHeartbeats:
     def _answer(
         self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
     ) -> ConsumerGroupHeartbeatResponse:
-        """The answer carries the assignment if the member joins, if it reports everything (as it does after it missed
-        an answer), or if its assignment has changed."""
+        """The answer to a heartbeat. It has the assignment if the member joins, if the assignment has changed, or if
+        the heartbeat is a full one (as after a lost answer)."""
         is_full = (
             request.rebalance_timeout_ms != -1
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -221,7 +222,7 @@ class ConsumerHeartbeats:
 
 
 def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """The member that has this id and, where it is static, holds this instance's place."""
+    """The member with this member id. If an instance id is given, the member must be the one with that instance id."""
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
@@ -239,7 +240,8 @@ def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) ->
 
 
 def match_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> MatchedMember:
-    """The member as which a client joins: the former member of its instance, itself, or a new one."""
+    """The member as which a client joins: the former member with its instance id, the member with its member id, or a
+    new member."""
     holder = group.static_member(instance_id)
     if holder is None:
         return MatchedMember(group.members.get(member_id) or ConsumerMember(member_id=member_id))
@@ -249,7 +251,7 @@ def match_member(group: ConsumerGroup, member_id: str, instance_id: str | None) 
 def _updated(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> ConsumerMember:
-    """Keeps everything that the heartbeat leaves out."""
+    """The member with the changes of a heartbeat. Fields that the heartbeat leaves out keep their values."""
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -284,5 +286,5 @@ def _response(assigned: Assignment) -> ResponseAssignment:
 
 
 def _text(value: uuid.UUID) -> str:
-    """An id as Kafka writes it: URL-safe base64 without padding."""
+    """The text of an id as Kafka writes it: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""The checks of a ConsumerGroupHeartbeat that need no group."""
+"""The checks of a ConsumerGroupHeartbeat that do not depend on the group."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
 from kcli.protocol.records.schema import ZERO_UUID
 
 CLIENT_MADE_MEMBER_ID_VERSION = 1
-"""From this version on the client makes its member id (KIP-1082)."""
+"""The first version in which the client makes its own member id (KIP-1082)."""
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Iterable[str]) -> None:
-    """Raises INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR, with Kafka's words."""
+    """Raises KafkaError with INVALID_REQUEST or UNSUPPORTED_ASSIGNOR and Kafka's text."""
     _not_empty(request.group_id, "GroupId")
     _not_empty(request.instance_id, "InstanceId")
     _not_empty(request.rack_id, "RackId")
@@ -57,15 +57,15 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def owned_partitions(listed: tuple[RequestTopicPartitions, ...] | None) -> Assignment | None:
-    """The partitions that a member reports; None if the heartbeat leaves them out."""
+    """The partitions that a member reports as its own. None if the heartbeat leaves them out."""
     if listed is None:
         return None
     return assignment((each.topic_id or ZERO_UUID, each.partitions) for each in listed)
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH. A member may be one epoch behind, having missed the answer that raised it, if it
-    claims nothing but what it has."""
+    """Raises FENCED_MEMBER_EPOCH if the epoch of a heartbeat is wrong. The epoch may be the previous one, because the
+    answer with the new one may be lost. Then the member may only report partitions that are assigned to it."""
     if epoch == member.epoch:
         return
     if epoch < member.epoch:

@@ -1,1 +1,1 @@
-"""A group that changes its protocol while it has members, in both directions (KIP-848)."""
+"""The change of a group with members between the classic and the consumer protocol, in both directions (KIP-848)."""

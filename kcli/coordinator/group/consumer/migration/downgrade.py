@@ -1,7 +1,7 @@
-"""Back into the classic protocol: the last member that spoke the consumer protocol goes, and classic ones stay.
+"""The change to the classic protocol, when the last member of the consumer protocol leaves and classic members stay.
 
-The group becomes a classic one with the same epoch and assignments and begins a rebalance, so that one of its members
-assigns again.
+The group becomes a classic group with the same epoch and assignments. Then a rebalance begins, so that a member assigns
+the partitions.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ class Downgrades:
         self._topics = topics
 
     def is_due(self, group: ConsumerGroup, leaving: Sequence[str], *, joining: int = 0) -> bool:
-        """Whether those who go spoke the consumer protocol, those who stay do not, and the group may be theirs.
-        `joining`: classic members that come at the same time."""
+        """Whether the group must change: members of the consumer protocol leave, only classic members stay, and the
+        migration policy and the size limit allow a classic group. `joining`: classic members that join at the same
+        time."""
         staying = len(group.members) - len(leaving) + joining
         return (
             0 < staying <= self._config.max_size

@@ -1,7 +1,7 @@
-"""Between the two protocols: what classic consumers embed in their messages, as a consumer group says it.
+"""Converts the subscriptions and assignments of classic consumers to those of a consumer group, and back.
 
-Classic members name topics, consumer groups their ids; what does not exist is left out either way: a topic, or those of
-its partitions that it had before it was deleted and created again.
+Classic consumers use topic names, consumer groups topic ids. Topics and partitions that do not exist are left out in
+both directions. (A partition may be missing because its topic was deleted and created again with fewer partitions.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kcli.protocol.records.consumer_protocol import (
 )
 
 NEWEST_VERSION = 3
-"""Of the embedded protocol."""
+"""The newest version of ConsumerProtocolSubscription and ConsumerProtocolAssignment."""
 
 
 def by_id(listed: Iterable[TopicPartitions], topics: TopicsView) -> Assignment:
@@ -30,7 +30,7 @@ def by_id(listed: Iterable[TopicPartitions], topics: TopicsView) -> Assignment:
 
 
 def assignment_bytes(assigned: Assignment, topics: TopicsView, subscription: bytes) -> bytes:
-    """The assignment of a classic member, in the version that it subscribed in."""
+    """Encodes the assignment of a classic member, in the version of the member's subscription."""
     found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
     listed = tuple(
         TopicPartitions(topic=topic.name, partitions=tuple(sorted(partitions)))
@@ -41,5 +41,5 @@ def assignment_bytes(assigned: Assignment, topics: TopicsView, subscription: byt
 
 
 def _version(embedded: bytes) -> int:
-    """As far as we know versions; whether the rest can be read does not matter here."""
+    """The version of embedded bytes, at most the newest that we know. The rest of the bytes is not read."""
     return min(max(int.from_bytes(embedded[:2], "big", signed=True), 0), NEWEST_VERSION)

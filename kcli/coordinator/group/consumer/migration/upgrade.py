@@ -1,7 +1,7 @@
-"""Into the consumer protocol: a member that speaks it comes to a group that may not yet.
+"""The change to the consumer protocol, when a member of the consumer protocol joins a classic group.
 
-An empty classic group gives way. A group with members becomes a consumer group with the same members, epoch and
-assignments, if the policy allows (`group.consumer.migration.policy`). The members go on in the classic protocol; those
+An empty classic group is replaced. A group with members becomes a consumer group with the same members, epoch and
+assignments, if `group.consumer.migration.policy` allows this. The members continue to use the classic protocol. Members
 that wait for a rebalance are asked to join again.
 """
 
@@ -40,7 +40,7 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 @dataclass(frozen=True, slots=True)
 class UpgradedGroup:
-    """The consumer group that a heartbeat is for, and the classic group that it takes the place of."""
+    """The consumer group of a heartbeat, and the classic group that it replaces, if there is one."""
 
     group: ConsumerGroup
     classic: ClassicGroup | None = None
@@ -62,7 +62,7 @@ class Upgrades:
         self._topics = topics
 
     def existing(self, group_id: str) -> ConsumerGroup:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """The consumer group with this id. Raises GROUP_ID_NOT_FOUND."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
@@ -70,7 +70,8 @@ class Upgrades:
         raise GroupIdNotFoundException(f"Group {group_id} {found}.")
 
     def find(self, group_id: str, *, creates: bool) -> UpgradedGroup:
-        """Raises GROUP_ID_NOT_FOUND; changes nothing yet."""
+        """The consumer group with this id, perhaps converted from a classic group. Raises GROUP_ID_NOT_FOUND. Nothing
+        changes before `write`."""
         group = self._groups.get(group_id)
         if group is None:
             if not creates:
@@ -86,7 +87,7 @@ class Upgrades:
         return UpgradedGroup(self._converted(group), group)
 
     def write(self, upgraded: UpgradedGroup, writer: Writer) -> None:
-        """Writes the change of protocol, if it is one."""
+        """Writes the records of the change, if the group replaces a classic group."""
         classic, group = upgraded.classic, upgraded.group
         if classic is None:
             return
@@ -115,7 +116,7 @@ class Upgrades:
             members = tuple(self._member(classic, member) for member in classic.members.values())
         except CorruptRecordError:
             raise _refused(classic, "the embedded consumer protocol is malformed.") from None
-        # An assignor of its own may have given a partition to several members; here it is the first one's.
+        # A client's own assignor may have given a partition to several members. Here the first of them gets it.
         for claimant, assigned in zip(members, disjoint(each.assigned for each in members), strict=True):
             member = replace(claimant, assigned=assigned)
             group.apply(member_record(group.group_id, member))
@@ -163,6 +164,6 @@ class Upgrades:
 
 def _refused(group: ClassicGroup, reason: str) -> GroupIdNotFoundException:
     message = f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}"
-    # Clients show the words of the error code alone, so the log is where the reason can be found.
+    # The reason is logged, because clients show only the text of the error code.
     _log.warning("%s", message)
     return GroupIdNotFoundException(message)

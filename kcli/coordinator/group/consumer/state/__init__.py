@@ -1,1 +1,1 @@
-"""A consumer group as its records have it: the group, its members, and how it goes back when a write fails."""
+"""The state of a consumer group: the group, its members, its records, and its restoration after a failed write."""

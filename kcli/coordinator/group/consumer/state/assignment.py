@@ -11,7 +11,8 @@ NOTHING: Assignment = {}
 
 
 def assignment(partitions: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Assignment:
-    """Leaves out topics without partitions; a topic that is named twice has both."""
+    """Makes an assignment. Topics without partitions are left out. If a topic occurs twice, its partitions are
+    joined."""
     found: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id, numbers in partitions:
         merged = found.get(topic_id, frozenset()).union(numbers)
@@ -21,7 +22,7 @@ def assignment(partitions: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Assignm
 
 
 def disjoint(assignments: Iterable[Assignment]) -> Iterator[Assignment]:
-    """Each of them without what one before it has."""
+    """Yields each assignment without the partitions that an earlier assignment has."""
     taken: dict[uuid.UUID, set[int]] = {}
     for each in assignments:
         yield assignment(

@@ -1,16 +1,17 @@
-"""A consumer group (KIP-848): its facts, as its records have them, and questions about them.
+"""A consumer group (KIP-848), with the values of its records.
 
-Three epochs tell how far the group is. The group epoch rises with every change of members, subscriptions or topics. The
-assignment epoch is the group epoch that the targets were computed for. A member's epoch is that of the target it has
-reached. So the state needs not be kept:
+The state of the group follows from three epochs. The group epoch rises with every change of members, subscriptions or
+topics. The assignment epoch is the group epoch for which the targets were computed. A member's epoch is the epoch of
+the target that the member has reached. So the state need not be stored:
 
-    Empty        it has no members
-    Assigning    the group epoch is ahead of the assignment epoch
-    Reconciling  some member is not at its target yet
-    Stable       all members are
+    Empty        the group has no members
+    Assigning    the group epoch is above the assignment epoch
+    Reconciling  some member has not reached its target yet
+    Stable       all members have reached their targets
 
-`apply` alone changes the group, record by record, when a record is written and when it is read back. Beside that stands
-what is not needed after a fail-over: whether topics have changed, and whether a regex is being resolved.
+Only `apply` changes these values, one record at a time, when a record is written and when the log is loaded. Two other
+values are not in the log, because they are not needed after a fail-over: whether topics have changed, and whether a
+regular expression is being resolved.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PROTOCOL_TYPE = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a regular expression stood for. `version`: of the metadata it was matched against."""
+    """The topics that matched a regular expression. `version`: the version of the metadata with these topics."""
 
     topic_names: tuple[str, ...]
     version: int
@@ -67,9 +68,9 @@ class ConsumerGroup:
         self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False
-        """A record of Kafka 4.0 that 4.1 replaces by the metadata hash."""
+        """Whether the log has the partition metadata of Kafka 4.0, which the metadata hash of 4.1 replaces."""
         self.metadata_is_stale = True
-        """The topics may have changed since the hash was computed."""
+        """Whether the topics may have changed since the metadata hash was computed."""
         self.is_resolving = False
         self._owners: dict[uuid.UUID, dict[int, str]] = {}
         self._subscribed: dict[str, None] | None = None
@@ -91,14 +92,14 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def owner_of(self, topic_id: uuid.UUID, partition: int) -> str | None:
-        """The member that has the partition, or has not given it up yet."""
+        """The member that owns the partition or has not given it up yet."""
         return self._owners.get(topic_id, {}).get(partition)
 
     def target_of(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NOTHING)
 
     def names_of(self, member: ConsumerMember) -> tuple[str, ...]:
-        """The topics a member subscribes, by name and by what its regex stands for; sorted."""
+        """The topics to which a member subscribes by name or by its regular expression, sorted."""
         resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
         if resolved is None or not resolved.topic_names:
             return member.topic_names
@@ -108,7 +109,7 @@ class ConsumerGroup:
 
     @property
     def subscribed(self) -> Mapping[str, None]:
-        """The topics that any member subscribes, as an ordered set."""
+        """The topics to which any member subscribes, as an ordered set."""
         if self._subscribed is None:
             self._subscribed = {
                 name: None for member in self.members.values() for name in self.names_of(member)
@@ -120,7 +121,7 @@ class ConsumerGroup:
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members subscribe the same."""
+        """Whether all members have the same subscription."""
         kinds = {(member.topic_names, member.topic_regex or "") for member in self.members.values()}
         return len(kinds) <= 1
 
@@ -132,7 +133,7 @@ class ConsumerGroup:
         return tuple(self._regex_subscribers)
 
     def preferred_assignor(self) -> str | None:
-        """The assignor that most members ask for; None if no member asks."""
+        """The assignor for which most members ask. None if no member asks for an assignor."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.server_assignor is not None:
@@ -140,12 +141,12 @@ class ConsumerGroup:
         return max(votes, key=votes.__getitem__) if votes else None
 
     def all_classic_but(self, leaving: Iterable[str]) -> bool:
-        """Whether all other members speak the classic protocol."""
+        """Whether all members except `leaving` use the classic protocol."""
         gone = frozenset(leaving)
         return all(member.is_classic for member in self.members.values() if member.member_id not in gone)
 
     def awaits_release(self, member: ConsumerMember) -> bool:
-        """Whether some of its target still belongs to other members."""
+        """Whether some partitions of the member's target still belong to other members."""
         return any(
             self.owner_of(topic_id, partition) not in (None, member.member_id)
             for topic_id, partitions in self.target_of(member.member_id).items()
@@ -155,7 +156,7 @@ class ConsumerGroup:
     # Changes
 
     def apply(self, record: ConsumerRecord) -> None:
-        """Takes in a record. Order matters little: a compacted log has lost some and keeps the others in place."""
+        """Applies a record. It may refer to records that are missing, because compaction removes old records."""
         key, value = record.key, record.value
         match key:
             case co.ConsumerGroupMetadataKey():
@@ -235,8 +236,8 @@ class ConsumerGroup:
                 self._owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def _disown(self, member: ConsumerMember) -> None:
-        """Frees the partitions of a member, except those that another member was given since: compaction leaves old
-        records."""
+        """Frees the partitions of a member, except those that another member got later. Both may be in a compacted log,
+        because it still has old records."""
         for has in (member.assigned, member.pending_revocation):
             for topic_id, partitions in has.items():
                 owners = self._owners.get(topic_id, {})

@@ -1,9 +1,10 @@
-"""The records of consumer groups on their way to the log, and how a group goes back when a write fails.
+"""The records of consumer groups that are written but not committed, and the restoration after a failed write.
 
-A group changes when its records are written, not when they are committed: the next heartbeat may come before, and must
-see who owns what. So what the log holds of every group is kept beside it: the committed records, and those of each
-write that is on its way. If a write fails, its records are taken out, and the group is built again from the rest. A
-write that took too long is no failure: it is in the log, and may be committed later.
+A group changes when its records are written, not when they are committed, because the next heartbeat may come before
+the commit and must see the new owners of partitions. So this module also stores the records of every group: the
+committed records, and those of each write in progress. If a write fails, its records are dropped, and the group is
+built again from the other records. A write that timed out did not fail: its records are in the log and may be committed
+later.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kcli.errors import ErrorCode
 from kcli.protocol.records import consumer_offsets as co
 
 Restored = Callable[[str, Group | None, GroupStep], None]
-"""Called when a group is back at what the log holds: group id, the group that stood there until now, and a step."""
+"""A function that is called after a group was restored: with the group id, the group until now, and a step."""
 Records = deque[ConsumerRecord]
 """The records of one write that are not committed yet."""
 
@@ -32,17 +33,17 @@ class ConsumerLog:
         self._restored = restored
         self._committed: dict[str, dict[ConsumerKey, ConsumerValue]] = {}
         self._on_their_way: dict[str, list[Records]] = {}
-        """The writes of each group, in the order of the log."""
+        """The writes in progress of each group, in the order of the log."""
 
     # Writing
 
     def writer(self, group: ConsumerGroup, step: GroupStep) -> Writer:
-        """To write what a step changes about a group. From the first record on the group is in the table."""
+        """A writer for the changes of a group in one step. The first record adds the group to the table of groups."""
         return Writer(self, group, step)
 
     def begin(self, group: ConsumerGroup, records: Records) -> GroupContinuation:
-        """A write of these records, which may still grow. Puts the group in its place; what is returned is to be called
-        once, when the fate of the write is known."""
+        """Begins a write of these records, to which more may be added. Adds the group to the table of groups. The shard
+        calls the returned function once, when the write has succeeded or failed."""
         group_id = group.group_id
         before = self._groups.get(group_id)
         self._groups[group_id] = group
@@ -72,7 +73,7 @@ class ConsumerLog:
         self._restored(group_id, present, step)
 
     def _from_log(self, group_id: str) -> ConsumerGroup | None:
-        """The group as its records have it; None where there are none."""
+        """The group according to its committed records and those in progress. None if there are no records."""
         held: dict[ConsumerKey, ConsumerValue | None] = {**self._committed.get(group_id, {})}
         for records in self._on_their_way.get(group_id, ()):
             held.update((record.key, record.value) for record in records)
@@ -86,7 +87,7 @@ class ConsumerLog:
     # Reading
 
     def replay(self, record: ConsumerRecord, *, live: bool) -> None:
-        """Takes in a committed record; the group has it already if it is live."""
+        """Takes a committed record. If `live`, the group already changed when the record was written."""
         group_id = record.group_id
         if record.value is not None:
             self._committed.setdefault(group_id, {})[record.key] = record.value
@@ -101,7 +102,7 @@ class ConsumerLog:
             self._apply(record)
 
     def _arrived(self, record: ConsumerRecord) -> None:
-        """The oldest record on its way is."""
+        """Removes the oldest record in progress, which must be this one, because it is committed now."""
         writes = self._on_their_way[record.group_id]
         arrived = writes[0].popleft()
         assert arrived == record, f"{record} is committed before {arrived}"
@@ -115,7 +116,7 @@ class ConsumerLog:
         if not isinstance(group, ConsumerGroup):
             if record.value is None:
                 return
-            # Written later than whatever made the group that stands here.
+            # This record is newer than the records of the group with this id in the table, so it replaces that group.
             group = self._groups[record.group_id] = ConsumerGroup(record.group_id)
         group.apply(record)
         if record.value is None and isinstance(record.key, co.ConsumerGroupMetadataKey):
@@ -123,7 +124,7 @@ class ConsumerLog:
 
 
 class Writer:
-    """Writes records of one group in one step: each is appended and taken in at once."""
+    """Writes records of one group in one step. Each record is appended to the step and applied to the group at once."""
 
     def __init__(self, log: ConsumerLog, group: ConsumerGroup, step: GroupStep) -> None:
         self._log = log

@@ -1,6 +1,6 @@
-"""A member of a consumer group (KIP-848), as its two records describe it: what it is, and what it has.
+"""A member of a consumer group (KIP-848), with the values of its two records: its metadata and its assignment.
 
-A member is a value: every change makes a new one and writes a record of it.
+A member is an immutable value. Every change makes a new value and writes a record of it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from kcli.protocol.records.consumer_offsets import (
 
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-"""A static member that will be back within its session."""
+"""The member epoch of a static member that left and may come back within its session timeout."""
 
 
 class MemberState(IntEnum):
-    """Numbers as in the records."""
+    """The state of a member, with its number in the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It still has to give up what is pending revocation."""
+    """The member must still give up the partitions that are pending revocation."""
     UNRELEASED_PARTITIONS = 2
-    """It is at its target epoch, but other members have not given up all of its target yet."""
+    """The member is at its target epoch, but other members have not given up all partitions of its target yet."""
     UNKNOWN = 127
-    """Written by a newer Kafka."""
+    """A state that a newer Kafka wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """`classic`: what a member of the classic protocol said of itself; None for one that speaks KIP-848."""
+    """A member. `classic`: the metadata of a member of the classic protocol. None for the consumer protocol."""
 
     member_id: str
     instance_id: str | None = None
@@ -45,7 +45,7 @@ class ConsumerMember:
     client_id: str = ""
     client_host: str = ""
     topic_names: tuple[str, ...] = ()
-    """Subscribed by name: sorted, each once."""
+    """The topics to which the member subscribes by name, sorted and without repetitions."""
     topic_regex: str | None = ""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
@@ -103,7 +103,8 @@ class ConsumerMember:
         )
 
     def without_current(self) -> ConsumerMember:
-        """Its assignment has been deleted, as before it is itself."""
+        """The member without its assignment, as after the tombstone of the assignment, which comes before the member's
+        own tombstone."""
         return replace(
             self,
             epoch=LEAVE_EPOCH,

@@ -58,7 +58,7 @@ def partition_metadata_tombstone(group_id: str) -> ConsumerRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ...]:
-    """In this order: a member's assignment goes before the member does."""
+    """The tombstones of a member: first that of its assignment, last that of the member."""
     return (
         ConsumerRecord(
             co.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None
@@ -71,7 +71,7 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ..
 
 
 def group_records(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
-    """All that there is to say of a group that comes into being with members."""
+    """All records of a group that is created with members, by a change of the protocol."""
     group_id = group.group_id
     members = tuple(group.members.values())
     for member in members:
@@ -85,7 +85,7 @@ def group_records(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
 
 
 def group_tombstones(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
-    """The end of a group and of all that belongs to it."""
+    """The tombstones of a group and of its members, targets and other records."""
     group_id = group.group_id
     each = [member_tombstones(group_id, member_id) for member_id in group.members]
     for current, _, _ in each:

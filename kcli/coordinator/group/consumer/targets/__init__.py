@@ -1,1 +1,1 @@
-"""From targets to assignments: when they are computed, and how a member moves to its own."""
+"""The targets of members: when targets are computed, and how a member moves to its target."""

@@ -1,9 +1,9 @@
-"""One step of a member from what it has to what it should have (KIP-848).
+"""One step of a member from its present assignment towards its target (KIP-848).
 
-A partition never has two owners. The member that loses a partition keeps it, pending, until it no longer reports it
-(UNREVOKED_PARTITIONS). Only then is the partition free, and only a free partition is given to the member that gains it,
-which waits meanwhile (UNRELEASED_PARTITIONS). A member that has nothing left to give up moves to the epoch of its
-target.
+A partition never has two owners. A member that loses a partition still owns it, as pending revocation, until the member
+no longer reports the partition (UNREVOKED_PARTITIONS). Only then the partition is free and is given to its new member,
+which waits until then (UNRELEASED_PARTITIONS). A member that has no more partitions to give up moves to the epoch of
+its target.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _NONE: frozenset[int] = frozenset()
 def reconcile(
     member: ConsumerMember, target_epoch: int, target: Assignment, owned: Assignment | None, owner_of: OwnerOf
 ) -> ConsumerMember:
-    """The member after the step, or the same member if it has no step to take.
+    """The member after the step, or the same member if there is no step.
 
-    `owned`: the partitions that it reports; None if it reports none. `owner_of`: the member that has a partition, or
-    has not given it up yet.
+    `owned`: the partitions that the member reports, or None if the request has no such list. `owner_of`: returns the
+    member that owns a partition or has not given it up yet.
     """
     match member.state:
         case MemberState.STABLE:
@@ -44,7 +44,8 @@ def reconcile(
 
 
 def check_state(member: ConsumerMember, owned: Assignment | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH for a member whose state only a newer Kafka knows, unless it begins with nothing."""
+    """Raises FENCED_MEMBER_EPOCH if a newer Kafka wrote an unknown state of the member, unless the member reports that
+    it owns no partitions."""
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         raise FencedMemberEpochException(
             "The consumer group member is in a unknown state. "
@@ -85,7 +86,8 @@ def _next(
 def _with_free(
     member: ConsumerMember, kept: Assignment, target: Assignment, owner_of: OwnerOf
 ) -> tuple[Assignment, bool]:
-    """What it keeps and what is free of its target; whether some of that is not free yet."""
+    """The assignment with the kept partitions and the free partitions of the target, and whether other partitions of
+    the target are not free yet."""
     assigned = dict(kept)
     is_waiting = False
     for topic_id, wanted in target.items():

@@ -1,9 +1,9 @@
-"""Subscriptions by regular expression (RE2): when they are resolved, and what becomes of the answer.
+"""Subscriptions by regular expression (RE2): when they are resolved to topics, and how the result is used.
 
-Matching every topic against every expression takes time, so it is done outside the shard: a `ResolveRegexes` goes out
-with a heartbeat's answer, and `ConsumerProtocol.regexes_resolved` takes the result. All the expressions of a group are
-resolved together, so that a new topic makes one rebalance. That happens at most every `MIN_REFRESH_MS`, and only if an
-expression is not resolved yet, there are new topics, or the last time is long ago.
+To match every topic with every expression takes time, so it is done outside the shard. A heartbeat's step sends a
+`ResolveRegexes`, and `ConsumerProtocol.regexes_resolved` takes the result. All expressions of a group are resolved
+together, so that a new topic causes only one rebalance. This happens at most every `MIN_REFRESH_MS`, and only if an
+expression is not resolved yet, if there are new topics, or if the last result is old.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from kcli.coordinator.group.topics import TopicsView
 from kcli.errors import InvalidRegularExpression
 
 MIN_REFRESH_MS = 10_000
-"""Kafka's: many members with many expressions must not keep the broker matching."""
+"""The shortest time between two resolutions for a group, as in Kafka. Without it many members with many expressions
+could keep the broker busy."""
 _NEVER_MS = -(2**63)
 _CACHED_PATTERNS = 1_000
-"""Compiled expressions kept at hand; one costs a few kilobytes."""
+"""The size of the cache of compiled expressions. Each costs a few kilobytes."""
 
 
 class RegexChange(Enum):
     NONE = 0
     UPDATED = 1
     RESOLVED = 2
-    """Updated, to something whose topics are known, so that a new target can be computed at once."""
+    """The expression changed to one whose topics are known, so a new target can be computed at once."""
 
 
 class Pattern(Protocol):
@@ -42,7 +43,7 @@ class Pattern(Protocol):
 
 @functools.lru_cache(maxsize=_CACHED_PATTERNS)
 def compiled(regex: str) -> Pattern:
-    """Raises INVALID_REGULAR_EXPRESSION."""
+    """Compiles an expression. Raises INVALID_REGULAR_EXPRESSION."""
     import re2  # imported late: few groups subscribe by regex
 
     options = re2.Options()
@@ -59,8 +60,8 @@ def compiled(regex: str) -> Pattern:
 
 
 def matching(regexes: Iterable[str], names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The topics that each expression stands for: its whole name must match. One that another broker took and RE2 does
-    not stands for none."""
+    """The topics that match each expression with their whole names. An expression that another broker accepted but RE2
+    refuses matches no topics."""
     known = tuple(names)
     found: dict[str, tuple[str, ...]] = {}
     for regex in regexes:
@@ -72,19 +73,21 @@ def matching(regexes: Iterable[str], names: Iterable[str]) -> dict[str, tuple[st
 
 
 class Regexes:
-    """`new_topics_version`: of the last metadata that had a topic more than the one before."""
+    """The regular expressions of the groups of a shard. `new_topics_version`: the version of the last metadata with a
+    new topic."""
 
     def __init__(self, config: GroupConfig) -> None:
         self._config = config
         self.new_topics_version = -1
 
     def check(self, group: ConsumerGroup, before: ConsumerMember, regex: str | None) -> None:
-        """Before anything is written: a regex that is new to the group must be one."""
+        """Raises INVALID_REGULAR_EXPRESSION if `regex` is new to the group and invalid. Call it before any write."""
         if regex and regex != before.topic_regex and not group.subscribers_of(regex):
             compiled(regex)
 
     def update(self, writer: Writer, before: ConsumerMember, member: ConsumerMember) -> RegexChange:
-        """The member has been written with its present regex; takes note of the change, if it is one."""
+        """Returns how the member's expression changed, and writes a tombstone for an expression that no member has any
+        more. Call it after the member is written."""
         group = writer.group
         old, new = before.topic_regex, member.topic_regex
         if old == new:
@@ -97,7 +100,8 @@ class Regexes:
         return RegexChange.RESOLVED if old else RegexChange.UPDATED
 
     def resolution_due(self, group: ConsumerGroup, topics: TopicsView, now_ms: int) -> ResolveRegexes | None:
-        """The expressions that should be resolved now; the group then waits for the answer."""
+        """The request to resolve the group's expressions, if they should be resolved now. The group then waits for the
+        result."""
         wanted = group.subscribed_regexes
         if not wanted or group.is_resolving:
             return None
@@ -116,7 +120,7 @@ class Regexes:
 
 
 def changed(group: ConsumerGroup, found: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether an expression stands for other topics than it did."""
+    """Whether an expression matches other topics than before."""
     for regex, names in found.items():
         known = group.regexes.get(regex)
         if (() if known is None else known.topic_names) != names:

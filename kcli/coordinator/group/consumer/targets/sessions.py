@@ -1,4 +1,4 @@
-"""The deadlines of a member of a consumer group: for its heartbeats, and for steps it was asked to take."""
+"""The deadlines of members of consumer groups: for heartbeats, revocations, and joins of classic members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberS
 from kcli.coordinator.group.step import GroupTimers, TimerKind, session_key
 
 TimesOf = Callable[[str], ConsumerTimes]
-"""The session timeout and heartbeat interval of a group."""
+"""Returns the session timeout and heartbeat interval of a group, by its id."""
 
 
 class ConsumerSessions:
@@ -19,7 +19,7 @@ class ConsumerSessions:
         self.times_of = times_of
 
     def restart(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A sign of life."""
+        """Restarts the session of a member that sent a request."""
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         else:
@@ -27,14 +27,14 @@ class ConsumerSessions:
         self._timers.schedule(session_key(group.group_id, member.member_id), now_ms + timeout_ms)
 
     def restart_all(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Starts every deadline again, because the group comes from the log."""
+        """Restarts every deadline of a group that was loaded from the log."""
         for member in group.members.values():
             self.restart(group, member, now_ms)
             self.watch_revocation(group, member, now_ms)
 
     def watch_revocation(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A member that must give up partitions has its rebalance timeout for it. A member of the classic protocol is
-        asked to join again instead (`await_join`)."""
+        """Starts the deadline for giving up partitions, the member's rebalance timeout. A member of the classic
+        protocol is asked to join again instead (`await_join`)."""
         key = (TimerKind.REVOCATION, group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
             self._timers.schedule(key, now_ms + member.rebalance_timeout_ms)
@@ -42,13 +42,14 @@ class ConsumerSessions:
             self._timers.cancel(key)
 
     def await_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A classic member has been asked to join again; asking twice gives it no more time."""
+        """Starts the deadline of a classic member that was asked to join again. If it was asked before, the earlier
+        deadline stays."""
         key = (TimerKind.MEMBER_JOIN, group.group_id, member.member_id)
         if not self._timers.is_scheduled(key):
             self._timers.schedule(key, now_ms + member.rebalance_timeout_ms)
 
     def joined(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """A classic member has joined, and must fetch its assignment next."""
+        """Starts the deadline of a classic member that has joined and must now send SyncGroup."""
         self._timers.cancel((TimerKind.MEMBER_JOIN, group.group_id, member.member_id))
         sync = (TimerKind.MEMBER_SYNC, group.group_id, member.member_id)
         self._timers.schedule(sync, now_ms + member.rebalance_timeout_ms)

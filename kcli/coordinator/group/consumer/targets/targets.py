@@ -1,4 +1,4 @@
-"""From what members subscribe to what each of them should have: group epoch, targets, reconciliation."""
+"""Computes the targets of members from their subscriptions: raises the group epoch, assigns, reconciles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 class Targets:
-    """`topics`: those of the present metadata."""
+    """Keeps the targets of consumer groups up to date. `topics`: the topics of the present metadata."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class Targets:
         self._topics = topics
 
     def update_member(self, writer: Writer, before: ConsumerMember, after: ConsumerMember) -> bool:
-        """Saves a new or changed member, and brings epoch and targets up to date with it. Whether its subscription
-        has changed."""
+        """Saves a new or changed member and updates group epoch and targets. Returns whether its subscription has
+        changed."""
         group = writer.group
         is_new = after.member_id not in group.members
         if is_new or after != before:
             self.save_member(writer, after)
         names_changed = before.topic_names != after.topic_names
         regex_change = self._regexes.update(writer, before, after)
-        # An expression that is new to the group changes the targets once it is resolved, and only then.
+        # A regular expression that is new to the group changes the targets only when it has been resolved.
         raises_epoch = group.epoch == 0 or names_changed or regex_change is RegexChange.RESOLVED
         self.refresh(writer, raises_epoch=raises_epoch)
         return names_changed or regex_change is not RegexChange.NONE
@@ -64,7 +64,8 @@ class Targets:
         writer.put(record.key, record.value)
 
     def refresh(self, writer: Writer, *, raises_epoch: bool) -> None:
-        """A new epoch where one is due or the topics have changed; then targets for it."""
+        """Raises the group epoch if `raises_epoch` or if the topics have changed, and computes targets for a new
+        epoch."""
         group = writer.group
         if raises_epoch or group.metadata_is_stale:
             self.raise_epoch(writer, always=raises_epoch)
@@ -124,7 +125,7 @@ class Targets:
         return GroupSpec(members, counts, group.is_homogeneous)
 
     def reconcile(self, writer: Writer, member_id: str, owned: Assignment | None) -> ConsumerMember:
-        """Takes a member a step towards its target; the member as it is then."""
+        """Moves a member one step towards its target. Returns the member after the step."""
         group = writer.group
         member = group.members[member_id]
         after = reconcile(member, group.assignment_epoch, group.target_of(member_id), owned, group.owner_of)
