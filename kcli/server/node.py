@@ -32,9 +32,14 @@ from kcli.server.handlers.served import served_on_broker, served_on_controller
 from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
-from kcli.server.network.connection import Serve
+from kcli.server.network.connection import LoopShared, Serve
 from kcli.server.network.listener import SocketServer
-from kcli.server.network.listener_settings import connection_limits, idle_max_seconds, listener_settings
+from kcli.server.network.listener_settings import (
+    connection_limits,
+    idle_max_seconds,
+    listener_settings,
+    queued_bytes_max,
+)
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
@@ -166,6 +171,10 @@ class Node:
             now=self._loop.time,
             rate_window_seconds=self.quotas.windows.total_seconds,
             throttle_seconds=self.quotas.connections.throttle_seconds,
+            shared=LoopShared(
+                queued_bytes_max=queued_bytes_max(config),
+                queued_requests_max=config.integer("queued.max.requests"),
+            ),
         )
 
     def _served_on(self, listener: str) -> tuple[ApiKey, ...]:

@@ -34,7 +34,7 @@ from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.answer_sender import IN_MEMORY, WRITE_HIGH_WATER_BYTES, AnswerSender, SharedSending
 from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.phase import LoginStep, Phase
-from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN, RequestLine
+from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN, QUEUED_REQUESTS_MAX, RequestLine
 
 Answer = Buffer | list[Part] | None
 """A whole response frame, as one buffer or several parts; None if the client expects no answer (acks=0)."""
@@ -89,10 +89,13 @@ class LoopShared:
 
     __slots__ = ("frames", "line", "sending")
 
-    def __init__(self, frames: FrameBuffers | None = None, sending: SharedSending | None = None) -> None:
-        self.frames = frames or FrameBuffers()
-        self.sending = sending or SharedSending()
-        self.line = RequestLine()
+    def __init__(
+        self, *, queued_bytes_max: int | None = None, queued_requests_max: int = QUEUED_REQUESTS_MAX
+    ) -> None:
+        """The values of queued.max.request.bytes (None: the limits of this node) and queued.max.requests."""
+        self.frames = FrameBuffers(queued_bytes_max)
+        self.sending = SharedSending()
+        self.line = RequestLine(queued_requests_max)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -268,13 +271,18 @@ class Connection(asyncio.BufferedProtocol):
         """The number of answers that are not ready, or wait for the ones before them."""
         return len(self._pending)
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether an answer, or a part of one, waits for the client to read."""
+        return self._sender is not None and self._sender.is_busy
+
     def close(self) -> None:
         """Closes after the written answers have been sent."""
         self._closed = True
         self._rest = None
         if self.transport is None:
             return
-        if self._sender is not None and self._sender.is_busy:
+        if self.is_sending:
             if not self._reading_paused:
                 self.transport.pause_reading()
         else:
@@ -393,7 +401,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _has_unsent(self) -> bool:
-        return self._writing_paused or (self._sender is not None and self._sender.is_busy)
+        return self._writing_paused or self.is_sending
 
     def _has_request(self) -> bool:
         return self._rest is not None or (self._frame is not None and self._filled == len(self._frame))

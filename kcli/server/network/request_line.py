@@ -15,6 +15,8 @@ from typing import Protocol
 BYTES_PER_TURN = 64 * 1024
 # The bytes that each request counts at least: 16 requests per turn.
 BYTES_PER_REQUEST_MIN = 4 * 1024
+# Kafka's default of queued.max.requests.
+QUEUED_REQUESTS_MAX = 500
 
 
 class InLine(Protocol):
@@ -28,16 +30,24 @@ class InLine(Protocol):
 class RequestLine:
     """The line of one event loop."""
 
-    __slots__ = ("_is_due", "_line")
+    __slots__ = ("_is_due", "_line", "_requests_max")
 
-    def __init__(self) -> None:
+    def __init__(self, requests_max: int = QUEUED_REQUESTS_MAX) -> None:
+        """`requests_max`: queued.max.requests."""
         self._line: deque[InLine] = deque()
         self._is_due = False
+        self._requests_max = requests_max
 
     @property
     def allowance(self) -> int:
-        """The bytes that a connection may serve at once when it is read: one request if others wait in the line."""
-        return 1 if self._line else BYTES_PER_TURN
+        """The bytes that a connection may serve when it is read: one request if others wait in the line.
+
+        If the line is full, the connection serves no request at once. It goes to the end of the line, as in Kafka's
+        queue.
+        """
+        if not self._line:
+            return BYTES_PER_TURN
+        return 1 if len(self._line) < self._requests_max else 0
 
     def join(self, connection: InLine) -> None:
         self._line.append(connection)
