@@ -8,6 +8,7 @@ not delay small ones. A client that sends its frame too slowly loses its connect
 from __future__ import annotations
 
 import asyncio
+import mmap
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -144,7 +145,8 @@ class FrameBuffers:
     def take(self, size: int) -> memoryview:
         """A buffer of at least `size` bytes."""
         if size > POOLED_FRAME_SIZE_MAX_BYTES:
-            return memoryview(bytearray(size))
+            # Pages without bytes of the frame take no memory, and all pages go back to the system with the frame.
+            return memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         capacity = 1 << max(size - 1, 0).bit_length()
         free = self._free.get(capacity)
         if free:
