@@ -98,12 +98,13 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
     reads = yield from _read_all(context, scope)
     if replica_id >= 0:
         _report_follower(replica_id, reads)
-    sizes = [0 if read.slice is None else read.slice.size_bytes for read in reads]
     min_bytes = min(request.min_bytes, request.max_bytes, broker.fetch_max_bytes)
-    is_decided = any(read.answer is not None for read in reads)
-    if request.max_wait_ms <= 0 or is_decided or sum(sizes) >= min_bytes or not reads:
-        return (yield from _respond(context, scope, reads))
-    return _WaitingFetch(context, scope, reads, sizes, min_bytes)
+    # A partition with an error or a divergence is answered at once.
+    if reads and request.max_wait_ms > 0 and not any(read.answer is not None for read in reads):
+        sizes = [0 if read.slice is None else read.slice.size_bytes for read in reads]
+        if sum(sizes) < min_bytes:
+            return _WaitingFetch(context, scope, reads, sizes, min_bytes)
+    return (yield from _respond(context, scope, reads))
 
 
 async def _flat(large: Awaitable[FetchResponse | _WaitingFetch]) -> FetchResponse:
@@ -289,6 +290,18 @@ class _WaitingFetch:
         self._timer = loop.call_later(scope.request.max_wait_ms / 1000, self._parked.finish)
         self._parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
         self.answer.add_done_callback(self._answered)
+        if len(reads) > STEPS_PER_TURN:
+            self._look_at_changes(reads)
+
+    def _look_at_changes(self, reads: list[PartitionRead]) -> None:
+        """Measures the partitions that changed since they were read, in an earlier turn of the loop."""
+        for read in reads:
+            leader = read.leader
+            assert leader is not None
+            if not leader.is_leader:
+                self._parked.finish()
+            elif leader.log.high_watermark != read.high_watermark:
+                self._parked.changed(leader.parked_fetches, 0, measure=True)
 
     def _measure(self, changed: Iterable[int]) -> int:
         """Reads the changed partitions again. The other sizes are those of the last reads."""
@@ -356,6 +369,7 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
     """Copies a few small slices of records into the response. The others are read when they are sent."""
     left = COPIED_PER_ANSWER_MAX_BYTES
     results = []
+    leaders: set[int] = set()
     for read in reads:
         if read.answer is None:
             assert read.slice is not None
@@ -374,9 +388,11 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
                 read.answer = _answer(scope, read, records)
         if read.answer.error_code is not ErrorCode.NONE:
             _count_failure(context, read.target, read.answer.error_code)
+        if read.answer.current_leader.leader_id >= 0:
+            leaders.add(read.answer.current_leader.leader_id)
         results.append((read.target, read.answer))
         yield
-    return (yield from _finish(context, scope, results))
+    return (yield from _finish(context, scope, results, leaders))
 
 
 def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> PartitionData:
@@ -403,17 +419,16 @@ def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray |
 
 
 def _finish(
-    context: BrokerContext, scope: FetchScope, results: list[tuple[FetchTarget, PartitionData]]
+    context: BrokerContext,
+    scope: FetchScope,
+    results: list[tuple[FetchTarget, PartitionData]],
+    leaders: set[int],
 ) -> Steps[FetchResponse]:
+    """`leaders`: the brokers that partitions in error name, whose addresses the client needs."""
     if context.throttle is not None:
         size_bytes = sum(len(read.records or b"") for _target, read in results)
         if context.throttle.refuses_fetch(size_bytes):
             return scope.without_records()
-    leaders = {
-        read.current_leader.leader_id
-        for _target, read in results
-        if read.current_leader is not _NO_LEADER and read.current_leader.leader_id >= 0
-    }
     endpoints: tuple[NodeEndpoint, ...] = ()
     if leaders:
         endpoints = tuple(

@@ -16,7 +16,7 @@ from kcli.protocol.messages import api_versions, fetch
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.handlers import fetch as handler
 from kcli.storage.log.log import AppendOrigin
-from rigs.data_path import BrokerRig, batch, topic_image
+from rigs.data_path import BrokerRig, batch, image_of, topic_image
 from rigs.loops import PATIENCE_S, until
 from rigs.wire_client import Client
 
@@ -68,8 +68,8 @@ def test_it_is_answered_in_full_and_in_order(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def append(rig: BrokerRig, records: bytes) -> None:
-    leader = rig.replicas.get("t", 0)
+def append(rig: BrokerRig, records: bytes, topic: str = "t") -> None:
+    leader = rig.replicas.get(topic, 0)
     leader.append(bytearray(records), acks=1, origin=AppendOrigin.CLIENT, now_ms=1_700_000_000_000)
 
 
@@ -123,5 +123,34 @@ def test_a_session_of_many_partitions_is_read_in_turns_too(tmp_path: Path) -> No
         response = await client.call(again, ApiKey.FETCH, 12)
         assert len(response.responses) == PARTITIONS, "partitions in error are repeated"
         assert response.responses[-1].partitions[0].records
+
+    run(tmp_path, scenario)
+
+
+def test_records_that_come_while_it_is_read_end_its_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_one, reads = handler._read, 0
+    wide = topic_image("wide", 300)
+
+    async def scenario(rig: BrokerRig) -> None:
+        def reading(*arguments: Any) -> handler.PartitionRead:
+            nonlocal reads
+            reads += 1
+            found = read_one(*arguments)
+            if reads == handler.STEPS_PER_TURN:
+                append(rig, batch(b"while it is read"), "wide")
+            return found
+
+        monkeypatch.setattr(handler, "_read", reading)
+        rig.set_metadata(image_of(TOPIC, wide))
+        client = await rig.connect()
+        wants = tuple(fetch.FetchPartition(partition=index, partition_max_bytes=1000) for index in range(300))
+        request = fetch.FetchRequest(
+            max_wait_ms=600_000, min_bytes=1, max_bytes=1_000_000, session_epoch=-1,
+            topics=(fetch.FetchTopic(topic="wide", topic_id=wide.topic_id, partitions=wants),),
+        )  # fmt: skip
+        response = await asyncio.wait_for(client.call(request, ApiKey.FETCH, 12), PATIENCE_S)
+        assert response.responses[0].partitions[0].records
 
     run(tmp_path, scenario)
