@@ -27,6 +27,7 @@ class Resource(Protocol):
     def resource_name(self) -> str: ...
 
 
+ResultT = TypeVar("ResultT")
 A = TypeVar("A", bound=Resource)
 
 
@@ -52,6 +53,31 @@ def check_resources(resources: Sequence[A], check: Callable[[A], None]) -> Steps
         except KafkaError as error:
             errors.append(ApiError(error.code, error.message))
     return errors
+
+
+def merged(
+    resources: Sequence[A],
+    errors: Sequence[ApiError],
+    refused: Callable[[A, ApiError], ResultT],
+    decided: Callable[[A], ResultT | None],
+) -> Steps[tuple[ResultT, ...]]:
+    """The result of each resource, in the order of the request: its error, else what `decided` returns for it."""
+    results = []
+    for resource, error in zip(resources, errors, strict=True):
+        result = decided(resource) if error is NO_ERROR else None
+        results.append(refused(resource, error) if result is None else result)
+        yield
+    return tuple(results)
+
+
+def passed(resources: Sequence[A], errors: Sequence[ApiError]) -> Steps[tuple[A, ...]]:
+    """The resources without an error."""
+    found = []
+    for resource, error in zip(resources, errors, strict=True):
+        if error is NO_ERROR:
+            found.append(resource)
+        yield
+    return tuple(found)
 
 
 def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
