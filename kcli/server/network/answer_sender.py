@@ -39,7 +39,15 @@ IN_MEMORY = (bytes, bytearray, memoryview)
 class SharedSending:
     """The buffer for pieces, the device reads, and the count of unsent bytes of all senders of an event loop."""
 
-    __slots__ = ("device_reads", "piece", "senders", "unsent_bytes", "unsent_max_bytes")
+    __slots__ = (
+        "_due",
+        "_is_turn_over",
+        "device_reads",
+        "piece",
+        "senders",
+        "unsent_bytes",
+        "unsent_max_bytes",
+    )
 
     def __init__(self, unsent_max_bytes: int = UNSENT_MAX_BYTES) -> None:
         self.piece = memoryview(bytearray(PIECE_SIZE_BYTES))
@@ -49,6 +57,25 @@ class SharedSending:
         self.unsent_max_bytes = unsent_max_bytes
         self.senders: dict[AnswerSender, None] = {}
         """The senders with unsent answers, the longest without progress first."""
+        self._due: deque[AnswerSender] = deque()
+        self._is_turn_over = False
+
+    def take_turn(self, sender: AnswerSender) -> bool:
+        """Whether `sender` may send in this turn of the loop. If not, its `go_on` is called in a later turn.
+
+        One sender sends per turn, so that many fast readers do not delay other clients.
+        """
+        if self._is_turn_over:
+            self._due.append(sender)
+            return False
+        self._is_turn_over = True
+        asyncio.get_running_loop().call_soon(self._next_turn)
+        return True
+
+    def _next_turn(self) -> None:
+        self._is_turn_over = False
+        while self._due and not self._is_turn_over:
+            self._due.popleft().go_on()
 
     def close_the_slowest(self, except_for: AnswerSender) -> None:
         """Closes connections until the unsent answers are within their limit."""
@@ -69,7 +96,6 @@ class AnswerSender:
         "_failed",
         "_fd",
         "_loop",
-        "_next_turn",
         "_parts",
         "_progressed",
         "_read",
@@ -101,7 +127,6 @@ class AnswerSender:
         self._at = 0  # the bytes of the first part that have been sent
         self._read: asyncio.Task[None] | None = None
         self._read_ahead = b""  # the next bytes of the first part, which came from the device
-        self._next_turn: asyncio.Handle | None = None
         self._fd = _descriptor(transport)
 
     @property
@@ -122,18 +147,19 @@ class AnswerSender:
         self._shared.senders[self] = None
         # With a high-water mark of 0, the transport reports when it has sent everything.
         self._transport.set_write_buffer_limits(high=0)
-        if not self._transport.get_write_buffer_size():
-            self.go_on()
+        self.go_on()
         if self._shared.unsent_bytes > self._shared.unsent_max_bytes:
             self._shared.close_the_slowest(except_for=self)
 
     def go_on(self) -> None:
-        """Sends until the socket is full, or the bytes of a turn are sent. The transport must be empty."""
-        self._next_turn = None
+        """Sends until the socket is full, or the bytes of a turn are sent."""
         if self._read is not None or not self._parts:
             return
         if self._transport.is_closing():
             self.clear()
+            return
+        # Bytes of the transport come first. The transport reports when it has sent them.
+        if self._transport.get_write_buffer_size() or not self._shared.take_turn(self):
             return
         self._progressed()
         # To the end of the order, behind the senders that make no progress.
@@ -164,8 +190,6 @@ class AnswerSender:
         self._at = 0
         self._count_unsent(-self.unsent_bytes)
         self._shared.senders.pop(self, None)
-        if self._next_turn is not None:
-            self._next_turn.cancel()
         if self._read is not None:
             self._read.cancel()
 
@@ -222,7 +246,7 @@ class AnswerSender:
 
     def _end_turn(self) -> None:
         if self._parts:
-            self._next_turn = self._loop.call_soon(self.go_on)
+            self.go_on()  # waits for the next turn
             return
         self._shared.senders.pop(self, None)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)

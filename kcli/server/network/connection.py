@@ -202,7 +202,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._serve_large_frame()
 
     def eof_received(self) -> bool:
-        return False
+        """Returns True to keep the connection until an unsent answer is sent."""
+        if not self.is_sending:
+            return False
+        self.close()
+        return True
 
     def pause_writing(self) -> None:
         self._writing_paused = True

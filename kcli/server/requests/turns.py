@@ -9,15 +9,11 @@ Work that is over within its first slice runs at once, without a task. So a usua
 from __future__ import annotations
 
 import asyncio
-import gc
 import heapq
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TypeVar
 from weakref import WeakKeyDictionary
-
-# Middle collections between two full ones while a long work runs: seven million objects, far more than a request has.
-FULL_COLLECTION_EVERY = 1000
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -122,7 +118,6 @@ def _each(items: Sequence[Item], work: Callable[[Item], T]) -> Steps[list[T]]:
 
 
 async def _run_the_rest(steps: Steps[T], per_turn: int) -> T:
-    _rare_collections.begin()
     try:
         while True:
             await next_turn()
@@ -131,31 +126,3 @@ async def _run_the_rest(steps: Steps[T], per_turn: int) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
-    finally:
-        _rare_collections.end()
-
-
-class _RareCollections:
-    """Makes full garbage collections rare while long works run.
-
-    A long work may have millions of objects. Python visits all of them whenever their number has grown by a quarter,
-    and each visit holds the loop for up to a second. They are freed without it when the work is over.
-    """
-
-    def __init__(self) -> None:
-        self._works = 0
-        self._usual = gc.get_threshold()
-
-    def begin(self) -> None:
-        if self._works == 0:
-            self._usual = gc.get_threshold()
-            gc.set_threshold(*self._usual[:2], FULL_COLLECTION_EVERY)
-        self._works += 1
-
-    def end(self) -> None:
-        self._works -= 1
-        if self._works == 0:
-            gc.set_threshold(*self._usual)
-
-
-_rare_collections = _RareCollections()
