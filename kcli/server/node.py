@@ -32,7 +32,7 @@ from kcli.server.handlers.served import served_on_broker, served_on_controller
 from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
-from kcli.server.network.connection import LoopShared, Serve
+from kcli.server.network.connection import Serve
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import (
     connection_limits,
@@ -40,6 +40,7 @@ from kcli.server.network.listener_settings import (
     listener_settings,
     queued_bytes_max,
 )
+from kcli.server.network.loop_shared import LoopShared
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH

@@ -275,6 +275,16 @@ class AnswerSender:
         self._shared.unsent_bytes += size_bytes
 
 
+def size_in_memory(answer: list[Part]) -> int | None:
+    """The bytes of an answer; None if a part of it is still in a file."""
+    size = 0
+    for part in answer:
+        if not isinstance(part, IN_MEMORY):
+            return None
+        size += len(part)
+    return size
+
+
 def _descriptor(transport: asyncio.Transport) -> int | None:
     """The socket of a transport that sends bytes as they are; None for the others."""
     opened = transport.get_extra_info("socket")

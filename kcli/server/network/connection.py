@@ -31,10 +31,10 @@ from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer, Part
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.principal import ANONYMOUS_SESSION, Session
-from kcli.server.network.answer_sender import IN_MEMORY, WRITE_HIGH_WATER_BYTES, AnswerSender, SharedSending
-from kcli.server.network.frame_buffers import FrameBuffers
+from kcli.server.network.answer_sender import WRITE_HIGH_WATER_BYTES, AnswerSender, size_in_memory
+from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.phase import LoginStep, Phase
-from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN, QUEUED_REQUESTS_MAX, RequestLine
+from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN
 
 Answer = Buffer | list[Part] | None
 """A whole response frame, as one buffer or several parts; None if the client expects no answer (acks=0)."""
@@ -82,20 +82,6 @@ _SMALL_ANSWER_MAX_BYTES = WRITE_HIGH_WATER_BYTES
 OVERLAPPING_PRODUCES_MAX = 64
 
 _log = logging.getLogger("kcli.server.Connection")
-
-
-class LoopShared:
-    """The buffers, the limits and the line that all connections of an event loop share."""
-
-    __slots__ = ("frames", "line", "sending")
-
-    def __init__(
-        self, *, queued_bytes_max: int | None = None, queued_requests_max: int = QUEUED_REQUESTS_MAX
-    ) -> None:
-        """The values of queued.max.request.bytes (None: the limits of this node) and queued.max.requests."""
-        self.frames = FrameBuffers(queued_bytes_max)
-        self.sending = SharedSending()
-        self.line = RequestLine(queued_requests_max)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -188,6 +174,8 @@ class Connection(asyncio.BufferedProtocol):
         return scratch
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._closed:
+            return
         self.last_active = self._now()
         if self._frame is None:
             end = len(self._carry) + nbytes
@@ -195,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
             self._serve_frames(self._frames.scratch[:end], self._shared.line.allowance)
             return
         self._filled += nbytes
-        if self._filled == len(self._frame) and not self._closed:
+        if self._filled == len(self._frame):
             if self._must_wait(self._frame):
                 self._pause_reading()
             else:
@@ -544,7 +532,7 @@ class Connection(asyncio.BufferedProtocol):
                 if len(answer) <= _SMALL_ANSWER_MAX_BYTES:
                     transport.write(answer)
                     return len(answer)
-            elif (size := _size_in_memory(answer)) is not None and size <= _SMALL_ANSWER_MAX_BYTES:
+            elif (size := size_in_memory(answer)) is not None and size <= _SMALL_ANSWER_MAX_BYTES:
                 transport.writelines(cast("list[Buffer]", answer))
                 return size
             if sender is None:
@@ -621,13 +609,3 @@ def _speaks(prefix: bytes) -> str:
     if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):
         return "; the client speaks HTTP, this is a Kafka port"
     return ""
-
-
-def _size_in_memory(answer: list[Part]) -> int | None:
-    """The bytes of an answer; None if a part of it is still in a file."""
-    size = 0
-    for part in answer:
-        if not isinstance(part, IN_MEMORY):
-            return None
-        size += len(part)
-    return size

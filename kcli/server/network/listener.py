@@ -10,8 +10,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from kcli.runtime.network import Network
-from kcli.server.network.connection import Authenticate, Connection, LoopShared, Serve, anonymous
+from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
+from kcli.server.network.loop_shared import LoopShared
 
 _log = logging.getLogger("kcli.server.SocketServer")
 

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from kcli.runtime.network import SystemNetwork
-from kcli.server.network.connection import Connection, LoopShared
+from kcli.server.network.connection import Connection
 from kcli.server.network.frame_buffers import FRAME_GRACE_SECONDS, POOLED_FRAME_SIZE_MAX_BYTES
 from kcli.server.network.listener import Acceptor, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
+from kcli.server.network.loop_shared import LoopShared
 from rigs.loops import until
 from rigs.wire_client import Client, connect
 
