@@ -124,7 +124,7 @@ def describe_user_scram_credentials(
     for name in (yield from hash_order_steps(asked or by_user)):
         results.append(_described(name, by_user.get(name, ()), asked[name]))
         yield
-    return DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))
+    return DescribeUserScramCredentialsResponse(results=tuple(results))
 
 
 def _described(user: str, infos: Iterable[CredentialInfo], asked: int) -> DescribeUserScramCredentialsResult:
@@ -141,4 +141,4 @@ def _described(user: str, infos: Iterable[CredentialInfo], asked: int) -> Descri
         return DescribeUserScramCredentialsResult(
             user=user, error_code=error.code, error_message=error.message
         )
-    return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=tuple(infos))
+    return DescribeUserScramCredentialsResult(user=user, credential_infos=tuple(infos))

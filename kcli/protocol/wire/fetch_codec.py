@@ -30,6 +30,7 @@ from kcli.protocol.messages.fetch import (
 from kcli.protocol.wire.packing import (
     INT32,
     INT64,
+    cause_text,
     pack_count,
     pack_string,
     pack_tags,
@@ -92,7 +93,7 @@ def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[Fe
     try:
         return (yield from _decode(version, frame, at))
     except (error, IndexError, UnicodeDecodeError) as cause:
-        raise ProtocolError(f"malformed Fetch request of version {version}: {cause}") from cause
+        raise ProtocolError(f"Fetch v{version} request is malformed: {cause_text(cause)}") from cause
 
 
 def _decode(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:

@@ -1,5 +1,6 @@
-"""DescribeUserScramCredentials (key 50, version 0): mechanisms and iterations, never a key (KIP-554); the rules are in
-controller/scram.py.
+"""DescribeUserScramCredentials (key 50, version 0): mechanisms and iterations of users, without keys (KIP-554).
+
+The rules are in controller/scram.py.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""ListOffsets (key 2, versions 1-10): the begin and end of a partition, and the offset that belongs to a time.
+"""ListOffsets (key 2, versions 1-10): the start and end of a partition, and the offset for a timestamp.
 
-A timestamp ≥ 0 asks for the first offset at or after it. Special values: -1 is the end that a consumer may read to, -2
-the start, -3 the record with the largest timestamp (KIP-734), -4 the local start (KIP-405). -5 is the end of tiered
-storage (KIP-1005), which does not exist here. An offset that is not found is -1 without an error.
+A timestamp ≥ 0 asks for the offset of the first record with this or a later timestamp. Other timestamps are special. -1
+is the offset up to which a consumer may read, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the
+local start (KIP-405). -5 is the end of tiered storage (KIP-1005), which does not exist here. If there is no such
+offset, the response has -1 and no error.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from kcli.errors import (
@@ -28,12 +29,12 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
@@ -51,7 +52,7 @@ _NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An answer; all fields are -1 if there is no offset."""
+    """The result for one partition. All fields are -1 if there is no such offset."""
 
     offset: int = _NOTHING
     timestamp: int = _NOTHING
@@ -71,36 +72,38 @@ def handle(
 def error_response(
     _context: BrokerContext, request: ListOffsetsRequest, error: KafkaError
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    def failed(_: ListOffsetsTopic, part: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        return ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=error.code)
-
-    return run_in_turns(_by_partition(request, failed), REFUSALS_PER_TURN)
+    topics = nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: ListOffsetsPartitionResponse(
+            partition_index=part.partition_index, error_code=error.code
+        ),
+        lambda topic, parts: ListOffsetsTopicResponse(name=topic.name, partitions=parts),
+    )
+    return then(run_in_turns(topics, REFUSALS_PER_TURN), lambda failed: ListOffsetsResponse(topics=failed))
 
 
 def _answers(context: BrokerContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+    """The answer, with a step after each partition."""
     asked: Counter[tuple[str, int]] = Counter()
+    # As in Kafka, a topic or partition that is asked for twice has one answer.
+    topics: dict[str, dict[int, ListOffsetsPartition]] = {}
     for topic in request.topics:
+        parts = topics.setdefault(topic.name, {})
         for part in topic.partitions:
             asked[topic.name, part.partition_index] += 1
+            parts[part.partition_index] = part
             yield
-
-    def answer(topic: ListOffsetsTopic, part: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        return _answer(context, request, topic.name, part, asked[topic.name, part.partition_index] > 1)
-
-    return (yield from _by_partition(request, answer))
-
-
-def _by_partition(
-    request: ListOffsetsRequest,
-    answer: Callable[[ListOffsetsTopic, ListOffsetsPartition], ListOffsetsPartitionResponse],
-) -> Steps[ListOffsetsResponse]:
-    topics = yield from nested_steps(
-        request.topics,
-        lambda topic: topic.partitions,
-        answer,
-        lambda topic, parts: ListOffsetsTopicResponse(name=topic.name, partitions=parts),
+        yield
+    answered = yield from nested_steps(
+        topics.items(),
+        lambda topic: topic[1].values(),
+        lambda topic, part: _answer(
+            context, request, topic[0], part, asked[topic[0], part.partition_index] > 1
+        ),
+        lambda topic, parts: ListOffsetsTopicResponse(name=topic[0], partitions=parts),
     )
-    return ListOffsetsResponse(topics=topics)
+    return ListOffsetsResponse(topics=answered)
 
 
 def _answer(
@@ -167,8 +170,8 @@ def _find(
 
 
 def _epoch_start(leader: LeaderPartition) -> int:
-    """The first offset of the present leader epoch. Until the leader has committed it, its high watermark may be too
-    low."""
+    """The first offset of the present leader epoch. Until the leader has committed this offset, its high watermark may
+    be too low."""
     for epoch, start_offset in reversed(leader.log.leader_epochs.entries):
         if epoch == leader.leader_epoch:
             return start_offset

@@ -1,9 +1,9 @@
 """Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
-The answer comes after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 there is
-no answer, and an error closes the connection. Each partition succeeds or fails by itself: INVALID_RECORD,
-CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951) and so on. The log checks
-idempotence (KIP-98). Record errors are KIP-467, topic ids (v13) KIP-516.
+The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0
+there is no response, and an error closes the connection. Each partition has its own error, such as INVALID_RECORD,
+CORRUPT_MESSAGE, MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence
+(KIP-98). KIP-467 defines errors of single records, KIP-516 topic ids (v13).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import NamedTuple
 from kcli.errors import (
     ErrorCode,
     InvalidPidMappingException,
-    InvalidRecordException,
     InvalidRequiredAcksException,
     InvalidTopicException,
     KafkaError,
@@ -42,6 +41,7 @@ from kcli.protocol.batches.batch import (
     read_producer,
 )
 from kcli.protocol.batches.compression import Codec
+from kcli.protocol.batches.produced import only_batch
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -62,7 +62,7 @@ from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
-from kcli.storage.log.log import AppendOrigin
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 
 ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
@@ -73,6 +73,16 @@ _ADMIN_CLIENT = "__admin_client"
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
+_WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors of an append that are answered with log start offset -1. Every other refused append has the log's own."""
 
 NO_VERDICTS: VerificationResults = {}
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
@@ -86,7 +96,7 @@ class TransactionalBatch(NamedTuple):
 
 
 Pending = list[tuple[LeaderPartition, Offset]]
-"""Partitions whose records are written but not committed, each with the high watermark to wait for."""
+"""The partitions whose records are written but not committed, each with the high watermark at which they are."""
 
 
 def handle(
@@ -142,7 +152,7 @@ def _produce(
 
 
 def error_response(context: BrokerContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
-    """The same error for every partition of the request."""
+    """The response with the same error for every partition of the request."""
     if request.acks == 0:
         raise ProtocolError(f"Produce with acks=0 failed: {error.message}")
     return ProduceResponse(
@@ -188,26 +198,24 @@ def _append(
     pending: Pending,
     verdicts: VerificationResults,
 ) -> PartitionProduceResponse:
+    log: PartitionLog | None = None  # set once the log decides
     try:
-        records = part.records
         leader = context.ports.replicas.get(topic, part.index)
         if is_internal(topic) and context.client_id != _ADMIN_CLIENT:
             raise InvalidTopicException
-        if records is None or len(records) < HEADER_SIZE:
-            raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
-        if records[MAGIC_POSITION] != CURRENT_MAGIC:
-            raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
+        records = only_batch(part.records or b"")
         flags = records[FLAGS_POSITION]
         if flags & CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
             raise UnsupportedCompressionTypeException
         verification = None
         if flags & TRANSACTIONAL:
-            # A partition has no verdict if this broker became its leader while the coordinator was asked about the
-            # others.
+            # A partition has no verification if this broker became its leader while the coordinator verified the
+            # other partitions.
             verdict = verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict
+        log = leader.log
         result = leader.append(
             records,
             acks=request.acks,
@@ -219,7 +227,10 @@ def _append(
         metrics = context.ports.metrics
         metrics.request_failed(context.api_key, error.code)
         metrics.traffic.produce_failed(topic, error.code, len(part.records or b""))
-        return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
+        failed = _failed(part.index, error, _leader_hint(context, topic, part.index, error))
+        if log is None or error.code in _WITHOUT_LOG_START:
+            return failed
+        return replace(failed, log_start_offset=log.log_start_offset)
     if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
         pending.append((leader, result.next_offset))
     return PartitionProduceResponse(
@@ -256,7 +267,8 @@ def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> L
 def _verify(
     context: BrokerContext, request: ProduceRequest, batches: list[TransactionalBatch]
 ) -> VerificationResults | Awaitable[VerificationResults]:
-    """Asks whether each partition belongs to the transaction. Raises KafkaError if the request mixes producers."""
+    """Verifies that each partition belongs to the transaction. Raises KafkaError if the request has batches of several
+    producers."""
     assert request.transactional_id is not None
     first = batches[0].producer
     if any(batch.producer.producer_id != first.producer_id for batch in batches):
@@ -274,7 +286,7 @@ def _verify(
 
 
 def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:
-    """A failed partition. As in Kafka, it has a message only for errors of single records."""
+    """The response for a failed partition. As in Kafka, it has a message only if single records have errors."""
     record_errors = getattr(error, "record_errors", ())
     return PartitionProduceResponse(
         index=index,
@@ -332,7 +344,8 @@ def _close_on_error(response: ProduceResponse) -> None:
 def _wait(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
 ) -> asyncio.Future[ProduceResponse]:
-    """Answers when every partition has committed, or with the state of each partition at the timeout."""
+    """Returns a future of the response, which is done when the records of all partitions are committed. At the timeout
+    the response has the error of each partition at that time."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
 
@@ -362,7 +375,7 @@ def _after_wait(context: BrokerContext, response: ProduceResponse, pending: Pend
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=tuple(
-                    PartitionProduceResponse(index=part.index, error_code=failures[key], base_offset=-1)
+                    replace(part, error_code=failures[key])
                     if (key := (_name(context, topic), part.index)) in failures
                     else part
                     for part in topic.partition_responses

@@ -74,7 +74,7 @@ def _write_all(
 
 
 def _write(context: BrokerContext, marker: WritableTxnMarker) -> Steps[Outcomes]:
-    # Version 1 does not name the protocol of the transaction, so the less strict rules of the older one hold.
+    # Version 1 does not name the protocol of the transaction, so the less strict rules of the older protocol apply.
     end = TransactionEnd(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,

@@ -1,16 +1,16 @@
-"""The socket of one client: bytes to frames, frames to answers, answers back in the order of their requests.
+"""The connection of one client: splits its bytes into frames, serves them, and sends the answers in their order.
 
 Reading. While no frame has begun, all connections of an event loop read into one shared scratch buffer. The event loop
-asks for the buffer and reports it full within one callback, so no other connection uses it in between. Whole frames in
-it are served in place. A frame that does not fit gets a buffer of exactly its size, and the rest is read straight into
-that. A frame may not be used after its handler has returned, because the connection uses its memory again.
+asks for the buffer and reports it full within one callback, so no other connection uses it in between. Whole frames are
+served directly from the scratch buffer. A frame that does not fit gets a buffer of its size, and its rest is read into
+that buffer. A frame must not be used after its handler has returned, because the connection reuses the memory.
 
 Login. A connection begins with a session, or with a phase (phase.py) that receives the frames until it yields a
-session. The phase takes the place of the dispatch, so a request of a live session does not pay for it.
+session. During the login the phase replaces the dispatch, so later requests need no check for a login.
 
 Order. A request that cannot be answered at once delays the requests after it, as a muted channel does in Kafka. Produce
-requests are the exception: they follow each other without waiting, so that a pipeline of acks=all appends does not cost
-a round trip each. Their appends and their answers keep the order.
+requests are the exception: the next one is served while earlier ones wait for their commit, so that not each append
+with acks=all costs a round trip. Their appends and their answers keep the order.
 
 Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So it
 keeps one scratch buffer or one frame at most. Frames have a limit over all connections (frame_buffers.py), and so have
@@ -41,7 +41,7 @@ Answer = Buffer | list[Part] | None
 
 
 class Waiting:
-    """An answer that comes later: `finish` turns the completed future into the answer, or into the next wait for it."""
+    """An answer that comes later. `finish` converts the completed future to the answer, or to the next wait for it."""
 
     __slots__ = ("finish", "future")
 
@@ -56,11 +56,12 @@ Serve = Callable[["Connection", memoryview], "Answer | Waiting"]
 """Serves one frame (without size prefix). Raises ProtocolError to close the connection."""
 
 Authenticate = Callable[["Connection"], "Session | Phase"]
-"""Begins a new connection with a session, or with the phase that will yield one. An error closes it."""
+"""Returns the session of a new connection, or the phase that will yield a session. An exception closes the
+connection."""
 
 
 def anonymous(_connection: Connection) -> Session:
-    """Begins a connection of a PLAINTEXT listener."""
+    """The `Authenticate` of a PLAINTEXT listener, which has no login."""
     return ANONYMOUS_SESSION
 
 
@@ -78,7 +79,8 @@ _PRODUCE_KEY = b"\x00\x00"
 
 # Answers up to this size are left to the transport, which sends several of them in one call.
 _SMALL_ANSWER_MAX_BYTES = WRITE_HIGH_WATER_BYTES
-# Produce requests in flight on one connection. Java's producer has 5, librdkafka up to 1,000,000 (its default).
+# The most Produce requests of one connection that wait for their commits. Java's producer sends 5, librdkafka up to
+# 1,000,000 (its default).
 OVERLAPPING_PRODUCES_MAX = 64
 
 _log = logging.getLogger("kcli.server.Connection")
@@ -157,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.clear()
         for entry in self._pending:
-            # A parked answer is not needed any more. A task is work in progress and runs to its end.
+            # A future without a task only waits, so it is cancelled. A task is work in progress and runs to its end.
             if isinstance(entry, Waiting) and not isinstance(entry.future, asyncio.Task):
                 entry.future.cancel()
         self._pending.clear()
@@ -209,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
     # The listener's side.
 
     def admit(self) -> None:
-        """Begins to serve. Requests that came before were delayed."""
+        """Begins to serve a connection that `hold` delayed."""
         self._admitted = True
         self._go_on()
 
@@ -227,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
         asyncio.get_running_loop().call_soon(self._pause_unless_admitted)
 
     def mute(self, seconds: float) -> None:
-        """Serves no new request for `seconds`, because a quota is used up (KIP-219). Answers are still sent."""
+        """Serves no new request for `seconds`, because a quota is exceeded (KIP-219). Answers are still sent."""
         loop = asyncio.get_running_loop()
         if self._closed or (self._unmute is not None and self._unmute.when() >= loop.time() + seconds):
             return
@@ -238,10 +240,10 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is being answered, or waits to be served.
+        """Whether a request is being served or waits to be served.
 
-        False while the connection is muted. Nothing shows whether that client is still connected, and the mute may last
-        for days.
+        False while the connection is muted, because a mute may last for days, and nothing shows whether the client is
+        still connected.
         """
         if self._pending or not self._admitted:
             return True
@@ -260,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unanswered_count(self) -> int:
-        """The number of answers that are not ready, or wait for the ones before them."""
+        """The number of answers that are not ready or wait for earlier answers."""
         return len(self._pending)
 
     @property
@@ -269,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._sender is not None and self._sender.is_busy
 
     def close(self) -> None:
-        """Closes after the written answers have been sent."""
+        """Closes the connection after the written answers have been sent."""
         self._closed = True
         self._rest = None
         if self.transport is None:
@@ -281,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def abort(self) -> None:
-        """Closes now; unsent bytes are lost."""
+        """Closes the connection immediately. Unsent bytes are lost."""
         self._closed = True
         if self.transport is not None:
             self.transport.abort()
@@ -419,7 +421,7 @@ class Connection(asyncio.BufferedProtocol):
     # The phase before requests.
 
     def _open(self, session: Session) -> None:
-        """Serves requests from now on. Only a session that expires costs a look at the clock for each request."""
+        """Begins to serve requests with this session. If the session expires, each request reads the clock."""
         self.session = session
         self._phase = None
         self._serve = self._serve_requests if session.expires_at is None else Connection._serve_until_expiry
@@ -453,7 +455,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _follow(self, step: LoginStep) -> Answer:
         if step.closes:
-            # It is written at once, because a phase has no earlier answers outstanding.
+            # The answer is written at once, because no earlier answers are outstanding during a login.
             if step.answer is not None:
                 self._write(step.answer)
             self.close()
@@ -480,7 +482,7 @@ class Connection(asyncio.BufferedProtocol):
             return served
         if isinstance(answer, Waiting):
             if not self._pending:
-                # Frames of a login never overlap, not even those that begin with these two bytes.
+                # Frames of a login never overlap, even if one begins with the key of Produce.
                 self._pending_is_produce = frame[:2] == _PRODUCE_KEY and self._phase is None
             self._pending.append(answer)
             answer.future.add_done_callback(self._send_ready)
@@ -492,9 +494,9 @@ class Connection(asyncio.BufferedProtocol):
         return max(served, BYTES_PER_REQUEST_MIN)
 
     def _send_ready(self, future: asyncio.Future[object]) -> None:
-        """Sends every answer that is ready and has no unfinished one before it."""
+        """Sends every answer that is ready, up to the first one that is not."""
         if not future.cancelled():
-            # Marks the exception as retrieved, because the client may be gone and no code would read it.
+            # This marks the exception as retrieved, because no other code reads it if the client has disconnected.
             future.exception()
         if self._closed:
             return

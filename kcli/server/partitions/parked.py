@@ -1,4 +1,4 @@
-"""Produces and fetches that wait for their answer. kcli/replica decides when they are due, and these answer once."""
+"""Produce and fetch requests that wait for their answer (parked). kcli/replica decides when they are due."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ParkedFetch:
         self._lists: tuple[ParkedFetches, ...] = ()
 
     def park(self, lists: Iterable[ParkedFetches]) -> None:
-        """Enters the lists of the partitions it reads, with the number of each partition."""
+        """Adds this fetch to the lists of its partitions, with the number of each partition."""
         self._lists = tuple(lists)
         for number, parked in enumerate(self._lists):
             parked[self] = number
@@ -46,13 +46,13 @@ class ParkedFetch:
                 self.finish()
 
     def finish(self) -> None:
-        """Ends the wait: time is over, the bytes are enough, or a partition has another leader."""
+        """Ends the wait, because the time is over, the bytes are enough, or a partition has another leader."""
         if not self.finished:
             self.cancel()
             self._done()
 
     def cancel(self) -> None:
-        """Ends the wait without an answer, because the client is gone."""
+        """Ends the wait without an answer, because the client has disconnected."""
         self.finished = True
         for parked in self._lists:
             parked.pop(self, None)
@@ -64,7 +64,7 @@ ParkedFetches = dict[ParkedFetch, int]
 
 
 class ParkedProduce:
-    """One produce that waits until all its partitions have committed. `done` is called once."""
+    """One produce that waits until its records are committed in all partitions. `done` is called once."""
 
     __slots__ = ("_done", "_wait", "finished")
 
@@ -74,7 +74,7 @@ class ParkedProduce:
         self.finished = False
 
     def committed(self) -> None:
-        """Counts one more partition that has reached its offset."""
+        """Counts one more partition in which the records are committed."""
         if self._wait.committed():
             self.finish()
 

@@ -1,7 +1,7 @@
 """The partitions that this broker leads: their logs, the leader's decisions, and the waiting clients.
 
-`Replicas` follows the metadata: each delta creates, hands over, reconfigures or deletes logs. A new leader epoch enters
-the log's epoch cache before the first append under it.
+`Replicas` applies each delta of the metadata: it creates, reconfigures or deletes logs, and begins or ends leaderships.
+A new leader epoch is written to the log's epoch cache before the first append in that epoch.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ _log = logging.getLogger("kcli.server.ReplicaManager")
 
 
 AT_ONCE_PARTITIONS = 20
-"""The size up to which a change is applied at once: most requests create or delete fewer partitions."""
+"""A change of at most this many partitions is applied at once. Most requests create or delete fewer."""
 
 SLICE_PARTITIONS = 50
-"""The slice of a larger change between other work: a few milliseconds, once their files exist."""
+"""The partitions of a larger change that are applied in one slice (a few milliseconds, if their files already exist).
+Other requests are served between slices."""
 
 
 class LeaderPartition:
@@ -92,7 +93,8 @@ class LeaderPartition:
         return self.state.leader_epoch
 
     def check_epoch(self, known_epoch: int) -> None:
-        """Refuses a client whose leader epoch (-1: unknown) is older or newer than that of this broker (KIP-320)."""
+        """Raises KafkaError if the client's leader epoch (-1: unknown) is older or newer than that of this broker
+        (KIP-320)."""
         if known_epoch == NO_LEADER_EPOCH or known_epoch == self.state.leader_epoch:
             return
         if known_epoch < self.state.leader_epoch:
@@ -113,7 +115,7 @@ class LeaderPartition:
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes to the log, and commits as far as the ISR allows. Raises KafkaError."""
+        """Appends to the log, and moves the high watermark as far as the ISR allows. Raises KafkaError."""
         if not self.state.accepts(acks):
             isr = self.state.isr
             raise NotEnoughReplicasException(
@@ -148,23 +150,26 @@ class LeaderPartition:
             now_ms=now_ms,
             transaction_version=transaction_version,
         )
-        # A marker makes older records readable with read_committed, which the count of appended bytes does not show.
+        # A marker makes older records readable for read_committed. Fetches do not notice this by counting appended
+        # bytes, so each of them measures.
         for parked in list(self.parked_fetches):
             parked.changed(self.parked_fetches, 0, measure=True)
         return result
 
     def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
-        """Counts a fetch of a follower: a fetch from `log_end_offset` shows that it has every record before it."""
+        """Records a fetch of a follower. A fetch from `log_end_offset` shows that the follower has every record before
+        this offset."""
         self.followers[BrokerId(replica)] = FollowerState(Offset(log_start_offset), Offset(log_end_offset))
         self._advance(0)
 
     def change(self, state: LeaderState) -> None:
-        """Applies another ISR or another min.insync.replicas, under which more may be committed."""
+        """Applies a change of the ISR or of min.insync.replicas, which may move the high watermark."""
         self.state = state
         self._advance(0)
 
     def _advance(self, size_bytes: int) -> None:
-        """Moves the high watermark and wakes the requests that are due; `size_bytes` were appended just now."""
+        """Moves the high watermark and answers the requests that are due. `size_bytes`: the bytes of the present
+        append."""
         log = self.log
         high_watermark = self.state.high_watermark(log.high_watermark, log.log_end_offset, self.followers)
         moves = high_watermark > log.high_watermark
@@ -174,13 +179,14 @@ class LeaderPartition:
                 for committed in self.commits.due(high_watermark):
                     committed()
         if self.parked_fetches:
-            # Without an append, older records became readable. Their bytes were counted at their append.
+            # If the high watermark moves without an append, older records became readable. Their bytes were counted
+            # when they were appended.
             older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
                 parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
 
     async def wait_committed(self, offset: Offset, timeout: float) -> None:
-        """Returns when everything before `offset` is committed. `timeout` in seconds.
+        """Waits until everything before `offset` is committed. `timeout` is in seconds.
 
         Raises TimeoutException, or NotLeaderOrFollowerException if the leadership ends first.
         """
@@ -195,7 +201,7 @@ class LeaderPartition:
             raise NotLeaderOrFollowerException(f"{self} lost its leader while records were being committed")
 
     def resign(self) -> None:
-        """Ends the leadership, and answers every request that waits."""
+        """Ends the leadership, and answers all waiting requests."""
         self.is_leader = False
         self.wake_all()
         for committed in self.commits.end():
@@ -242,7 +248,7 @@ class Replicas:
         self._listeners.append(listener)
 
     def get(self, topic: str, partition: int) -> LeaderPartition:
-        """Returns a partition that this broker leads. Raises KafkaError, as Kafka does, if it leads it not."""
+        """Returns a partition that this broker leads. Raises KafkaError, with Kafka's codes, if it does not lead it."""
         found = self._leaders.get((topic, partition))
         if found is None:
             self._refuse(topic, partition)
@@ -268,7 +274,8 @@ class Replicas:
     # Metadata.
 
     def load(self, image: MetadataImage) -> None:
-        """Leads the partitions that the metadata assigns, and sets aside logs that it does not know."""
+        """Leads the partitions that the metadata assigns to this broker. Renames logs that the metadata does not
+        know."""
         self._image = image
         for (name, index), log in list(self.logs.logs.items()):
             if name != CLUSTER_METADATA_TOPIC and not self._is_ours(image, name, index, log):
@@ -312,7 +319,7 @@ class Replicas:
                 self.logs.settle_soon()
 
     def _prepare_slice(self) -> None:
-        """Creates the next log files in the background, because some file systems take milliseconds for each."""
+        """Creates the next log files in the background, because each file takes milliseconds on some file systems."""
         part = islice(self._waiting, SLICE_PARTITIONS)
         wanted = [self._new_log(diff, diff.after) for diff in part if diff.after and self._is_to_make(diff)]
         loop = asyncio.get_running_loop()
@@ -383,7 +390,7 @@ class Replicas:
         log.update_config(config)
         traffic = self.traffic.of(diff.topic)
         leader = self._leaders[key] = LeaderPartition(diff.topic, diff.partition, log, state, traffic)
-        # A leader that is alone in the ISR has committed all of its log, also after a restart.
+        # If the leader is the only member of the ISR, its whole log is committed, also after a restart.
         log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset, leader.followers))
         self._tell(leader, True)
 
@@ -407,7 +414,7 @@ class Replicas:
     # Disks.
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Ends the leadership of the partitions of a failed directory. They answer KAFKA_STORAGE_ERROR from now on."""
+        """Ends the leadership of the partitions of a failed directory. Requests for them get KAFKA_STORAGE_ERROR."""
         for key, leader in list(self._leaders.items()):
             if leader.log.directory is directory:
                 self._stop_leading(*key)

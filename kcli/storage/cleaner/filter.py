@@ -1,7 +1,7 @@
-"""The records that compaction keeps: the latest value of every key, and the batches that others depend on.
+"""Selects the records that compaction keeps: the latest value of every key, and batches that are needed otherwise.
 
-Whole chunks are judged at once: which batches may go, by their headers; then which records of the others stay, by
-columns. A batch that loses nothing is copied byte for byte.
+A whole chunk of batches is filtered at once with numpy. First the headers decide which batches can be dropped. Then, in
+the other batches, keys and offsets decide which records are kept. A batch that loses no record is copied byte for byte.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from kcli.storage.log.segment import Placed
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 NO_DATA = -2
-"""The last data offset of a producer with markers only: no batch ends there."""
+"""The last data offset of a producer of which the log has only markers. No batch has this offset."""
 
 MAX_GROWN_TOLD = 100
-"""Grown batches that a pass reports at most: enough to see that a limit was lowered."""
+"""The most grown batches that a pass reports. They are enough to show an operator that a limit was lowered."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """The batches that are left of a chunk, to be written one after another."""
+    """The batches of a chunk that are kept, to be written one after another."""
 
     buffers: list[Buffer] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
@@ -56,7 +56,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class BatchVerdicts:
-    """The verdict per batch: all records may go; nothing depends on the marker any more; the header must stay."""
+    """Masks of batches by their headers. `discard`: all records are dropped. `idle_marker`: the marker is no longer
+    needed. `retain`: the header must be kept, even without records."""
 
     discard: Bools
     idle_marker: Bools
@@ -65,7 +66,8 @@ class BatchVerdicts:
 
 
 class ActiveProducers:
-    """The newest record of each live producer: its last sequence, or its epoch, must survive."""
+    """The newest record of each live producer. Its batch is kept, because the log must show the last sequence or epoch
+    of the producer."""
 
     def __init__(self, records: Sequence[LastRecord]) -> None:
         ordered = sorted(records, key=lambda record: record.producer_id)
@@ -90,7 +92,7 @@ class ActiveProducers:
 
 
 class BatchFilter:
-    """Judges the batches of one pass, in offset order."""
+    """Filters the batches of one pass, which must come in offset order."""
 
     def __init__(
         self,
@@ -114,7 +116,7 @@ class BatchFilter:
         self._max_message_bytes = max_message_bytes
 
     def keep(self, table: BatchHeaders, kept: Kept) -> None:
-        """Adds the batches and records of `table` that stay to `kept`."""
+        """Adds the batches and records of `table` that are kept to `kept`."""
         judged = self._judge(table, kept)
         rewritten: dict[int, tuple[bytes, int]] = {}
         counts = np.zeros(len(table), np.int64)
@@ -160,7 +162,8 @@ class BatchFilter:
         return BatchVerdicts(discard, idle_marker, retain, bool((headers["attributes"] & CONTROL).any()))
 
     def _records_that_stay(self, columns: Columns, in_time: Bools) -> Bools:
-        """`in_time`: a tombstone may stay for now."""
+        """A mask of the records that are kept. `in_time`: for each record, whether a tombstone is not yet old enough to
+        be dropped."""
         assert columns.keys is not None and columns.values is not None
         stay: Bools = columns.offsets > self._offsets.latest_offset
         asked = np.flatnonzero(~stay & (columns.keys.lengths >= 0))
@@ -185,7 +188,8 @@ class BatchFilter:
         retain: Bools,
         kept: Kept,
     ) -> None:
-        """Adds the results in order: unchanged batches, rewritten ones, headers of emptied ones that must stay."""
+        """Adds the results in the order of the log: unchanged batches, rewritten batches, and the headers of empty
+        batches that must be kept."""
         view = memoryview(table.raw)
         kept.records += int(counts.sum())
         rows = np.flatnonzero((counts > 0) | retain)
@@ -205,7 +209,7 @@ class BatchFilter:
                 kept.add(empty_batch(read_header(table.raw, starts[nth])), lasts[nth], newest[nth])
 
     def keep_legacy(self, message: bytes, *, retain_deletes: bool, kept: Kept) -> None:
-        """One message (or wrapper) of magic 0 or 1. The rest of a filtered wrapper becomes a batch of magic 2."""
+        """Filters one message (or wrapper) of magic 0 or 1. The kept records of a wrapper become a batch of magic 2."""
         header = read_header(message)
         records = list(read_records(message))
         spans, buffer = joined([record.key or b"" for record in records])
@@ -235,12 +239,12 @@ class BatchFilter:
 
 
 def control_type(table: BatchHeaders, row: int) -> int | None:
-    """The type of a control batch's record; None if an earlier pass removed the record."""
+    """The type of the record in a control batch. None if an earlier pass removed the record."""
     record = next(iter(read_records(table.raw, int(table.positions[row]))), None)
     return None if record is None else control_type_of(record.key)
 
 
 def joined(keys: Sequence[bytes]) -> tuple[Spans, bytes]:
-    """Single keys in the shape of the keys of a chunk."""
+    """Converts single keys to the form of the keys of a chunk."""
     lengths = np.array([len(key) for key in keys], np.int64)
     return Spans(np.cumsum(lengths) - lengths, lengths), b"".join(keys)

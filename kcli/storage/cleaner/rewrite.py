@@ -1,8 +1,8 @@
-"""Batches without some of their records, as Kafka writes them when it compacts.
+"""Writes batches again without some of their records, in the form in which Kafka compacts them.
 
-A batch keeps base offset, last offset, sequence, producer, leader epoch and codec. The records that stay keep their
-offsets, so they are copied unchanged. Only their timestamps may have to be written again, because they count from the
-base timestamp. The base timestamp is that of the first record left, or the batch's delete horizon if it has one
+A batch keeps its base offset, last offset, sequence, producer, leader epoch and codec. The kept records have unchanged
+offsets, so their bytes are copied. Only their timestamps may have to be written again, because they are relative to the
+base timestamp. The base timestamp becomes that of the first kept record or, if the batch has one, its delete horizon
 (KIP-534).
 """
 
@@ -33,12 +33,12 @@ DELETE_HORIZON = 0x40
 NO_HORIZON = -1
 
 _PREFIX_BYTES = MAX_VARINT_SIZE + 1 + MAX_VARLONG_SIZE
-"""The longest `length, attributes, timestamp delta` that a record begins with."""
+"""The largest size of length, attributes and timestamp delta, with which a record begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """The records of a walk that stay. `horizons`: the new delete horizon of each batch of the walk."""
+    """The kept records of a `RecordWalk`. `horizons`: the new delete horizon of each of its batches."""
 
     walk: RecordWalk
     timestamps: Ints
@@ -47,7 +47,7 @@ class Survivors:
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """A batch without records, kept for the last sequence of a producer or the last offset of a pass."""
+    """Encodes a batch without records. It is kept for the last sequence of a producer or the last offset of a pass."""
     return encode_batch(
         (),
         base_offset=header.base_offset,
@@ -64,7 +64,7 @@ def empty_batch(header: BatchHeader) -> bytes:
 
 
 def modern_batch(header: BatchHeader, kept: list[Record]) -> bytes:
-    """The records left of a message of an old format, as a batch of magic 2."""
+    """Encodes the kept records of a message of an old format as a batch of magic 2."""
     return encode_batch(
         kept,
         base_offset=kept[0].offset,
@@ -74,7 +74,7 @@ def modern_batch(header: BatchHeader, kept: list[Record]) -> bytes:
 
 
 def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes, int]]:
-    """(batch, max timestamp) of each of the walk's batches `lanes`, in order; every one has records left."""
+    """Yields the new bytes and the max timestamp of each batch in `lanes`, in order. Each must have kept records."""
     walk = survivors.walk
     chosen = np.zeros(len(walk.counts), np.bool_)
     chosen[lanes] = True
@@ -102,7 +102,7 @@ def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes
 
 
 def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterator[bytes]:
-    """The records `rows` of each batch, back to back. `firsts`: the first row of each batch."""
+    """Yields, for each batch, its records `rows` one after another. `firsts`: the first row of each batch."""
     _, at = varints(walk.buffer, walk.starts[rows])
     old_deltas, tails = varints(walk.buffer, at + 1, MAX_VARLONG_SIZE)
     same = np.logical_and.reduceat(deltas == old_deltas, firsts).tolist()
@@ -120,7 +120,7 @@ def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterato
 
 
 def _runs(view: memoryview, rows: Ints, walk: RecordWalk) -> list[memoryview]:
-    """The pieces to copy: neighbouring records that stay are one piece."""
+    """The pieces of bytes to copy. Consecutive records that are kept form one piece."""
     breaks = np.flatnonzero(np.diff(rows) != 1)
     starts = walk.starts[rows[np.concatenate(([0], breaks + 1))]].tolist()
     ends = walk.ends[rows[np.concatenate((breaks, [len(rows) - 1]))]].tolist()
@@ -128,7 +128,7 @@ def _runs(view: memoryview, rows: Ints, walk: RecordWalk) -> list[memoryview]:
 
 
 def _restamped(view: memoryview, deltas: Ints, tails: Ints, ends: Ints) -> list[bytes | memoryview]:
-    """Two pieces for each record: new `length, attributes, timestamp delta`, and the unchanged rest."""
+    """Two pieces of bytes for each record: the new length, attributes and timestamp delta, and the unchanged rest."""
     prefixes = np.zeros((len(deltas), _PREFIX_BYTES), np.uint8)
     stamps = _zigzag(deltas)
     stamp_sizes = _sizes(stamps)
@@ -170,6 +170,6 @@ def _write_varints(into: NDArray[np.uint8], at: Ints, values: NDArray[np.uint64]
 
 
 def lasting_horizons(headers: NDArray[np.void]) -> Ints:
-    """The delete horizons that batches already have, in the place of the base timestamp."""
+    """The delete horizons that batches already have. They are stored in place of the base timestamp."""
     has_one = headers["attributes"] & DELETE_HORIZON != 0
     return np.where(has_one, headers["base_timestamp"], NO_HORIZON).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Searches in the segments of a log, by offset, timestamp and transaction. Nothing here changes a segment."""
+"""Searches the segments of a log by offset, timestamp and transaction. No function here changes a segment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcli.storage.log.transaction_index import AbortedTransaction
 
 
 def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segment]:
-    """The segments that may hold `offset` or later offsets."""
+    """The segments that may contain `offset` or later offsets."""
     if offset >= segments[-1].base_offset:
         return segments[-1:]
     found = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
@@ -22,7 +22,7 @@ def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segme
 def whole_batches(
     segment: Segment, offset: Offset, max_bytes: int, *, end_offset: Offset | None, at_least_one: bool
 ) -> tuple[Position, Position] | None:
-    """(start, end) of the batches from the one that holds `offset`, before `end_offset` (None: the segment's end).
+    """The start and end position of the batches from the one with `offset` up to `end_offset` (None: segment end).
 
     None if this segment has no such batch.
     """
@@ -44,7 +44,7 @@ def whole_batches(
 def offset_for_timestamp(
     segments: Sequence[Segment], timestamp_ms: int, log_start_offset: Offset
 ) -> TimestampOffset | None:
-    """The first record at or past the timestamp; None when all are older."""
+    """The first record at or after the timestamp. None if all records are older."""
     for segment in segments:
         if segment.largest_timestamp_ms() >= timestamp_ms:
             found = segment.offset_for_timestamp(timestamp_ms, log_start_offset)
@@ -54,7 +54,7 @@ def offset_for_timestamp(
 
 
 def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) -> TimestampOffset | None:
-    """The first record that has the largest timestamp; None in a log without timestamps."""
+    """The first record with the largest timestamp. None if the log has no timestamps."""
     segment = max(segments, key=lambda segment: segment.max_timestamp().timestamp_ms)
     newest = segment.max_timestamp().timestamp_ms
     return None if newest < 0 else segment.offset_for_timestamp(newest, log_start_offset)
@@ -63,7 +63,8 @@ def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: Offse
 def aborted_transactions(
     segments: Sequence[Segment], from_offset: Offset, upper_offset: Offset
 ) -> list[AbortedTransaction]:
-    """The aborted transactions with data in [from_offset, upper_offset), which read_committed consumers drop."""
+    """The aborted transactions with records in [from_offset, upper_offset). read_committed consumers drop the
+    records."""
     aborted = []
     for segment in segments_from(segments, from_offset):
         entries = segment.txn_index.entries()
@@ -77,25 +78,27 @@ def aborted_transactions(
 
 
 def has_aborted_transactions(segments: Sequence[Segment], from_offset: Offset) -> bool:
-    """Whether an aborted transaction ends at or past the offset, so that it may have data there."""
+    """Whether an aborted transaction ends at or after the offset, so that it may have records there."""
     found = (segment.txn_index.entries() for segment in segments_from(segments, from_offset))
     return any(entries and entries[-1].last_offset >= from_offset for entries in found)
 
 
 def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> int:
-    """The index of the first entry whose marker is at or past the offset; markers are in offset order."""
+    """The index of the first entry whose marker is at or after the offset. Entries are in the order of their
+    markers."""
     return bisect_left(entries, offset, key=lambda entry: entry.last_offset)
 
 
 def upper_bound_offset(
     segments: Sequence[Segment], offset: Offset, size_bytes: int, log_end_offset: Offset
 ) -> Offset:
-    """An offset past everything in the first `size_bytes` bytes from `offset`: how far to look for aborts."""
+    """An offset after all records in the first `size_bytes` bytes from `offset`. Aborted transactions are searched up
+    to this offset."""
     candidates = segments_from(segments, offset)
     for nth, segment in enumerate(candidates, 1):
         found = segment.locate(offset)
         if found is None:
-            continue  # compaction or a crash removed the rest of this segment: the read begins in the next one
+            continue  # compaction or a crash removed the rest of this segment, so the read begins in the next one
         bound = segment.upper_bound_offset(Position(found[0] + size_bytes))
         if bound is not None:
             return bound

@@ -1,8 +1,8 @@
 """The leader's checks of the records in a producer's batch, those of Kafka's LogValidator.
 
-`survey` recognises sound records, many at a time. If it cannot, or if a rule may be broken, the records are read one by
-one, and that decides. An impossible structure refuses the batch. The answer names each record that breaks a rule of its
-topic (KIP-467).
+`survey` recognises valid records, many at a time. If it does not recognise them, or if a rule may be broken, the
+records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the topic, the
+response names each of them (KIP-467).
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from kcli.protocol.batches.survey import Survey, survey
 LOG_APPEND_TIME = "LogAppendTime"
 
 SHOWN_ERRORS = 3
-"""Errors of single records that the error message of a batch shows, as in Kafka."""
+"""The most errors of single records that the error message of a batch shows, as in Kafka."""
 
 
 class Validation(StrEnum):
-    """The batches whose records are read although no rule of the topic needs it (`kcli.validate.records`)."""
+    """The value of `kcli.validate.records`: the batches whose records are checked even if no rule of the topic needs
+    it."""
 
     ALL = "all"
     UNCOMPRESSED = "uncompressed"
@@ -46,7 +47,7 @@ def examine(
     topic_partition: str,
     validation: Validation,
 ) -> Survey | None:
-    """Reads the records of a batch whose header and checksum are right; None if no setting asks for it.
+    """Checks the records of a batch whose header and checksum are valid. Returns None if no setting requires a check.
 
     Raises InvalidRecordException or InvalidTimestampException, with `record_errors` if a record breaks a rule.
     """
@@ -86,12 +87,13 @@ def _decompressed(records: Buffer, header: BatchHeader) -> bytes:
         try:
             return decompress(header.codec, view[HEADER_SIZE:])
         except CorruptRecordException as error:
-            # Kafka has no better code for invalid bytes under a right checksum.
+            # This is Kafka's error code for invalid bytes with a valid checksum.
             raise UnknownServerException(error.message) from None
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are certainly within the bounds."""
+    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest
+    timestamp."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms
@@ -148,7 +150,8 @@ def _time_problem(record: Record, header: BatchHeader, config: LogConfig, now_ms
 
 
 def _long(value: int) -> int:
-    """Wraps to Java's 64 bits: a bound without limit exceeds them, and base plus delta can."""
+    """Reduces a number to 64 bits with overflow as in Java. A time plus an unlimited bound exceeds 64 bits, and a base
+    timestamp plus a delta may do so."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

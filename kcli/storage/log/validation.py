@@ -1,7 +1,7 @@
 """The leader's checks of a batch before it is written, and the place of the batch in the log.
 
-This module checks size, checksum and the 61-byte header; `record_validation` checks the records. A batch is written as
-the client sent it if possible: only base offset, leader epoch and a wrong max timestamp are patched.
+This module checks size, checksum and the 61-byte header. `record_validation` checks the records. If possible a batch is
+written as the client sent it, except that base offset and leader epoch are set and a wrong max timestamp is corrected.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from kcli.storage.log.segment import Placed
 KEEP_CODEC = "producer"
 
 COPIED_BYTES = 16_384
-"""Largest read-only batch that is copied: above it, writing header and body as two buffers is cheaper."""
+"""The largest read-only batch that is copied in order to change it. For a larger batch it is cheaper to write a new
+header and the old body as two buffers."""
 
 CURRENT_MAGIC = 2
 
 
 class PlacedBatch(NamedTuple):
-    """A batch with its offset and epoch in it, ready to be written."""
+    """A batch with base offset and leader epoch set, ready to be written."""
 
     header: BatchHeader
     base_offset: Offset
@@ -60,9 +61,9 @@ class PlacedBatch(NamedTuple):
 def check_client_batch(
     records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, validation: Validation
 ) -> tuple[BatchHeader, Survey | None]:
-    """Checks the one batch that a client sent for a partition, and returns its header. Raises KafkaError.
+    """Checks the batch that a client sent for a partition. Raises KafkaError if it is invalid.
 
-    Also returns the survey of its records, if they had to be read.
+    Returns the header and, if the records were read, the survey of the records.
     """
     try:
         header = read_header(records)
@@ -136,10 +137,11 @@ def place(
     now_ms: int,
     found: Survey | None = None,
 ) -> PlacedBatch:
-    """Gives the batch its offset and epoch, in place if `records` is writable.
+    """Sets base offset and leader epoch of the batch, in place if `records` is writable.
 
-    `found`: the survey of its records, if they were read. A wrong max timestamp is corrected. Offsets with gaps are
-    made dense. Kafka does that for compressed batches only; consumers fail on the others.
+    `found`: the survey of the records, if they were read. A wrong max timestamp is corrected. If the offsets have gaps,
+    the records get consecutive offsets. Kafka does so only for compressed batches, and consumers fail on other batches
+    with gaps.
     """
     codec = header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
     if codec != header.codec or (found is not None and not found.is_dense):
@@ -184,7 +186,7 @@ def _is_writable(records: Buffer) -> bool:
 
 
 def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogConfig) -> bytearray:
-    """The same records under another codec, with offsets 0, 1, 2 … and the same producer."""
+    """Encodes the records with another codec, with offset deltas 0, 1, 2 … and the same producer."""
     return bytearray(
         encode_batch(
             (record._replace(offset=-1) for record in read_records(records)),
@@ -212,8 +214,8 @@ def _level(codec: Codec, config: LogConfig) -> int | None:
 
 
 def split_batches(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
-    """The batches in `records`, each with its own piece of the buffer. Raises CorruptRecordException for other
-    bytes."""
+    """Splits `records` into batches. Returns the header and the bytes of each. Raises CorruptRecordException if the
+    bytes are not whole batches."""
     try:
         found = list(iter_batches(records))
     except CorruptRecordError as error:

@@ -65,7 +65,7 @@ def test_the_answer_for_all_topics_is_made_once() -> None:
     assert asker.made == ["a", "b"]
 
 
-def test_a_changed_topic_is_answered_anew_and_the_others_are_kept() -> None:
+def test_a_changed_topic_gets_a_new_answer_and_the_others_are_kept() -> None:
     asker, image = Asker(), image_of("a", "b", "c")
     before = asker.all(image)
     after = asker.all(changed(image, "b"))

@@ -1,6 +1,6 @@
-"""The checks of a broker before it sends a config change to the controller: the target, and its own dynamic configs.
+"""The checks of a broker before it sends config changes to the controller: the resource, and its own dynamic configs.
 
-The controller checks the others: topics, groups, subscriptions.
+The controller checks the configs of topics, groups and client-metrics subscriptions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ are checked with the whole configuration."""
 
 
 def check_resources(resources: Sequence[A], check: Callable[[A], None]) -> Steps[list[ApiError]]:
-    """The result of each resource, in the order of the request. A resource that is named twice is refused each time."""
+    """The result for each resource, in the order of the request. If a resource occurs twice, both are refused."""
     counts: Counter[tuple[int, str]] = Counter()
     for resource in resources:
         counts[resource.resource_type, resource.resource_name] += 1
@@ -91,7 +91,7 @@ def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
 def check_resource(
     context: NodeContext, resource: Resource, changes: Sequence[ConfigChange], *, replace_all: bool
 ) -> None:
-    """Raises KafkaError if this broker is the target and cannot apply the change."""
+    """Raises KafkaError if the resource is this broker and it cannot apply the change."""
     match resource.resource_type:
         case ConfigResourceType.TOPIC | ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
             return
