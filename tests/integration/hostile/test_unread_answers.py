@@ -108,6 +108,22 @@ def test_a_client_that_reads_late_gets_every_byte(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_a_client_that_closes_its_sending_side_gets_its_answer(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig) -> None:
+        client = await rig.connect()
+        reading(client).pause_reading()
+        client.post(fetch_all(), ApiKey.FETCH, 12)
+        await until(lambda: len(senders_of(rig)) == 1)
+        client.writer.write_eof()
+        await asyncio.sleep(0.05)
+        reading(client).resume_reading()
+        _, response = await client.receive(ApiKey.FETCH, 12)
+        assert sum(len(row.records) for row in response.responses[0].partitions) > PARTITIONS * RECORDS_BYTES
+        assert await client.at_end()
+
+    run(tmp_path, scenario)
+
+
 def test_records_deleted_while_they_are_sent_still_arrive(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig) -> None:
         client = await rig.connect()
