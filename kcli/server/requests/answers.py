@@ -18,7 +18,7 @@ def then(
 
 
 async def finished(answer: AnswerT | Awaitable[AnswerT]) -> AnswerT:
-    """The answer itself, in a function that may wait anyway."""
+    """Returns the answer, after a wait if it is not ready."""
     return await answer if isinstance(answer, Awaitable) else answer
 
 

@@ -18,7 +18,7 @@ import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
@@ -266,11 +266,16 @@ def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
 
 
 def _later(answer: Awaitable[Answer]) -> Waiting:
+    """The wait for an answer that is made in turns. An unexpected error in it closes the connection."""
     future = asyncio.ensure_future(answer)
 
     def finish(_future: asyncio.Future[object]) -> Answer:
         if future.cancelled():
             raise ProtocolError("the answer was cancelled because the broker is stopping")
+        error = future.exception()
+        if error is not None and not isinstance(error, ProtocolError):
+            _log.error("Unexpected error while a large answer was encoded", exc_info=error)
+            raise ProtocolError("the answer could not be encoded") from error
         return future.result()
 
     return Waiting(cast("asyncio.Future[object]", future), finish)
@@ -342,6 +347,11 @@ def _general(
     codec = importlib.import_module(CODEC)
     spec = API[key]
 
+    @cache
+    def has_arrays(version: int) -> bool:
+        found: bool = codec.has_arrays(key, version, "response")
+        return found
+
     def decode(version: int, frame: memoryview, at: int) -> Any | Awaitable[Any]:
         if len(frame) <= DECODED_AT_ONCE_BYTES:
             return codec.decode_request(key, version, bytes(frame), at)
@@ -350,7 +360,7 @@ def _general(
     def encode(response: object, version: int, correlation_id: int) -> Buffer | Awaitable[Buffer]:
         # Only ApiVersions is answered even if the version is unsupported (KIP-511).
         known = version if spec.min_version <= version <= spec.max_version else 0
-        if not codec.has_arrays(key, known, "response"):
+        if not has_arrays(known):
             encoded: bytes = codec.encode_response(response, key, known, correlation_id)
             return encoded
         return run_in_turns(

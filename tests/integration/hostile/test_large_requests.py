@@ -402,7 +402,7 @@ ROWS = [
             ),
         ),
         topics_and_partitions("topics", "partitions", "error_code"),
-        {ErrorCode.INVALID_PRODUCER_ID_MAPPING: PARTS},
+        {ErrorCode.INVALID_PRODUCER_ID_MAPPING: 1, UNKNOWN: PARTS - 1},
     ),
 ]
 
