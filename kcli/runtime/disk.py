@@ -35,6 +35,13 @@ class File(Protocol):
         """Reads like `read_at`, but returns None if the read would have to wait for the device."""
         ...
 
+    def read_cached_into(self, position: int, buffer: memoryview) -> int | None:
+        """Fills `buffer` as far as that needs no wait for the device. Returns the bytes read; 0: the file ends here.
+
+        None: the first bytes are not in the page cache.
+        """
+        ...
+
     def write_at(self, position: int, *buffers: Buffer) -> None:
         """Writes the buffers one after another from `position`. Raises OSError unless all bytes are written."""
         ...
@@ -164,6 +171,16 @@ class SystemFile:
             return None
         # Not converted to bytes, because the copy and its page faults are a fifth of the cost of a fetch.
         return buffer if got == size else buffer[:got]
+
+    def read_cached_into(self, position: int, buffer: memoryview) -> int | None:
+        try:
+            return os.preadv(self._fd, (buffer,), position, _NOWAIT)
+        except OSError as error:
+            if error.errno == errno.EAGAIN:
+                return None
+            if error.errno == errno.EOPNOTSUPP:  # a file system without the flag
+                return os.preadv(self._fd, (buffer,), position)
+            raise
 
     def write_at(self, position: int, *buffers: Buffer) -> None:
         if len(buffers) > MAX_BUFFERS:

@@ -34,7 +34,13 @@ from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
 from kcli.server.network.listener import SocketServer
-from kcli.server.network.listener_settings import connection_limits, idle_max_seconds, listener_settings
+from kcli.server.network.listener_settings import (
+    connection_limits,
+    idle_max_seconds,
+    listener_settings,
+    queued_bytes_max,
+)
+from kcli.server.network.loop_shared import LoopShared
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
@@ -168,6 +174,10 @@ class Node:
             now=self._loop.time,
             rate_window_seconds=self.quotas.windows.total_seconds,
             throttle_seconds=self.quotas.connections.throttle_seconds,
+            shared=LoopShared(
+                queued_bytes_max=queued_bytes_max(config),
+                queued_requests_max=config.integer("queued.max.requests"),
+            ),
         )
 
     def _served_on(self, listener: str) -> tuple[ApiKey, ...]:

@@ -36,7 +36,7 @@ from kcli.replica.leader import FollowerState, LeaderState, begin_term
 from kcli.replica.waiting import CommitQueue
 from kcli.server.metrics.traffic import Traffic, TrafficTable
 from kcli.server.partitions.openings import AppendQueue, Openings
-from kcli.server.partitions.parked import ParkedFetch
+from kcli.server.partitions.parked import ParkedFetches
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
@@ -86,7 +86,7 @@ class LeaderPartition:
         self.followers = state.new_followers()
         self.traffic = traffic or Traffic()
         self.commits: CommitQueue[Callable[[], None]] = CommitQueue()
-        self.parked_fetches: dict[ParkedFetch, None] = {}
+        self.parked_fetches: ParkedFetches = {}
         self.is_leader = True
         self._queue = AppendQueue(openings or Openings())
 
@@ -202,7 +202,7 @@ class LeaderPartition:
         # A marker makes older records readable for read_committed. Fetches do not notice this by counting appended
         # bytes, so each of them measures.
         for parked in list(self.parked_fetches):
-            parked.look()
+            parked.changed(self.parked_fetches, 0, measure=True)
         return result
 
     def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
@@ -232,8 +232,7 @@ class LeaderPartition:
             # when they were appended.
             older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
-                if parked.wait.appended(size_bytes) or older_committed:
-                    parked.look()
+                parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
 
     async def wait_committed(self, offset: Offset, timeout: float) -> None:
         """Waits until everything before `offset` is committed. `timeout` is in seconds.

@@ -327,6 +327,11 @@ class SimFile:
     def read_cached_at(self, position: int, size: int) -> bytes | None:
         return self.read_at(position, size)
 
+    def read_cached_into(self, position: int, buffer: memoryview) -> int | None:
+        piece = self.read_at(position, len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
     def write_at(self, position: int, *buffers: Buffer) -> None:
         kind = self._disk.struck("write", self.path)
         written = b"".join(buffers)
