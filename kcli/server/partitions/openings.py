@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from kcli.storage.log.late_opening import opening_of
 from kcli.storage.log.log import AppendResult
 from kcli.storage.log.validation import CheckedBatch, UnopenedBatch
 
@@ -89,7 +90,9 @@ class AppendQueue:
         before: asyncio.Task[AppendResult] | None,
     ) -> AppendResult:
         try:
-            checked = batch if isinstance(batch, CheckedBatch) else await self._openings.run(batch.open())
+            checked = (
+                batch if isinstance(batch, CheckedBatch) else await self._openings.run(opening_of(batch))
+            )
         finally:
             if before is not None:
                 await asyncio.wait((before,))

@@ -41,6 +41,7 @@ from kcli.storage.checkpoint import PARTITION_METADATA_FILE, encode_partition_me
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
+from kcli.storage.log.late_opening import opening_of
 from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
@@ -196,7 +197,7 @@ class PartitionLog:
         if origin is AppendOrigin.CLIENT:
             checked = self.check_client_batch(records, now_ms)
             if isinstance(checked, UnopenedBatch):
-                checked = last_of(checked.open())
+                checked = last_of(opening_of(checked))
             return self.append_checked(
                 checked, leader_epoch=leader_epoch, now_ms=now_ms, verification=verification
             )

@@ -87,13 +87,6 @@ class UnopenedBatch:
         """Copies the batch out of the connection's buffer."""
         return replace(self, records=bytes(self.records))
 
-    def open(self) -> Opening:
-        """Checks the records, and encodes the batch again if it cannot be written as it is. May run in any thread."""
-        # The first step loads numpy, which takes longer than a turn of the event loop.
-        from kcli.storage.log.opening import open_batch
-
-        return (yield from open_batch(self))
-
 
 def check_client_batch(
     records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, validation: Validation
