@@ -1,12 +1,13 @@
-"""The ports of handlers: the parts of the node that they may use, never the node itself.
+"""The ports of handlers: the parts of the node that handlers may use. Handlers never get the node itself.
 
-A handler of both kinds of listeners takes a `NodeContext`, a handler of broker listeners alone a `BrokerContext`.
+A handler for broker and controller listeners takes a `NodeContext`. A handler for broker listeners only takes a
+`BrokerContext`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
@@ -20,6 +21,8 @@ from kcli.server.coordinators.topic_creation import TopicCreator
 from kcli.server.coordinators.transaction_markers import MarkerWriter
 from kcli.server.coordinators.transaction_verification import TransactionVerifier
 from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.handlers.shared.config_answers import ConfigAnswers
+from kcli.server.handlers.shared.topic_answers import TopicAnswers
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.log_dir_moves import LogDirMoves
@@ -34,7 +37,7 @@ from kcli.storage.store.store import LogStore
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Supported ranges of every feature, and the finalized levels as of metadata offset `epoch`."""
+    """The supported ranges of all features, and their finalized levels at the metadata offset `epoch`."""
 
     supported: dict[str, tuple[int, int]]
     finalized: dict[str, int]
@@ -43,7 +46,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """The parts of every node, whatever its roles."""
+    """The parts that a node with any role has."""
 
     config: BrokerConfig
     dynamic_config: DynamicConfig
@@ -55,6 +58,7 @@ class NodePorts:
     metrics: Metrics
     served_on: Callable[[str], tuple[ApiKey, ...]]
     """The APIs that are served on a listener."""
+    config_answers: ConfigAnswers = field(default_factory=ConfigAnswers)
 
     @property
     def node_id(self) -> int:
@@ -87,6 +91,7 @@ class BrokerPorts(NodePorts):
     markers: MarkerWriter
     producer_ids: ProducerIds
     topics: TopicCreator
+    topic_answers: TopicAnswers = field(default_factory=TopicAnswers)
 
 
 NodeContext = RequestContext[NodePorts]

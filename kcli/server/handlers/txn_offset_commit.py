@@ -1,8 +1,8 @@
 """TxnOffsetCommit (key 28, versions 0-5): stores offsets of a group as part of a transaction (KIP-98).
 
-The group checks the member (KIP-447). The transaction must contain the group's partition, and from version 5 on the
-partition is added here (KIP-890). The producer writes the offsets into `__consumer_offsets`, and they count when its
-commit marker is written.
+The group checks the member (KIP-447). The group's partition of `__consumer_offsets` must belong to the transaction.
+From version 5 on this request adds the partition (KIP-890). The offsets are written to that partition as records of the
+producer's transaction. They take effect when the commit marker of the transaction is written.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from kcli.protocol.messages.txn_offset_commit import (
 )
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
-from kcli.server.handlers.offset_commit import commit_existing
+from kcli.server.handlers.offset_commit import PARTITIONS_PER_TURN, commit_existing
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
 ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, READ_GROUP, READ_TOPIC)
 
@@ -36,12 +37,24 @@ _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
 _TV2_FROM = 5
 _FIRST_SEQUENCE = 0
-"""The base sequence of Kafka's batches of transactional offsets: sequences of coordinators are not checked."""
+"""The base sequence of a batch of transactional offsets, as in Kafka. Sequences of coordinators are not checked."""
 
 
 def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    """Refuses missing partitions first: the group and the transaction are asked about the others only."""
+    asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)
+    committed = then(
+        asked,
+        lambda commit: commit_existing(context, commit, lambda known: _verify(context, request, known)),
+    )
+    return then(committed, lambda response: run_in_turns(_lowered(context, response), PARTITIONS_PER_TURN))
+
+
+def _verify(
+    context: BrokerContext, request: TxnOffsetCommitRequest, known: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     require_group_id(request.group_id)
     runner = context.ports.groups.runner(request.group_id)
     verdicts = context.ports.verifier.verify(
@@ -55,84 +68,79 @@ def handle(
         ),
         [(runner.partition, _FIRST_SEQUENCE)],
     )
-    return then(verdicts, lambda found: then(_commit(context, request, found), _lowered))
+    return then(verdicts, lambda found: _commit(context, request, known, found))
 
 
 def _commit(
-    context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: VerificationResults
+    context: BrokerContext,
+    request: TxnOffsetCommitRequest,
+    known: OffsetCommitRequest,
+    verdicts: VerificationResults,
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):
         raise verdict
     producer = Producer(request.producer_id, request.producer_epoch)
-    return commit_existing(
-        context,
-        _as_commit(request),
-        lambda known: context.ports.groups.call(
-            known.group_id,
-            lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
-            verification=verdict,
-        ),
+    return context.ports.groups.call(
+        known.group_id,
+        lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
+        verification=verdict,
     )
 
 
 def error_response(
     context: BrokerContext, request: TxnOffsetCommitRequest, error: KafkaError
-) -> TxnOffsetCommitResponse:
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     """The response with the error in every partition, because it has no other field for it."""
-    code = error.code
-    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return TxnOffsetCommitResponse(
-        topics=tuple(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-                    for each in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
+    code = _known(context, error.code)
+    topics = nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: TxnOffsetCommitResponsePartition(
+            partition_index=part.partition_index, error_code=code
+        ),
+        lambda topic, parts: TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts),
+    )
+    return then(
+        run_in_turns(topics, REFUSALS_PER_TURN), lambda failed: TxnOffsetCommitResponse(topics=failed)
     )
 
 
-def _as_commit(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
+def _as_commit(request: TxnOffsetCommitRequest) -> Steps[OffsetCommitRequest]:
+    topics = yield from nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: OffsetCommitRequestPartition(
+            partition_index=part.partition_index,
+            committed_offset=part.committed_offset,
+            committed_leader_epoch=part.committed_leader_epoch,
+            committed_metadata=part.committed_metadata,
+        ),
+        lambda topic, parts: OffsetCommitRequestTopic(name=topic.name, partitions=parts),
+    )
     return OffsetCommitRequest(
         group_id=request.group_id,
         generation_id_or_member_epoch=request.generation_id,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
-        topics=tuple(
-            OffsetCommitRequestTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetCommitRequestPartition(
-                        partition_index=each.partition_index,
-                        committed_offset=each.committed_offset,
-                        committed_leader_epoch=each.committed_leader_epoch,
-                        committed_metadata=each.committed_metadata,
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic in request.topics
+        topics=topics,
+    )
+
+
+def _known(context: BrokerContext, code: ErrorCode) -> ErrorCode:
+    """The code as a client of this version knows it."""
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _lowered(context: BrokerContext, response: OffsetCommitResponse) -> Steps[TxnOffsetCommitResponse]:
+    topics = yield from nested_steps(
+        response.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: TxnOffsetCommitResponsePartition(
+            partition_index=part.partition_index, error_code=_known(context, part.error_code)
         ),
+        lambda topic, parts: TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts),
     )
-
-
-def _lowered(response: OffsetCommitResponse) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=tuple(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=each.error_code
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic in response.topics
-        )
-    )
+    return TxnOffsetCommitResponse(topics=topics)

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from kcli.runtime.network import Network
 from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
-from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
+from kcli.server.network.loop_shared import LoopShared
 
 _log = logging.getLogger("kcli.server.SocketServer")
 
-# Connections that wait for a place, as in the kernel's accept queue. The number is the usual backlog of a kernel.
+# The most accepted connections that wait because max.connections is reached. The usual backlog of a kernel.
 HELD_CONNECTIONS_MAX = 1024
 # The time that a client has to read its last answer while the broker stops.
 CLOSING_SECONDS = 1.0
@@ -38,9 +38,11 @@ class SocketServer:
         now: Callable[[], float],
         rate_window_seconds: float = CREATION_RATE_WINDOW_SECONDS,
         throttle_seconds: Callable[[str], float] = lambda _host: 0.0,
+        shared: LoopShared | None = None,
     ) -> None:
-        """`throttle_seconds` counts a connection of an address. Above 0: close it after so many seconds (KIP-612)."""
-        # Dicts in place of sets, because a simulation must iterate in the same order in every run.
+        """Makes a server without listeners. `throttle_seconds` counts a new connection of an address. If its result is
+        above 0, the connection is closed after this number of seconds (KIP-612)."""
+        # Dicts instead of sets, because a simulation must iterate in the same order in every run.
         self.connections: dict[Connection, None] = {}
         self.listeners: dict[str, Acceptor] = {}
         self._network = network
@@ -51,7 +53,7 @@ class SocketServer:
         self._now = now
         self.rate_window_seconds = rate_window_seconds
         self.throttle_seconds = throttle_seconds
-        self._buffers = FrameBuffers()
+        self.shared = shared or LoopShared()
         self._by_ip: Counter[str] = Counter()
         self._admitting = True
         self._empty: asyncio.Event | None = None  # made by `close`, set when the last connection is closed
@@ -61,7 +63,7 @@ class SocketServer:
     ) -> Acceptor:
         """Opens a port. Raises OSError if the port is not available.
 
-        `authenticate` begins each connection. `serve` gets its requests when it has a session.
+        `authenticate` is called for each new connection. `serve` gets the requests of a connection with a session.
         """
         listener = Acceptor(settings, self, serve, authenticate)
         await listener.open(self._network)
@@ -73,7 +75,7 @@ class SocketServer:
             listener=listener.settings.name,
             serve=serve,
             gate=listener,
-            buffers=self._buffers,
+            shared=self.shared,
             request_size_max_bytes=self._request_size_max_bytes,
             now=self._now,
             authenticate=authenticate,
@@ -105,7 +107,7 @@ class SocketServer:
     def has_place(self, listener: Acceptor) -> bool:
         """Whether one more connection may be served within max.connections.
 
-        The inter-broker listener is protected: for its connections a client's connection is closed (KIP-402).
+        If a connection comes to the inter-broker listener, a connection of a client is closed to make room (KIP-402).
         """
         if not self._admitting:
             return False
@@ -127,7 +129,7 @@ class SocketServer:
         return True
 
     def hold(self) -> None:
-        """Lets clients connect and wait, until `admit`."""
+        """Delays new connections: clients can connect, but are not served until `admit`."""
         self._admitting = False
 
     def admit(self) -> None:
@@ -145,7 +147,8 @@ class SocketServer:
         oldest = self._now() - self._idle_max_seconds
         idle = [each for each in self.connections if each.last_active < oldest and not each.is_waiting]
         for connection in idle:
-            connection.close()
+            # Unsent bytes stay unsent: the client has not read for so long.
+            connection.abort()
         return len(idle)
 
     def stop_accepting(self) -> None:
@@ -166,7 +169,7 @@ class SocketServer:
 
 
 class Acceptor:
-    """One open port. It is the gate of its connections: it admits, delays or refuses them."""
+    """One open port. As the `Gate` of its connections, it admits, delays or refuses them."""
 
     def __init__(
         self, settings: ListenerSettings, sockets: SocketServer, serve: Serve, authenticate: Authenticate

@@ -1,4 +1,4 @@
-"""Produces and fetches that wait for their answer. kcli/replica decides when they are due, and these answer once."""
+"""Produce and fetch requests that wait for their answer (parked). kcli/replica decides when they are due."""
 
 from __future__ import annotations
 
@@ -10,43 +10,61 @@ from kcli.replica.waiting import FetchWait, ProduceWait
 class ParkedFetch:
     """One fetch that waits. `done` is called once, for any reason that ends the wait."""
 
-    __slots__ = ("_done", "_lists", "_measure", "finished", "wait")
+    __slots__ = ("_changed", "_done", "_lists", "_measure", "_wait", "finished")
 
-    def __init__(self, wait: FetchWait, *, measure: Callable[[], int], done: Callable[[], None]) -> None:
-        """`measure()` returns the bytes that the fetch would get now; min_bytes or more on any error."""
-        self.wait = wait
+    def __init__(
+        self, wait: FetchWait, *, measure: Callable[[Iterable[int]], int], done: Callable[[], None]
+    ) -> None:
+        """`measure` returns the bytes that the fetch would get now, after changes of the partitions with these numbers.
+
+        On any error it returns min_bytes or more.
+        """
+        self._wait = wait
+        self._changed: dict[int, None] = {}
         self.finished = False
         self._measure = measure
         self._done = done
-        self._lists: tuple[dict[ParkedFetch, None], ...] = ()
+        self._lists: tuple[ParkedFetches, ...] = ()
 
-    def park(self, lists: Iterable[dict[ParkedFetch, None]]) -> None:
-        """Enters the lists of the partitions it reads."""
+    def park(self, lists: Iterable[ParkedFetches]) -> None:
+        """Adds this fetch to the lists of its partitions, with the number of each partition."""
         self._lists = tuple(lists)
-        for parked in self._lists:
-            parked[self] = None
+        for number, parked in enumerate(self._lists):
+            parked[self] = number
 
-    def look(self) -> None:
-        """Measures the bytes, and finishes if they are enough."""
-        if not self.finished and self.wait.measured(self._measure()):
-            self.finish()
+    def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
+        """Notes that `size_bytes` were appended to a partition. Finishes if the fetch has enough bytes now.
+
+        `measure`: other bytes of the partition became readable, which the count of appended bytes does not show.
+        """
+        if self.finished:
+            return
+        self._changed[partition[self]] = None
+        if self._wait.appended(size_bytes) or measure:
+            changed, self._changed = self._changed, {}
+            if self._wait.measured(self._measure(changed)):
+                self.finish()
 
     def finish(self) -> None:
-        """Ends the wait: time is over, the bytes are enough, or a partition has another leader."""
+        """Ends the wait, because the time is over, the bytes are enough, or a partition has another leader."""
         if not self.finished:
             self.cancel()
             self._done()
 
     def cancel(self) -> None:
-        """Ends the wait without an answer, because the client is gone."""
+        """Ends the wait without an answer, because the client has disconnected."""
         self.finished = True
         for parked in self._lists:
             parked.pop(self, None)
         self._lists = ()
 
 
+ParkedFetches = dict[ParkedFetch, int]
+"""The fetches that wait for records of one partition, each with the number that it has for this partition."""
+
+
 class ParkedProduce:
-    """One produce that waits until all its partitions have committed. `done` is called once."""
+    """One produce that waits until its records are committed in all partitions. `done` is called once."""
 
     __slots__ = ("_done", "_wait", "finished")
 
@@ -56,7 +74,7 @@ class ParkedProduce:
         self.finished = False
 
     def committed(self) -> None:
-        """Counts one more partition that has reached its offset."""
+        """Counts one more partition in which the records are committed."""
         if self._wait.committed():
             self.finish()
 

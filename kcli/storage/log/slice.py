@@ -1,5 +1,7 @@
-"""The result of a read of a log: the place of the bytes in a file. They can be read at once if the page cache has
-them."""
+"""The result of a read of a log: a range of bytes in a file, which the caller reads when it needs them.
+
+It is a FileRange (model/buffers.py), which a connection sends in pieces.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from kcli.storage.directory import LogDirectory
 
 @dataclass(slots=True)
 class LogSlice:
-    """Whole batches in a segment's file. `file` stays readable while the slice lives, even if the log is deleted."""
+    """Whole batches in the file of a segment. `file` stays readable while the slice exists, even if the log is
+    deleted."""
 
     base_position: Position
     size_bytes: int
@@ -20,7 +23,7 @@ class LogSlice:
     directory: LogDirectory
 
     def read(self) -> bytes:
-        """The batches; may wait for the device."""
+        """Reads the batches. May wait for the device."""
         if not self.size_bytes:
             return b""
         try:
@@ -29,10 +32,27 @@ class LogSlice:
             raise self.directory.failed(error) from error
 
     def read_cached(self) -> bytes | bytearray | None:
-        """The batches if the page cache has them, else None."""
+        """Reads the batches if they are in the page cache. Otherwise returns None."""
         if not self.size_bytes:
             return b""
         try:
             return self.file.read_cached_at(self.base_position, self.size_bytes)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+    # The methods of a FileRange.
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def read_cached_into(self, at: int, buffer: memoryview) -> int | None:
+        try:
+            return self.file.read_cached_into(self.base_position + at, buffer)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+    def read_piece(self, at: int, size: int) -> bytes:
+        try:
+            return self.file.read_at(self.base_position + at, size)
         except OSError as error:
             raise self.directory.failed(error) from error

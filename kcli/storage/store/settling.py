@@ -1,9 +1,10 @@
-"""The syncs of new and deleted logs, done in the background.
+"""Syncs new and deleted logs in the background (settling), so that they survive a power failure.
 
-Creating or deleting a thousand partitions makes as many new names. Syncing all of them takes seconds, in which the
-event loop could serve no request. So a log is served as soon as its files exist, as in Kafka. A power failure may take
-a log that is not settled; but then none of its records were flushed, because the first flush settles the log. A deleted
-log is out of service at once. Its checkpoint entries are removed before another log takes its name.
+To create or delete a thousand partitions means a thousand new or changed names. To sync all of them takes seconds, in
+which the event loop could not serve requests. So, as in Kafka, a log is served as soon as its files exist. A power
+failure may remove a log that is not settled yet. But then none of its records were flushed, because the first flush
+settles the log. A deleted log is out of service at once. Its checkpoint entries are removed before another log gets its
+name.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.model.topic_partition import TopicPartition
@@ -19,12 +21,18 @@ from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import PartitionLog
+from kcli.storage.parallel import in_threads
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+BATCH = 256
+"""Logs that are settled together. A flush of one of them may wait for all."""
+
 
 class _Gone:
-    """A deletion, compared by identity: two logs may have had the same name."""
+    """A deletion. Deletions are compared by identity, because two deleted logs may have had the same name."""
 
     __slots__ = ("directory",)
 
@@ -33,10 +41,12 @@ class _Gone:
 
 
 class Settling:
-    """The unsettled logs. Call `made`, `gone` and `soon` on the event loop; `run` may block."""
+    """The logs that are not settled yet. Call `made`, `gone` and `soon` on the event loop. `run` may block."""
 
-    def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None]) -> None:
-        """`checkpoint` writes the log starts and recovery points of a directory."""
+    def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None], threads: int) -> None:
+        """Makes an empty list. `checkpoint` writes the log start offsets and recovery points of a directory. `threads`
+        is the number of syncs at a time."""
+        self._threads = threads
         self._disk = disk
         self._checkpoint = checkpoint
         self._made: deque[PartitionLog] = deque()
@@ -51,12 +61,13 @@ class Settling:
         self._background = log.directory.background
 
     def gone(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """Notes a deleted log: its directory has another name now."""
+        """Adds a deleted log, after its directory was renamed."""
         self._gone[key, directory.path] = _Gone(directory)
         self._background = directory.background
 
     def before_making(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Call this before a log of this name is made there: it removes the checkpoint entries of an older one."""
+        """Removes the checkpoint entries of a deleted log. Call it before a new log with this name is made in the
+        directory."""
         if (key, directory.path) in self._gone:
             self._forget_gone()
 
@@ -74,21 +85,32 @@ class Settling:
             self._settle_made()
 
     def _settle_made(self) -> None:
-        named: dict[LogDirectory, list[PartitionLog]] = {}
         while self._made:
-            log = self._made.popleft()
-            if log.is_settled:
-                continue  # by a flush
-            directory = log.directory
-            try:
-                log.settle_files()
-                named.setdefault(directory, []).append(log)
-            except StorageError:
-                pass  # the log was deleted meanwhile, or its directory has failed and reported it
-        for directory, logs in named.items():
-            if self._synced(directory):
-                for log in logs:
-                    log.is_settled = True
+            batch: dict[LogDirectory, list[PartitionLog]] = {}
+            for _ in range(min(BATCH, len(self._made))):
+                log = self._made.popleft()
+                if not log.is_settled:  # a flush settles its log
+                    batch.setdefault(log.directory, []).append(log)
+            for directory, logs in batch.items():
+                self._settle_in(directory, logs)
+
+    def _settle_in(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
+        """Writes the topic ids of all logs first: the first syncs then write them all to the device."""
+        with directory.settling:
+            begun = [(log, self._attempt(log.begin_settling)) for log in logs]
+            in_threads(
+                lambda each: self._attempt(lambda: each[0].end_settling(each[1])), begun, self._threads
+            )
+        if self._synced(directory):
+            for log in logs:
+                log.is_settled = True
+
+    @staticmethod
+    def _attempt(work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except StorageError:  # the log was deleted meanwhile, or its directory has failed and reported it
+            return None
 
     def _forget_gone(self) -> None:
         with self._forgetting:
@@ -97,12 +119,16 @@ class Settling:
             for (key, _path), each in gone.items():
                 keys.setdefault(each.directory, []).append(key)
             for directory, forgotten in keys.items():
-                if self._synced(directory):
-                    self._checkpoint(directory)
-                    self.forget_cleaned(directory, forgotten)
+                self.forget(directory, forgotten)
             for entry, each in gone.items():
                 if self._gone[entry] is each:  # else one more log of the same name was deleted meanwhile
                     del self._gone[entry]
+
+    def forget(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
+        """Makes the removal of logs from a directory durable: their renames, and the checkpoints without them."""
+        if self._synced(directory):
+            self._checkpoint(directory)
+            self._forget_cleaned(directory, keys)
 
     def _synced(self, directory: LogDirectory) -> bool:
         if directory.error is not None:
@@ -113,7 +139,7 @@ class Settling:
             directory.failed(error)
         return directory.error is None
 
-    def forget_cleaned(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
+    def _forget_cleaned(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
         """Removes the cleaner's entries of deleted logs."""
         path, gone = f"{directory.path}/{CLEANER_OFFSET_FILE}", set(keys)
         try:
@@ -125,4 +151,4 @@ class Settling:
         except OSError as error:
             directory.failed(error)
         except CorruptRecordError as error:
-            _log.warning("%s", error)  # the cleaner takes it for empty, and writes a new one
+            _log.warning("%s", error)  # the cleaner treats the file as empty and writes a new one

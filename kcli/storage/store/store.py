@@ -1,7 +1,7 @@
 """Every partition log of every log directory of a node.
 
 The store opens, makes, deletes, maintains and closes all logs. `log` has the operations on one log, `ownership` the
-locks of the directories, `settling` the syncs of new and deleted logs.
+locks of the directories, and `settling` syncs new and deleted logs.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ from kcli.storage.directory import (
 from kcli.storage.files import HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.record_validation import Validation
+from kcli.storage.parallel import SYNC_THREADS, in_threads
+from kcli.storage.store.description import LogDirDescription, describe_directory
 from kcli.storage.store.future_logs import FutureLogs
 from kcli.storage.store.loader import LoadState, LogSettings, load_log, make_log
 from kcli.storage.store.offset_checkpoints import OffsetCheckpoints
@@ -62,40 +64,19 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 MAX_PREFERRED = 10_000
-"""Preferred directories that are kept at most: clients may name partitions that never come. A request may create as
-many."""
+"""The most preferred directories that are kept, because clients may name partitions that are never created. One request
+may create as many partitions."""
+
+STRAYS_SHOWN = 10
+"""Stray logs that a start names; there may be thousands."""
 
 FIRST_DIRECTORY_ID = 100
-"""Directory ids below this one mean that no directory is chosen, or that it is lost (KIP-858)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionSize:
-    """The size of a partition's log. `offset_lag`: the offsets that a copy on its way to this directory (`is_future`)
-    lacks."""
-
-    topic: str
-    partition: int
-    size_bytes: int
-    offset_lag: int = 0
-    is_future: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LogDirDescription:
-    """The answer of DescribeLogDirs for one directory. Sizes are −1 while it is offline."""
-
-    path: str
-    directory_id: uuid.UUID | None
-    total_bytes: int
-    usable_bytes: int
-    partitions: tuple[PartitionSize, ...]
-    error: StorageError | None
+"""The lowest id of a real directory. Lower ids mean that no directory is chosen yet or that it is lost (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewLog:
-    """A log to be made. `assigned`: the directory that the metadata names, if it names one."""
+    """A log that must be made. `assigned`: the directory in the metadata, if the metadata names one."""
 
     topic: str
     partition: int
@@ -105,7 +86,7 @@ class NewLog:
 
 
 def run_inline(work: Callable[[], None]) -> None:
-    """The background of a store without an executor: the caller does the work at once."""
+    """Does the background work of a store without an executor: in the caller's thread, at once."""
     work()
 
 
@@ -136,7 +117,8 @@ class LogStore:
         self._threads = threads
         self._ownership = Ownership(disk, clock, rng)
         self._checkpoints = OffsetCheckpoints(disk, self._logs_in)
-        self._settling = Settling(disk, self._checkpoints.write_cuts)
+        self._sync_threads = SYNC_THREADS if threads > 1 else 1
+        self._settling = Settling(disk, self._checkpoints.write_cuts, self._sync_threads)
         self._metadata_directory = ""
 
     @property
@@ -164,9 +146,9 @@ class LogStore:
     ) -> LogStore:
         """Locks the directories, checks their owner, and loads every log.
 
-        `background` runs flushes after a roll (give it an executor); `on_failure` is called for each directory that
-        goes offline. Raises StorageError if a directory is not formatted, locked, another node's, or holds an entry
-        that is no partition, or if no directory works.
+        `background` runs flushes after a roll, so pass a function that uses an executor. `on_failure` is called for
+        each directory that goes offline. Raises StorageError if a directory is not formatted, is locked, belongs to
+        another node or has an entry that is not a partition, and if all directories have failed.
         """
         settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
@@ -212,7 +194,7 @@ class LogStore:
             topic, partition, suffix = _parsed(name)
             key = TopicPartition(topic, partition)
             recovery_point = recovery_points.get(key, FIRST_OFFSET)
-            # For the metadata log the entry is the committed offset, which no other file has.
+            # The entry of the metadata log is its committed offset, which is in no other file.
             is_metadata = topic == CLUSTER_METADATA_TOPIC
             state = LoadState(
                 clean,
@@ -245,7 +227,7 @@ class LogStore:
             if twin is not log:
                 raise StorageError(f"Duplicate log directories found: {log.path}, {twin.path}")
 
-        # Recovery reads and checksums, which threads can share; a clean start is pure Python.
+        # Threads can share the work of recovery (reads and checksums), but not that of a clean start (Python code).
         self._each(load, names, parallel=not clean)
         if names and directory.error is None:
             how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"
@@ -277,26 +259,30 @@ class LogStore:
             return {}
 
     def _partition_dirs(self, directory: LogDirectory) -> list[str]:
-        """The names of the directories to load; those with `-delete` go to the queue of deletions."""
-        names = []
+        """The names of the directories to load. Directories with the suffix `-delete` are added to the queue of
+        deletions."""
+        names, strays = [], []
         due_ms = self._clock.now_ms() + self.default_config.file_delete_delay_ms
-        for entry in self.disk.list_dir(directory.path):
-            if not entry.is_dir or entry.name == REMOTE_INDEX_CACHE:
+        for name in self.disk.list_dirs(directory.path):
+            if name == REMOTE_INDEX_CACHE:
                 continue
-            parsed = parse_partition_dir_name(entry.name)
+            parsed = parse_partition_dir_name(name)
             if parsed is None:
                 raise StorageError(
-                    f"Found directory {directory.path}/{entry.name}, '{entry.name}' is not in the form of "
+                    f"Found directory {directory.path}/{name}, '{name}' is not in the form of "
                     f"topic-partition or topic-partition.uniqueId-delete (if marked for deletion). Kafka's log "
                     f"directories (and children) should only contain Kafka topic data."
                 )
             match parsed[2]:
                 case suffix if suffix in ("", FUTURE_SUFFIX):
-                    names.append(entry.name)
+                    names.append(name)
                 case suffix if suffix == DELETE_SUFFIX:
-                    directory.deletions.add([f"{directory.path}/{entry.name}"], due_ms)
-                case suffix:
-                    _log.warning("%s/%s is kept and not served (%s)", directory.path, entry.name, suffix)
+                    directory.deletions.add([f"{directory.path}/{name}"], due_ms)
+                case _:
+                    strays.append(name)
+        if strays:
+            shown = ", ".join(strays[:STRAYS_SHOWN])
+            _log.warning("%s: %d stray logs are kept and not served: %s", directory.path, len(strays), shown)
         return names
 
     # --- logs
@@ -314,12 +300,12 @@ class LogStore:
         assigned: uuid.UUID | None = None,
         more: bool = False,
     ) -> PartitionLog:
-        """The partition's log. A new one is made in the directory with the fewest partitions.
+        """The log of a partition. If it does not exist, makes it in the directory with the fewest partitions.
 
-        `more`: the caller makes or deletes other logs next, and then calls `settle_soon`.
+        `more`: the caller will make or delete other logs, and then call `settle_soon`.
 
-        `assigned`: the directory that the metadata names. If that one is missing or offline, the log exists and cannot
-        be reached. An empty log in its place would lose records, so KafkaStorageException is raised.
+        `assigned`: the directory in the metadata. If this directory is missing or offline, the log exists there but
+        cannot be reached. Then KafkaStorageException is raised, because a new, empty log would lose the records.
         """
         log = self.logs.get(TopicPartition(topic, partition))
         if log is None:
@@ -330,15 +316,21 @@ class LogStore:
             self._settling.made(log)
             if not more:
                 self.settle_soon()
-        elif topic_id is not None and log.topic_id not in (None, topic_id):
+        elif log.topic_id is None and topic_id is not None:
+            # A crash came after the directory was made and before its topic id was on the device.
+            log.topic_id, log.is_settled = topic_id, False
+            self._settling.made(log)
+            if not more:
+                self.settle_soon()
+        elif topic_id is not None and log.topic_id != topic_id:
             raise InconsistentTopicIdException(
                 f"{log.path} belongs to topic id {log.topic_id}, but {topic} has topic id {topic_id}"
             )
         return log
 
     def make_ahead(self, wanted: Iterable[NewLog]) -> None:
-        """Makes the logs that `create` will ask for next. On a failure `create` raises the error. May block, in any
-        thread."""
+        """Makes logs before `create` asks for them. If this fails, `create` raises the error later. May block. May be
+        called in any thread."""
         for new in wanted:
             key = TopicPartition(new.topic, new.partition)
             if key not in self.logs:
@@ -386,12 +378,13 @@ class LogStore:
         return min(online, key=lambda directory: counts[id(directory)])
 
     def prefer(self, topic: str, partition: int, path: str) -> None:
-        """Sets the directory of a log that does not exist yet (KIP-113)."""
+        """Sets the directory in which a log will be made that does not exist yet (KIP-113)."""
         if len(self._preferred) < MAX_PREFERRED:
             self._preferred[TopicPartition(topic, partition)] = path
 
     def delete(self, topic: str, partition: int, *, more: bool = False) -> None:
-        """Takes the log out of service at once; its files go after `file.delete.delay.ms`. `more` as in `create`."""
+        """Takes the log out of service at once. Its files are removed after `file.delete.delay.ms`. `more` is the same
+        as in `create`."""
         self._preferred.pop(TopicPartition(topic, partition), None)
         self.futures.abandon(topic, partition)
         log = self.logs.get(TopicPartition(topic, partition))
@@ -405,14 +398,38 @@ class LogStore:
     def settle_soon(self) -> None:
         """Starts syncing the names of new and deleted logs, in the background.
 
-        Call it after the last one, because the syncs of one log delay the making of the next.
+        Call it after the last log was made or deleted, because syncs slow down the making of further logs.
         """
         self._settling.soon()
 
     def remove(self, log: PartitionLog) -> None:
-        """Deletes one log, a partition's or a copy. After this returns, no crash brings it back."""
+        """Deletes one log, which may be a copy. After this function returns, the log does not come back after a
+        crash."""
         directory = log.directory
-        self._delete_later(directory, log, self._set_aside_for_good(log, DELETE_SUFFIX))
+        self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
+        self._settling.forget(directory, [TopicPartition(log.topic, log.partition)])
+        directory.check()
+
+    def set_aside(self, deleted: Iterable[PartitionLog], strays: Iterable[PartitionLog]) -> None:
+        """Takes logs and copies out of service that the metadata does not have. May block, before the broker serves.
+
+        The files of `deleted` go after `file.delete.delay.ms`. `strays` stay under `-stray`, and are never deleted. The
+        checkpoints of a directory are written once. A disk error takes its directory offline.
+        """
+        gone: dict[LogDirectory, list[TopicPartition]] = {}
+        for suffix, logs in ((DELETE_SUFFIX, deleted), (STRAY_SUFFIX, strays)):
+            for log in logs:
+                directory, key = log.directory, TopicPartition(log.topic, log.partition)
+                try:
+                    path = self._set_aside(log, suffix)
+                except StorageError as error:
+                    _log.error("%s is not set aside: %s", log.path, error)
+                    continue
+                if suffix == DELETE_SUFFIX:
+                    self._delete_later(directory, log, path)
+                gone.setdefault(directory, []).append(key)
+        for directory, keys in gone.items():
+            self._settling.forget(directory, keys)
 
     def _delete_later(self, directory: LogDirectory, log: PartitionLog, path: str) -> None:
         directory.deletions.add([path], self._clock.now_ms() + log.config.file_delete_delay_ms)
@@ -420,43 +437,26 @@ class LogStore:
     def new_id(self) -> uuid.UUID:
         return self._rng.uuid()
 
-    def make_stray(self, topic: str, partition: int) -> None:
-        """Sets a log aside that the metadata does not have: it stays under `-stray`, and is never served or deleted."""
-        log = self.logs.get(TopicPartition(topic, partition))
-        if log is not None:
-            _log.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
-            self._set_aside_for_good(log, STRAY_SUFFIX)
-
-    def _set_aside_for_good(self, log: PartitionLog, suffix: str) -> str:
-        directory = log.directory
-        path = self._set_aside(log, suffix)
-        try:
-            self.disk.sync_dir(directory.path)
-        except OSError as error:
-            raise directory.failed(error) from error
-        self._checkpoints.write_cuts(directory)
-        self._settling.forget_cleaned(directory, [TopicPartition(log.topic, log.partition)])
-        return path
-
     def _set_aside(self, log: PartitionLog, suffix: str) -> str:
-        directory = log.directory
+        """Closes a log and renames its directory, which the caller syncs; returns the new path."""
+        directory, key = log.directory, TopicPartition(log.topic, log.partition)
         directory.check()
-        name = suffixed_dir_name(log.topic, log.partition, self._rng.uuid(), suffix)
-        path = f"{directory.path}/{name}"
+        path = f"{directory.path}/{suffixed_dir_name(*key, self._rng.uuid(), suffix)}"
         try:
             log.close(clean=False)
             self.disk.rename(log.path, path)
         except OSError as error:
             raise directory.failed(error) from error
-        if self.logs.get(TopicPartition(log.topic, log.partition)) is log:
-            del self.logs[TopicPartition(log.topic, log.partition)]
+        for logs in (self.logs, self.futures.logs):
+            if logs.get(key) is log:
+                del logs[key]
         return path
 
     # --- housekeeping
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Applies retention to every log except the metadata log, whose snapshots decide. A bad disk stops its own logs
-        only."""
+        """Applies retention to every log except the metadata log, where snapshots decide. If a disk fails, the logs in
+        other directories are not affected."""
         return sum(
             self._safely(
                 lambda log: 0 if log.topic == CLUSTER_METADATA_TOPIC else log.delete_old_segments(now_ms)
@@ -464,7 +464,7 @@ class LogStore:
         )
 
     def delete_due_files(self, now_ms: int) -> int:
-        """Removes files and directories whose deletion delay has passed. May block."""
+        """Removes files and directories whose delay is over (`DeletionQueue`). Returns their number. May block."""
         return sum(directory.deletions.run(now_ms) for directory in self.directories)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
@@ -481,7 +481,7 @@ class LogStore:
         self._safely(lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None)
 
     def flush_all(self) -> None:
-        """May block."""
+        """Flushes all logs. May block."""
         self._safely(lambda log: log.flush())
 
     def _safely(self, work: Callable[[PartitionLog], int | None]) -> list[int]:
@@ -495,30 +495,10 @@ class LogStore:
         return results
 
     def describe(self) -> list[LogDirDescription]:
-        return [self._describe(directory) for directory in self.directories]
-
-    def _describe(self, directory: LogDirectory) -> LogDirDescription:
-        total_bytes, usable_bytes = -1, -1
-        partitions: tuple[PartitionSize, ...] = ()
-        if directory.error is None:
-            try:
-                total_bytes, usable_bytes = self.disk.space(directory.path)
-            except OSError as error:
-                directory.failed(error)
-            partitions = tuple(
-                self._size_of(log) for log in self._logs_in(directory) if log.topic != CLUSTER_METADATA_TOPIC
-            )
-        return LogDirDescription(
-            directory.path, directory.id, total_bytes, usable_bytes, partitions, directory.error
-        )
-
-    def _size_of(self, log: PartitionLog) -> PartitionSize:
-        key = TopicPartition(log.topic, log.partition)
-        if self.futures.logs.get(key) is not log:
-            return PartitionSize(*key, log.size_bytes)
-        current = self.logs.get(key)
-        lag = 0 if current is None else max(current.log_end_offset - log.log_end_offset, 0)
-        return PartitionSize(*key, log.size_bytes, lag, is_future=True)
+        return [
+            describe_directory(directory, self._logs_in(directory), self.logs, self.futures.logs)
+            for directory in self.directories
+        ]
 
     def _logs_in(self, directory: LogDirectory) -> Iterable[PartitionLog]:
         for log in [*self.logs.values(), *self.futures.logs.values()]:
@@ -548,10 +528,11 @@ class LogStore:
     # --- closing
 
     def close(self, clean: bool = True, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
-        """Closes the store cleanly: flushes all logs, writes checkpoints and clean-shutdown markers, releases the
-        locks."""
+        """Closes the store and releases the locks. If `clean`, first flushes all logs and writes checkpoints and
+        clean-shutdown markers."""
         self.is_open = False
         if clean:
+            self._take_made_ahead()
             self._settling.run()
         for directory in self.directories:
             logs = [
@@ -571,23 +552,37 @@ class LogStore:
         self.futures.logs.clear()
         self._ownership.release()
 
+    def _take_made_ahead(self) -> None:
+        """Keeps the logs that a large change has made and not asked for yet: the next start does."""
+        for key, log in list(self._made_ahead.items()):
+            if self.logs.setdefault(key, log) is log:
+                self._settling.made(log)
+        self._made_ahead.clear()
+
     def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
-        """Closes the logs. False if one could not be closed: then the next start must not trust the files."""
+        """Closes the logs. Returns False if a log could not be closed, so that the next start must check the files.
+
+        All logs are written out before the first is synced, because its sync then takes many others to the device.
+        """
+
+        def write_out(log: PartitionLog) -> bool:
+            return _attempt(log, log.write_out)
 
         def close(log: PartitionLog) -> bool:
-            try:
-                log.close(clean=clean)
-            except StorageError as error:
-                _log.error("%s: not closed cleanly: %s", log.path, error)
-                return False
-            return True
+            return _attempt(log, lambda: log.close(clean=clean))
 
-        if clean and self._threads > 1:
-            with ThreadPoolExecutor(self._threads, "log-closing") as threads:  # each waits for the device
-                closed = list(threads.map(close, logs))
-        else:
-            closed = [close(log) for log in logs]
-        return all(closed)
+        written = in_threads(write_out, logs, self._sync_threads) if clean else []
+        closed = in_threads(close, logs, self._sync_threads if clean else 1)
+        return all(written) and all(closed)
+
+
+def _attempt(log: PartitionLog, work: Callable[[], None]) -> bool:
+    try:
+        work()
+    except StorageError as error:
+        _log.error("%s: not closed cleanly: %s", log.path, error)
+        return False
+    return True
 
 
 def _parsed(name: str) -> tuple[str, int, str]:

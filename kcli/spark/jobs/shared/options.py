@@ -104,11 +104,9 @@ class RangeOptions(JobOptions):
         "The offsets at which a batch ends: latest (default), or JSON as in --starting-offsets. Batch only.",
         metavar="TEXT",
     )
-    starting_timestamp: str | None = option(
-        "Start at the first record that is not older than this time.", metavar="MS"
-    )
+    starting_timestamp: str | None = option("Start at the first record of this time or later.", metavar="MS")
     ending_timestamp: str | None = option(
-        "End before the first record that is not older than this time. Batch only.", metavar="MS"
+        "End before the first record of this time or later. Batch only.", metavar="MS"
     )
     max_offsets_per_trigger: str | None = option(
         "The maximum size of a micro-batch, in offsets.", metavar="N"
