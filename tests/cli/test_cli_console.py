@@ -396,6 +396,22 @@ def test_last_counts_records_not_offsets(broker: BrokerProcess) -> None:
         assert kcli(*words, "--last", count, *more).stdout == expected
 
 
+def test_a_group_stands_after_the_marker_of_a_transaction(broker: BrokerProcess) -> None:
+    topic = _create(broker, "group-after-marker")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"one")
+    producer.commit_transaction()
+    end = ("--bootstrap-server", broker.bootstrap)
+    read = kcli("console-consumer", *end, "--topic", topic, "--group", topic, "--from-beginning",
+                "--timeout-ms", "8000")  # fmt: skip
+    assert read.stdout == b"one\n"
+    described = kcli("consumer-groups", *end, "--describe", "--group", topic, "--output", "json")
+    row = json.loads(described.stdout)
+    assert (row["current_offset"], row["log_end_offset"], row["lag"]) == (2, 2, 0)
+
+
 def test_internal_topics_are_read_by_name_only(broker: BrokerProcess) -> None:
     topic = _create(broker, "before-internal")
     _produce(broker, topic, b"one\n")
