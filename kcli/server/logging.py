@@ -1,4 +1,4 @@
-"""The server's log, in the format of Kafka's lines, so that tools for those read these."""
+"""The server's log. Its lines have the format of Kafka's log, so that tools for Kafka's log can read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KafkaFormatter(logging.Formatter):
 
 
 def configure(stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """Writes the log of this package to `stream` (stdout), and warnings of all other packages."""
+    """Writes all log lines of this package, and the warnings of other packages, to `stream` (default: stdout)."""
     handler = logging.StreamHandler(stream or sys.stdout)
     handler.setFormatter(KafkaFormatter())
     root = logging.getLogger()
