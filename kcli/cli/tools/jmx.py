@@ -70,8 +70,8 @@ class JmxOptions(CommonOptions):
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
     report_format: str = option(
-        "The format of the output. original: a row of values under a header. properties, csv, tsv: a line "
-        "for each value.",
+        'The format of the output. "original" prints a row of values under a header. "properties", "csv" and '
+        '"tsv" print a line for each value.',
         metavar="report-format",
         default=ORIGINAL,
     )

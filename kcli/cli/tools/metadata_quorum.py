@@ -331,7 +331,7 @@ command = Command(
         ),
         Subcommand(
             name="add-controller",
-            help="Add a controller to the voters. --command-config names the properties file of this controller.",
+            help="Add a controller to the voters. Give the properties file of this controller in --command-config.",
             options=AddControllerOptions,
             run=add_controller,
         ),

@@ -36,7 +36,7 @@ class ListOptions(TransactionsOptions):
         "List only transactions that have been open for longer than this many milliseconds.", Kind.LONG
     )
     transactional_id_pattern: str | None = option(
-        "List only ids that match this regular expression as a whole."
+        "List only transactional ids that match this regular expression from beginning to end."
     )
 
 
