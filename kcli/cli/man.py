@@ -48,7 +48,7 @@ def _root_page(tools: list[Tool]) -> str:
     lines += [
         ".TP",
         r".B \-\-install\-completion",
-        "Install completion for the current shell. It also completes the names of topics, groups and profiles.",
+        "Install completion for the current shell. Names of topics, groups and profiles are completed too.",
     ]
     lines += [".TP", r".B \-\-help", "Show the commands and exit."]
     lines += _profiles()

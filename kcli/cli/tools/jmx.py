@@ -76,8 +76,8 @@ class JmxOptions(CommonOptions):
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "user=password, which is sent as HTTP Basic authentication. Only a proxy can check it, because "
-        "the endpoint itself has no authentication.",
+        "The credentials, as user=password. The command sends the credentials as HTTP Basic authentication. "
+        "Only a proxy can check the credentials, because the endpoint itself has no authentication.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(

@@ -262,7 +262,7 @@ def _sub(name: str, help: str, options: type[CommonOptions], run: Run) -> Subcom
 
 command = Command(
     name="transactions",
-    description="Show transactions, find hanging ones, and end them.",
+    description="Show transactions, find hanging transactions, and end transactions.",
     family=Family.ARGPARSE4J,
     has_version=True,
     prog="kafka-transactions.sh",

@@ -83,7 +83,7 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
     )
     compact_every: int = option(
         "Tables: merge small files, and delete files that no version of the table needs, after every N "
-        "micro-batches and after a batch. 0 means never.",
+        "micro-batches and after a batch job. 0 means never.",
         Kind.INTEGER,
         metavar="N",
         default=0,
