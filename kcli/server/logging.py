@@ -40,7 +40,7 @@ class HourlyFile(logging.handlers.TimedRotatingFileHandler):
     """Writes a file that is renamed at each full hour. The new name ends with the hour of its lines."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, when="H", encoding="utf-8", delay=True)
+        super().__init__(path, when="H", encoding="utf-8")
         self.suffix = "%Y-%m-%d-%H"
 
     def computeRollover(self, currentTime: int) -> int:
