@@ -94,7 +94,7 @@ def _operations(sample: typing.Any) -> dict[str, Operations]:
     return {
         "kio": Operations(
             lambda frame: codec._decode(spec, version, sample.kind, frame, 0),
-            lambda: codec._encode(ours, spec, version, sample.kind),
+            lambda: codec.encode_body(ours, spec, version, sample.kind),
         ),
         "tables": Operations(
             lambda frame: tables.decode(cls, version, frame, 0), lambda: tables.encode(record, version)

@@ -49,7 +49,7 @@ def _kio() -> Use:
         spec = API[ApiKey(key)]
         if reads:
             return codec._decode(spec, version, kind, frame, 0)
-        return codec._encode(codec.message_class(spec.key, kind)(), spec, version, kind)
+        return codec.encode_body(codec.message_class(spec.key, kind)(), spec, version, kind)
 
     return use
 

@@ -133,7 +133,11 @@ def _check_total_partitions(context: TopicContext, topics: Iterable[ct.Creatable
         else:
             total += context.settings.num_partitions
     if total > MAX_PARTITIONS_PER_REQUEST:
-        raise PolicyViolationException("Excessively large number of partitions per request.")
+        raise too_many_partitions()
+
+
+def too_many_partitions() -> PolicyViolationException:
+    return PolicyViolationException("Excessively large number of partitions per request.")
 
 
 def _create_topic(context: TopicContext, topic: ct.CreatableTopic, describable: bool) -> _NewTopic:
@@ -169,13 +173,7 @@ def _check_new_name(image: MetadataImage, name: str) -> None:
 
 
 def _colliding_topic(image: MetadataImage, unified: str) -> str | None:
-    for other in image.topics.names:
-        if (
-            topic_names.has_collision_characters(other)
-            and topic_names.unify_collision_characters(other) == unified
-        ):
-            return other
-    return None
+    return image.topics.unified_names.get(unified)
 
 
 def _check_counts(topic: ct.CreatableTopic) -> None:

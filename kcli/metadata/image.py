@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.ids import (
     FIRST_LEADER_EPOCH,
@@ -167,12 +168,13 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 class Topics:
     """The topics of one image, which can be found by name or id and are listed in the order of their names."""
 
-    __slots__ = ("_sorted_names", "by_id", "ids")
+    __slots__ = ("_sorted_names", "_unified_names", "by_id", "ids")
 
     def __init__(self, by_id: Mapping[uuid.UUID, TopicImage], ids: Mapping[str, uuid.UUID]) -> None:
         self.by_id = by_id
         self.ids = ids
         self._sorted_names: tuple[str, ...] | None = None
+        self._unified_names: dict[str, str] | None = None
 
     def topic(self, name: str) -> TopicImage | None:
         topic_id = self.ids.get(name)
@@ -187,10 +189,22 @@ class Topics:
             self._sorted_names = tuple(sorted(self.ids))
         return self._sorted_names
 
+    @property
+    def unified_names(self) -> Mapping[str, str]:
+        """The names with '.' or '_', by their form in metrics, where both are '_'. The form must be unique."""
+        if self._unified_names is None:
+            self._unified_names = {
+                topic_names.unify_collision_characters(name): name
+                for name in reversed(self.names)
+                if topic_names.has_collision_characters(name)
+            }
+        return self._unified_names
+
     def with_partitions(self, by_id: Mapping[uuid.UUID, TopicImage]) -> Topics:
         """The same topics with changed partitions. No names change, so they need not be sorted again."""
         topics = Topics(by_id, self.ids)
         topics._sorted_names = self._sorted_names
+        topics._unified_names = self._unified_names
         return topics
 
     def __iter__(self) -> Iterator[TopicImage]:

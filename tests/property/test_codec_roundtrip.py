@@ -44,7 +44,7 @@ def _value(field: schema.Field, spec: ApiSpec, kind: str) -> st.SearchStrategy[A
 
 
 def _struct(cls: type, spec: ApiSpec, kind: str) -> st.SearchStrategy[Any]:
-    ours = codec._our_class(cls, spec, kind)
+    ours = schema.our_class(cls, spec, kind)
     return st.builds(ours, **{field.our_name: _value(field, spec, kind) for field in schema.fields(cls)})
 
 

@@ -56,5 +56,5 @@ def encoded(key: ApiKey, version: int, chance: random.Random) -> bytes:
         message = odd(codec.message_class(key, "request"), chance)
         try:
             return codec.encode_request(message, key, version, 5, "odd")
-        except (TypeError, ValueError, OverflowError, struct.error):
+        except (AttributeError, TypeError, ValueError, OverflowError, struct.error):
             continue

@@ -213,6 +213,10 @@ class GroupShard:
         found = self._offsets.fetch(group_id, topics, require_stable=require_stable)
         return OffsetFetchResponseGroup(group_id=group_id, topics=found)
 
+    def partitions_with_offsets(self, group_id: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """The partitions that a group has offsets for, by topic."""
+        return tuple(self._table.topics_of(group_id).items())
+
     def delete_offsets(
         self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
     ) -> GroupReady:

@@ -42,11 +42,13 @@ def list_transactions(
     now_ms: int,
 ) -> tuple[ListedTransaction, ...]:
     """The transactions that match every filter. A transaction that never began counts as older than all others."""
+    producer_ids = frozenset(request.producer_id_filters)
+    states = frozenset(request.state_filters)
 
     def is_wanted(transactional_id: str, known: Transaction) -> bool:
-        if request.producer_id_filters and known.producer_id not in request.producer_id_filters:
+        if producer_ids and known.producer_id not in producer_ids:
             return False
-        if request.state_filters and known.state.label not in request.state_filters:
+        if states and known.state.label not in states:
             return False
         if request.duration_filter >= 0 and now_ms - known.start_ms <= request.duration_filter:
             return False

@@ -1,8 +1,8 @@
 """Decodes and encodes the frames of requests and responses.
 
-kio has a class per message and version. The rest of kcli uses the classes of `kcli.protocol.messages`, which have the
-fields of all versions. Converters, built once per kio class, copy the values field by field. If a version lacks a
-field, the field gets its default when it is read, and is dropped when it is written, as in Kafka's generated classes.
+The messages are those of `kcli.protocol.messages`, the union of all versions of each. kio has the schema of each
+version, and `compiled` makes the functions that read and write it. A field that a version lacks gets our default when
+read, and is dropped when written, as in Kafka's generated classes.
 
 A frame (https://kafka.apache.org/protocol) has an int32 size, a header and a body. Request header v2 is v1 with a tag
 section (KIP-482). Its client id is not a compact string. ApiVersions responses always have the v0 header (KIP-511).
@@ -10,32 +10,23 @@ section (KIP-482). Its client id is not a compact string. ApiVersions responses 
 
 from __future__ import annotations
 
-import datetime
-import importlib
-import io
 import struct
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from kio.schema.errors import ErrorCode as KioErrorCode
-from kio.serial import entity_reader, entity_writer
-
-from kcli.errors import ErrorCode, ProtocolError
-from kcli.protocol.wire import bounds, schema
+from kcli.errors import ProtocolError
+from kcli.model.buffers import Buffer
+from kcli.protocol.wire import compiled, schema
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.packing import cause_text
+from kcli.protocol.wire.shared_array import Output
 
 Message = Any
 """A message of `kcli.protocol.messages`; the API key and the direction give its class."""
 
-Converter = Callable[[Any], Any]
-
 _HEADER = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
-_MILLISECOND = datetime.timedelta(milliseconds=1)
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 MAX_HEADER_TAGS = 64
 """The most tags in a header. Kafka has none so far (KIP-482). The limit bounds the work on invalid bytes."""
@@ -84,6 +75,20 @@ def decode_request(key: ApiKey, version: int, frame: bytes, offset: int) -> Mess
     return _decode(API[key], version, "request", frame, offset)
 
 
+def decode_request_steps(
+    key: ApiKey, version: int, frame: bytes, offset: int
+) -> Generator[None, None, Message]:
+    """The same for a large frame, with a step after each element of an array."""
+    spec = API[key]
+    read = compiled.reader_in_turns(schema.payload_class(spec, version, "request"), spec, "request")
+    try:
+        message, end = yield from read(frame, offset)
+    except Exception as error:
+        raise _malformed(spec, version, "request", error) from error
+    _check_end(spec, version, "request", frame, end)
+    return message
+
+
 def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Message]:
     """Decodes a frame without size prefix to its correlation id and response. Raises ProtocolError for invalid
     bytes."""
@@ -106,29 +111,60 @@ def encode_request(
     """Encodes a whole request frame, size prefix included."""
     spec = API[key]
     name = b"" if client_id is None else client_id.encode("utf-8")
-    head = _HEADER.pack(key, version, correlation_id, -1 if client_id is None else len(name)) + name
+    out = bytearray(_INT32.size)
+    out += _HEADER.pack(key, version, correlation_id, -1 if client_id is None else len(name)) + name
     if spec.is_flexible(version):
-        head += b"\0"
-    return _frame(head, _encode(message, spec, version, "request"))
+        out += b"\0"
+    _writer(spec, version, "request")(message, out)
+    return bytes(_sized(out))
 
 
 def encode_response(message: Message, key: ApiKey, version: int, correlation_id: int) -> bytes:
     """Encodes a whole response frame, size prefix included."""
     spec = API[key]
-    head = _INT32.pack(correlation_id)
-    if _response_has_tags(spec, version):
-        head += b"\0"
-    return _frame(head, _encode(message, spec, version, "response"))
+    out = _response_head(spec, version, correlation_id)
+    _writer(spec, version, "response")(message, out)
+    return bytes(_sized(out))
+
+
+def encode_response_steps(
+    message: Message, key: ApiKey, version: int, correlation_id: int
+) -> Generator[None, None, Buffer | list[Buffer]]:
+    """The same with a step after each element of an array, for a message that may be large.
+
+    Large shared arrays are buffers of their own, which all answers have in common.
+    """
+    spec = API[key]
+    out = Output(_response_head(spec, version, correlation_id))
+    write = compiled.writer_in_turns(schema.payload_class(spec, version, "response"), spec, "response")
+    yield from write(message, out)
+    return out.frame()
+
+
+def has_arrays(key: ApiKey, version: int, kind: str) -> bool:
+    """Whether a message may have any number of elements."""
+    return compiled.has_arrays(schema.payload_class(API[key], version, kind))
 
 
 def message_class(key: ApiKey, kind: str) -> type:
     """The class in `kcli.protocol.messages` for a request or response."""
     spec = API[key]
-    return _our_module_class(spec, schema.payload_class(spec, spec.max_version, kind).__name__)
+    return schema.our_class_named(schema.payload_class(spec, spec.max_version, kind).__name__, spec)
 
 
-def _frame(head: bytes, body: bytes) -> bytes:
-    return _INT32.pack(len(head) + len(body)) + head + body
+def _response_head(spec: ApiSpec, version: int, correlation_id: int) -> bytearray:
+    """The room for the size, and the header."""
+    out = bytearray(_INT32.size)
+    out += _INT32.pack(correlation_id)
+    if _response_has_tags(spec, version):
+        out += b"\0"
+    return out
+
+
+def _sized(frame: bytearray) -> bytearray:
+    """The frame with its size in its first four bytes."""
+    _INT32.pack_into(frame, 0, len(frame) - _INT32.size)
+    return frame
 
 
 def _response_has_tags(spec: ApiSpec, version: int) -> bool:
@@ -160,120 +196,31 @@ def _unsigned_varint(frame: bytes | bytearray | memoryview, offset: int) -> tupl
 
 
 def _decode(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int) -> Message:
-    read, convert = _reader(spec, version, kind)
+    read = compiled.reader(schema.payload_class(spec, version, kind), spec, kind)
     try:
-        bounds.check(schema.payload_class(spec, version, kind), frame, offset)
-        entity, _ = read(frame, offset)
-        return convert(entity)
-    except Exception as error:  # for invalid bytes kio raises errors of its own, ValueError and OverflowError
-        raise ProtocolError(f"{spec.name} v{version} {kind} is malformed: {cause_text(error)}") from error
+        message, end = read(frame, offset)
+    except Exception as error:  # malformed bytes raise any kind
+        raise _malformed(spec, version, kind, error) from error
+    _check_end(spec, version, kind, frame, end)
+    return message
 
 
-def _encode(message: Message, spec: ApiSpec, version: int, kind: str) -> bytes:
-    write, convert = _writer(spec, version, kind)
-    buffer = io.BytesIO()
-    write(buffer, convert(message))
-    return buffer.getvalue()
+def _check_end(spec: ApiSpec, version: int, kind: str, frame: bytes, end: int) -> None:
+    if end > len(frame):
+        raise _malformed(spec, version, kind, f"it ends {end - len(frame)} bytes after its frame")
 
 
-@cache
-def _reader(
-    spec: ApiSpec, version: int, kind: str
-) -> tuple[Callable[[bytes, int], tuple[object, int]], Converter]:
-    cls = schema.payload_class(spec, version, kind)
-    return entity_reader(cls), _raising(cls, spec, kind)
+def _malformed(spec: ApiSpec, version: int, kind: str, cause: Exception | str) -> ProtocolError:
+    why = cause if isinstance(cause, str) else cause_text(cause)
+    return ProtocolError(f"{spec.name} v{version} {kind} is malformed: {why}")
 
 
-@cache
-def _writer(spec: ApiSpec, version: int, kind: str) -> tuple[Callable[[io.BytesIO, object], None], Converter]:
-    cls = schema.payload_class(spec, version, kind)
-    return entity_writer(cls), _lowering(cls)
+def encode_body(message: Message, spec: ApiSpec, version: int, kind: str) -> bytes:
+    """A message without size prefix and header."""
+    out = bytearray()
+    _writer(spec, version, kind)(message, out)
+    return bytes(out)
 
 
-@cache
-def _raising(cls: type, spec: ApiSpec, kind: str) -> Converter:
-    """The converter from kio's struct of one version to our struct, which has the fields of all versions."""
-    ours = _our_class(cls, spec, kind)
-    plan = [
-        (field.our_name, field.kio_name, _raising_field(field, spec, kind)) for field in schema.fields(cls)
-    ]
-
-    def convert(entity: object) -> object:
-        return ours(
-            **{
-                name: getattr(entity, source) if each is None else each(getattr(entity, source))
-                for name, source, each in plan
-            }
-        )
-
-    return convert
-
-
-def _raising_field(field: schema.Field, spec: ApiSpec, kind: str) -> Converter | None:
-    each = _raising(field.struct, spec, kind) if field.struct else _RAISE.get(field.kafka_type or "")
-    return _over_array(each) if field.is_array else _over_null(each, field)
-
-
-@cache
-def _lowering(cls: type) -> Converter:
-    """The converter from our struct, which has the fields of all versions, to kio's struct of one version."""
-    plan = [(field.kio_name, field.our_name, _lowering_field(field)) for field in schema.fields(cls)]
-
-    def convert(message: object) -> object:
-        return cls(
-            **{
-                name: getattr(message, source) if each is None else each(getattr(message, source))
-                for name, source, each in plan
-            }
-        )
-
-    return convert
-
-
-def _lowering_field(field: schema.Field) -> Converter | None:
-    each = _lowering(field.struct) if field.struct else _LOWER.get(field.kafka_type or "")
-    return _over_array(each) if field.is_array else _over_null(each, field)
-
-
-def _over_array(each: Converter | None) -> Converter | None:
-    if each is None:
-        return None
-
-    def convert(items: tuple[object, ...] | None) -> tuple[object, ...] | None:
-        return None if items is None else tuple([each(item) for item in items])
-
-    return convert
-
-
-def _over_null(each: Converter | None, field: schema.Field) -> Converter | None:
-    if each is None or not field.nullable:
-        return each
-    return lambda value: None if value is None else each(value)
-
-
-def _our_class(cls: type, spec: ApiSpec, kind: str) -> type:
-    return _our_module_class(spec, cls.__name__, kind.capitalize())
-
-
-def _our_module_class(spec: ApiSpec, name: str, side: str = "") -> type:
-    module = importlib.import_module(f"kcli.protocol.messages.{spec.module}")
-    # If request and response have a struct of the same name with different fields, the generator prefixes the names.
-    found: type = getattr(module, f"{side}{name}", None) or getattr(module, name)
-    return found
-
-
-_OUR_ERRORS: dict[int, ErrorCode] = {code.value: code for code in ErrorCode}
-_KIO_ERRORS: dict[int, KioErrorCode] = {int(code): code for code in KioErrorCode}
-
-_RAISE: dict[str, Converter] = {
-    "error_code": lambda value: _OUR_ERRORS[int(value)],
-    "timedelta_i32": lambda value: value // _MILLISECOND,
-    "timedelta_i64": lambda value: value // _MILLISECOND,
-    "datetime_i64": lambda value: -1 if value is None else (value - _EPOCH) // _MILLISECOND,
-}
-_LOWER: dict[str, Converter] = {
-    "error_code": lambda value: _KIO_ERRORS[int(value)],
-    "timedelta_i32": lambda value: datetime.timedelta(milliseconds=value),
-    "timedelta_i64": lambda value: datetime.timedelta(milliseconds=value),
-    "datetime_i64": lambda value: None if value < 0 else _EPOCH + datetime.timedelta(milliseconds=value),
-}
+def _writer(spec: ApiSpec, version: int, kind: str) -> compiled.Write:
+    return compiled.writer(schema.payload_class(spec, version, kind), spec, kind)

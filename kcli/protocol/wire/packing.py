@@ -23,6 +23,10 @@ UVARINT_MAX_BYTES = 5
 """The most bytes of an unsigned varint. Five bytes hold 35 bits, enough for any int32 length. Kafka has this limit
 too."""
 
+TAGS_MAX = 1000
+"""Tagged fields that one struct may have. Kafka's messages define fewer than ten; a limit bounds the work on unknown
+ones, each of which takes two bytes of a request."""
+
 NO_TAGS = b"\x00"
 _ZERO_UUID = bytes(16)
 
@@ -112,6 +116,8 @@ def read_tags(buffer: Buffer, at: int, known: Callable[[int, Buffer], None] | No
     if buffer[at] == 0:
         return at + 1
     count, at = read_uvarint(buffer, at)
+    if count > TAGS_MAX:
+        raise ProtocolError(f"{count} tagged fields at byte {at}; at most {TAGS_MAX} are accepted")
     for _ in range(count):
         tag, at = read_uvarint(buffer, at)
         size, at = read_uvarint(buffer, at)

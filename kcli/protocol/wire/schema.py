@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import types
 import typing
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ class Field:
 
     `kio_name` is the name of kio's attribute, `our_name` that of ours. They differ because kio leaves out the unit of
     durations and timestamps. `struct` is the kio class of a nested struct. `default` may be `dataclasses.MISSING`.
+    A tagged field has its `tag` (KIP-482).
     """
 
     kio_name: str
@@ -35,6 +37,7 @@ class Field:
     nullable: bool
     default: object
     doc: str
+    tag: int | None
 
 
 def versions(spec: ApiSpec) -> list[int]:
@@ -90,8 +93,26 @@ def _field(field: dataclasses.Field[object], hint: object) -> Field:
         nullable=nullable,
         default=field.default,
         doc="",
+        tag=field.metadata.get("tag"),
     )
 
 
 def _is_union(hint: object) -> bool:
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def our_class(cls: type, spec: ApiSpec, kind: str) -> type:
+    """The class in `kcli.protocol.messages` for a kio class of one API."""
+    return our_class_named(cls.__name__, spec, kind)
+
+
+def our_class_named(name: str, spec: ApiSpec, kind: str = "") -> type:
+    module = importlib.import_module(f"kcli.protocol.messages.{spec.module}")
+    # The generator puts a prefix before a struct that request and response both have with different fields.
+    found: type = getattr(module, f"{kind.capitalize()}{name}", None) or getattr(module, name)
+    return found
+
+
+def our_fields(cls: type, spec: ApiSpec, kind: str) -> tuple[dataclasses.Field[object], ...]:
+    """The fields of our class, with its defaults."""
+    return dataclasses.fields(our_class(cls, spec, kind))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -11,7 +11,10 @@ from kcli.metadata.image import Topics
 from kcli.protocol.messages.offset_commit import OffsetCommitRequestTopic, OffsetCommitResponseTopic
 from kcli.protocol.messages.offset_delete import OffsetDeleteRequestTopic, OffsetDeleteResponseTopic
 from kcli.server.requests.context import RequestContext
+from kcli.server.requests.turns import Steps, nested_steps
 
+PartT = TypeVar("PartT")
+ShapedT = TypeVar("ShapedT")
 TopicT = TypeVar("TopicT", OffsetCommitRequestTopic, OffsetDeleteRequestTopic)
 
 
@@ -26,33 +29,56 @@ def client_host(context: RequestContext[object]) -> str:
     return f"/{context.peer_host}"
 
 
-def existing(topics: Topics, asked: tuple[TopicT, ...]) -> tuple[TopicT, ...]:
-    """Returns the requested partitions that exist. If all exist, returns `asked` itself."""
-    known = tuple(topic for topic in (_existing(topics, topic) for topic in asked) if topic.partitions)
-    return asked if known == asked else known
+def existing(topics: Topics, asked: tuple[TopicT, ...]) -> Steps[tuple[TopicT, ...]]:
+    """Returns the requested partitions that exist. If all exist, returns `asked` itself.
 
-
-def _existing(topics: Topics, asked: TopicT) -> TopicT:
-    image = topics.topic(asked.name)
-    numbers = () if image is None else image.partitions
-    there = tuple(each for each in asked.partitions if each.partition_index in numbers)
-    return asked if len(there) == len(asked.partitions) else replace(asked, partitions=there)
+    Has a step after each partition.
+    """
+    known: list[TopicT] = []
+    are_all = True
+    for topic in asked:
+        image = topics.topic(topic.name)
+        numbers = () if image is None else image.partitions
+        there = []
+        for each in topic.partitions:
+            if each.partition_index in numbers:
+                there.append(each)
+            yield
+        if len(there) == len(topic.partitions) > 0:
+            known.append(topic)
+        else:
+            are_all = False
+            if there:
+                known.append(replace(topic, partitions=tuple(there)))
+        yield
+    return asked if are_all else tuple(known)
 
 
 def merged_codes(
-    asked: tuple[TopicT, ...], answered: Sequence[OffsetCommitResponseTopic | OffsetDeleteResponseTopic]
-) -> Iterator[tuple[str, list[tuple[int, ErrorCode]]]]:
-    """Yields each requested topic with pairs (partition, code). The code is that of the group, or
-    UNKNOWN_TOPIC_OR_PARTITION if the group was not asked about the partition."""
-    codes = {
-        (topic.name, each.partition_index): each.error_code for topic in answered for each in topic.partitions
-    }
-    for topic in asked:
-        numbers = [each.partition_index for each in topic.partitions]
-        yield (
-            topic.name,
-            [
-                (number, codes.get((topic.name, number), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-                for number in numbers
-            ],
+    asked: tuple[TopicT, ...],
+    answered: Sequence[OffsetCommitResponseTopic | OffsetDeleteResponseTopic],
+    part: Callable[[int, ErrorCode], PartT],
+    shape: Callable[[str, tuple[PartT, ...]], ShapedT],
+) -> Steps[tuple[ShapedT, ...]]:
+    """Each requested topic with its partitions. The code is that of the group, or UNKNOWN_TOPIC_OR_PARTITION if the
+    group was not asked about the partition.
+
+    Has a step after each partition. `part` makes the result of a partition, `shape` that of a topic.
+    """
+    codes: dict[tuple[str, int], ErrorCode] = {}
+    for topic in answered:
+        for each in topic.partitions:
+            codes[topic.name, each.partition_index] = each.error_code
+            yield
+
+    def result(topic: TopicT, number: int) -> PartT:
+        return part(number, codes.get((topic.name, number), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+    return (
+        yield from nested_steps(
+            asked,
+            lambda topic: (each.partition_index for each in topic.partitions),
+            result,
+            lambda topic, parts: shape(topic.name, parts),
         )
+    )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from kcli.config.broker import BrokerConfig
 from kcli.controller.api import CREATE_TOPICS, ControllerRequestContext
-from kcli.controller.topics import DEFAULT
+from kcli.controller.topics import DEFAULT, MAX_PARTITIONS_PER_REQUEST, too_many_partitions
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model import topic_names
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -49,9 +49,14 @@ class TopicCreator:
                 return False
         return True
 
-    def create_missing(self, names: Iterable[str], context: ControllerRequestContext) -> None:
+    def create_missing(self, names: Sequence[str], context: ControllerRequestContext) -> None:
         """Creates topics with these names in the background, if their automatic creation is allowed. Errors are
         logged."""
+        if (
+            len(names) > MAX_PARTITIONS_PER_REQUEST
+        ):  # the controller would refuse them all, and each takes 5 µs
+            _log.warning("Topics are not created: %s", too_many_partitions().message)
+            return
         new = tuple(
             self._creation(name)
             for name in names

@@ -8,11 +8,12 @@ partition that is not part of the transaction gets TRANSACTION_ABORTABLE.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from inspect import isawaitable
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
+from kcli.metadata.image import MetadataImage
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_partitions_to_txn import (
@@ -26,13 +27,19 @@ from kcli.protocol.messages.add_partitions_to_txn import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
-from kcli.server.requests.answers import then
+from kcli.server.requests.answers import finished, then
 from kcli.server.requests.fenced import fenced_code
+from kcli.server.requests.turns import Steps, nested_steps, next_turn, run_in_turns
 
 ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, WRITE_TOPIC, CLUSTER_ACTION)
 
+TRANSACTIONS_PER_TURN = 20
 _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2
+
+
+PARTITIONS_PER_TURN = 500
+"""Partitions checked or answered in one turn of the loop: 1 to 2 µs each. The coordinator adds them in one decision."""
 
 
 def handle(
@@ -40,27 +47,38 @@ def handle(
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
     if context.api_version >= _BATCHED_FROM:
         return _of_brokers(context, request)
-    topics = request.v3_and_below_topics
-    codes = _refused(context, topics, is_client=True)
-    if any(code is not ErrorCode.NONE for code in codes.values()):
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, codes))
-
-    def answered(code: ErrorCode) -> AddPartitionsToTxnResponse:
-        same = dict.fromkeys(codes, fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code))
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, same))
-
-    return then(_add(context, request, codes), answered)
+    refused = run_in_turns(
+        _refused(context, request.v3_and_below_topics, is_client=True), PARTITIONS_PER_TURN
+    )
+    return then(refused, lambda codes: _add_checked(context, request, codes))
 
 
 def error_response(
     context: BrokerContext, request: AddPartitionsToTxnRequest, error: KafkaError
-) -> AddPartitionsToTxnResponse:
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
     if context.api_version >= _BATCHED_FROM:
         return AddPartitionsToTxnResponse(error_code=error.code)
-    codes = dict.fromkeys(_partitions(request.v3_and_below_topics), error.code)
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, codes)
-    )
+    return _response(request, lambda _: error.code)
+
+
+def _add_checked(
+    context: BrokerContext, request: AddPartitionsToTxnRequest, codes: dict[TopicPartition, ErrorCode]
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    if any(code is not ErrorCode.NONE for code in codes.values()):
+        return _response(request, codes.__getitem__)
+
+    def answered(code: ErrorCode) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+        fenced = fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code)
+        return _response(request, lambda _: fenced)
+
+    return then(_add(context, request, codes), answered)
+
+
+def _response(
+    request: AddPartitionsToTxnRequest, code_of: Callable[[TopicPartition], ErrorCode]
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    results = run_in_turns(_results(request.v3_and_below_topics, code_of), PARTITIONS_PER_TURN)
+    return then(results, lambda topics: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
 
 
 def _add(
@@ -78,15 +96,19 @@ def _add(
 async def _of_brokers(
     context: BrokerContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    return AddPartitionsToTxnResponse(
-        results_by_transaction=tuple([await _of_broker(context, each) for each in request.transactions])
-    )
+    results = []
+    for at, transaction in enumerate(request.transactions, start=1):
+        results.append(await _of_broker(context, transaction))
+        if at % TRANSACTIONS_PER_TURN == 0:
+            await next_turn()
+    return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
 
 
 async def _of_broker(
     context: BrokerContext, transaction: AddPartitionsToTxnTransaction
 ) -> AddPartitionsToTxnResult:
-    codes: Mapping[TopicPartition, ErrorCode] = _refused(context, transaction.topics, is_client=False)
+    refused = _refused(context, transaction.topics, is_client=False)
+    codes: Mapping[TopicPartition, ErrorCode] = await finished(run_in_turns(refused, PARTITIONS_PER_TURN))
     if all(code is ErrorCode.NONE for code in codes.values()):
         answer = context.ports.transactions.verify_or_add(
             transaction.transactional_id,
@@ -96,50 +118,55 @@ async def _of_broker(
             add=not transaction.verify_only,
         )
         codes = await answer if isawaitable(answer) else answer
+    results = run_in_turns(_results(transaction.topics, codes.__getitem__), PARTITIONS_PER_TURN)
     return AddPartitionsToTxnResult(
-        transactional_id=transaction.transactional_id, topic_results=_results(transaction.topics, codes)
+        transactional_id=transaction.transactional_id, topic_results=await finished(results)
     )
 
 
 def _refused(
     context: BrokerContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
-) -> dict[TopicPartition, ErrorCode]:
+) -> Steps[dict[TopicPartition, ErrorCode]]:
     """The error code of each partition: NONE for all of them or, if one cannot be added, OPERATION_NOT_ATTEMPTED for
     the others."""
-    codes = {key: _error_of(context, *key, is_client=is_client) for key in _partitions(topics)}
-    if all(code is ErrorCode.NONE for code in codes.values()):
+    image = context.ports.metadata  # one image for all turns
+    codes: dict[TopicPartition, ErrorCode] = {}
+    are_all = True
+    for topic in topics:
+        for partition in topic.partitions:
+            code = _error_of(image, topic.name, partition, is_client=is_client)
+            codes[TopicPartition(topic.name, partition)] = code
+            are_all = are_all and code is ErrorCode.NONE
+            yield
+        yield
+    if are_all:
         return codes
-    return {
-        key: ErrorCode.OPERATION_NOT_ATTEMPTED if code is ErrorCode.NONE else code
-        for key, code in codes.items()
-    }
+    for key, code in codes.items():
+        if code is ErrorCode.NONE:
+            codes[key] = ErrorCode.OPERATION_NOT_ATTEMPTED
+        yield
+    return codes
 
 
-def _error_of(context: BrokerContext, topic: str, partition: int, *, is_client: bool) -> ErrorCode:
+def _error_of(image: MetadataImage, topic: str, partition: int, *, is_client: bool) -> ErrorCode:
     if is_client and is_internal(topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if context.ports.metadata.partition(topic, partition) is None:
+    if image.partition(topic, partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 
 
-def _partitions(topics: tuple[AddPartitionsToTxnTopic, ...]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions)
-
-
 def _results(
-    topics: tuple[AddPartitionsToTxnTopic, ...], codes: Mapping[TopicPartition, ErrorCode]
-) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    return tuple(
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=tuple(
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=partition,
-                    partition_error_code=codes[TopicPartition(topic.name, partition)],
-                )
-                for partition in topic.partitions
+    topics: tuple[AddPartitionsToTxnTopic, ...], code_of: Callable[[TopicPartition], ErrorCode]
+) -> Steps[tuple[AddPartitionsToTxnTopicResult, ...]]:
+    return (
+        yield from nested_steps(
+            topics,
+            lambda topic: topic.partitions,
+            lambda topic, partition: AddPartitionsToTxnPartitionResult(
+                partition_index=partition,
+                partition_error_code=code_of(TopicPartition(topic.name, partition)),
             ),
+            lambda topic, parts: AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=parts),
         )
-        for topic in topics
     )

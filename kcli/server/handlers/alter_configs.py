@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 
 from kcli.controller.api import ALTER_CONFIGS
 from kcli.controller.configs import ConfigChange
-from kcli.controller.decision import NO_ERROR
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.messages.alter_configs import (
@@ -17,7 +16,14 @@ from kcli.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
+from kcli.server.handlers.shared.config_changes import (
+    RESOURCES_PER_TURN,
+    check_keys,
+    check_resource,
+    check_resources,
+    merged,
+    passed,
+)
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import (
     ALTER_CONFIGS_CLUSTER,
@@ -25,33 +31,36 @@ from kcli.server.requests.access import (
     ALTER_CONFIGS_TOPIC,
     per_resource,
 )
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns, run_in_turns
 
 ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)
 
 
 async def handle(context: NodeContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    errors = check_resources(request.resources, lambda resource: _check(context, resource))
-    passed = tuple(
-        resource for resource, error in zip(request.resources, errors, strict=True) if error is NO_ERROR
-    )
+    checks = check_resources(request.resources, lambda resource: _check(context, resource))
+    errors = await finished(run_in_turns(checks, RESOURCES_PER_TURN))
+    accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
-    if passed:
-        answer = await ask_controller(context, ALTER_CONFIGS, replace(request, resources=passed))
+    if accepted:
+        answer = await ask_controller(context, ALTER_CONFIGS, replace(request, resources=accepted))
         decided = iter(answer.responses)
-    return AlterConfigsResponse(
-        responses=tuple(
-            next(decided) if error is NO_ERROR else _refused(resource, error.code, error.message)
-            for resource, error in zip(request.resources, errors, strict=True)
-        )
+    responses = merged(
+        request.resources,
+        errors,
+        lambda resource, error: _refused(resource, error.code, error.message),
+        lambda _: next(decided),
     )
+    return AlterConfigsResponse(responses=await finished(run_in_turns(responses, REFUSALS_PER_TURN)))
 
 
 def error_response(
     _context: NodeContext, request: AlterConfigsRequest, error: KafkaError
-) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        responses=tuple(_refused(resource, error.code, error.message) for resource in request.resources)
+) -> AlterConfigsResponse | Awaitable[AlterConfigsResponse]:
+    refused = in_turns(
+        request.resources, lambda each: _refused(each, error.code, error.message), REFUSALS_PER_TURN
     )
+    return then(refused, lambda responses: AlterConfigsResponse(responses=tuple(responses)))
 
 
 def _check(context: NodeContext, resource: AlterConfigsResource) -> None:

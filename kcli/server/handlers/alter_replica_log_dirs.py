@@ -20,11 +20,17 @@ from kcli.protocol.messages.alter_replica_log_dirs import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
+from kcli.server.requests.turns import next_turn
 
 ACCESS = whole_request(ALTER_CLUSTER)
 
 
+PARTITIONS_PER_TURN = 100
+"""Partitions in one turn of the loop: 10 µs each."""
+
+
 async def handle(context: BrokerContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    count = 0
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -33,6 +39,9 @@ async def handle(context: BrokerContext, request: AlterReplicaLogDirsRequest) ->
                 results.setdefault(topic.name, []).append(
                     AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
                 )
+                count += 1
+                if count % PARTITIONS_PER_TURN == 0:
+                    await next_turn()
     return AlterReplicaLogDirsResponse(results=_topics(results))
 
 

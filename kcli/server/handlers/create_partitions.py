@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.controller.api import CREATE_PARTITIONS
 from kcli.errors import KafkaError
 from kcli.protocol.messages.create_partitions import (
@@ -12,6 +14,8 @@ from kcli.protocol.messages.create_partitions import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import ALTER_TOPIC, per_resource
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
 
 ACCESS = per_resource(ALTER_TOPIC)
 
@@ -22,10 +26,12 @@ async def handle(context: NodeContext, request: CreatePartitionsRequest) -> Crea
 
 def error_response(
     _context: NodeContext, request: CreatePartitionsRequest, error: KafkaError
-) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(
-        results=tuple(
-            CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
-            for topic in request.topics
-        )
+) -> CreatePartitionsResponse | Awaitable[CreatePartitionsResponse]:
+    results = in_turns(
+        request.topics,
+        lambda topic: CreatePartitionsTopicResult(
+            name=topic.name, error_code=error.code, error_message=error.message
+        ),
+        REFUSALS_PER_TURN,
     )
+    return then(results, lambda refused: CreatePartitionsResponse(results=tuple(refused)))

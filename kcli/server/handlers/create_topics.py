@@ -6,7 +6,10 @@ v7). If the whole request is refused, every topic has the error, because the res
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.controller.api import CREATE_TOPICS
+from kcli.controller.topics import MAX_PARTITIONS_PER_REQUEST, too_many_partitions
 from kcli.errors import KafkaError
 from kcli.protocol.messages.create_topics import (
     CreatableTopicResult,
@@ -16,20 +19,26 @@ from kcli.protocol.messages.create_topics import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC, per_resource
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
 
 ACCESS = per_resource(CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC)
 
 
 async def handle(context: NodeContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    if len(request.topics) > MAX_PARTITIONS_PER_REQUEST:  # the controller would say so after it has counted
+        raise too_many_partitions()
     return await ask_controller(context, CREATE_TOPICS, request)
 
 
 def error_response(
     _context: NodeContext, request: CreateTopicsRequest, error: KafkaError
-) -> CreateTopicsResponse:
-    return CreateTopicsResponse(
-        topics=tuple(
-            CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
-            for topic in request.topics
-        )
+) -> CreateTopicsResponse | Awaitable[CreateTopicsResponse]:
+    topics = in_turns(
+        request.topics,
+        lambda topic: CreatableTopicResult(
+            name=topic.name, error_code=error.code, error_message=error.message
+        ),
+        REFUSALS_PER_TURN,
     )
+    return then(topics, lambda refused: CreateTopicsResponse(topics=tuple(refused)))

@@ -1,6 +1,7 @@
 """DeleteGroups (key 42, versions 0-2): deletes empty groups and their offsets (KIP-229).
 
-The groups of each shard are one write. The answer comes when all writes are committed, in the order of the request.
+The groups of each shard are one write, or several if they are many. The answer comes when all writes are committed, in
+the order of the request.
 """
 
 from __future__ import annotations
@@ -15,25 +16,41 @@ from kcli.protocol.messages.delete_groups import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DELETE_GROUP, per_resource
+from kcli.server.requests.answers import finished
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, next_turn, run_in_turns
 
 ACCESS = per_resource(DELETE_GROUP)
 
 
+GROUPS_PER_TURN = 200
+"""Groups that are deleted in one write: 5 µs each, and 3 µs for each offset of theirs."""
+
+
 async def handle(context: BrokerContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     codes: dict[str, ErrorCode] = {}
-    by_partition: dict[int, list[str]] = {}
-    for group_id in dict.fromkeys(request.groups_names):
-        by_partition.setdefault(context.ports.groups.partition_of(group_id), []).append(group_id)
-    for group_ids in by_partition.values():
+    for group_ids in await finished(run_in_turns(_writes(context, request), GROUPS_PER_TURN)):
         part = DeleteGroupsRequest(groups_names=tuple(group_ids))
         response = await _delete(context, part)
         codes.update({result.group_id: result.error_code for result in response.results})
-    return DeleteGroupsResponse(
-        results=tuple(
-            DeletableGroupResult(group_id=group_id, error_code=codes[group_id])
-            for group_id in dict.fromkeys(request.groups_names)
-        )
+        await next_turn()
+    results = in_turns(
+        tuple(dict.fromkeys(request.groups_names)),
+        lambda group_id: DeletableGroupResult(group_id=group_id, error_code=codes[group_id]),
+        REFUSALS_PER_TURN,
     )
+    return DeleteGroupsResponse(results=tuple(await finished(results)))
+
+
+def _writes(context: BrokerContext, request: DeleteGroupsRequest) -> Steps[list[list[str]]]:
+    """The groups by shard, and those of one shard in writes of bounded size."""
+    by_partition: dict[int, list[list[str]]] = {}
+    for group_id in dict.fromkeys(request.groups_names):
+        writes = by_partition.setdefault(context.ports.groups.partition_of(group_id), [[]])
+        if len(writes[-1]) >= GROUPS_PER_TURN:
+            writes.append([])
+        writes[-1].append(group_id)
+        yield
+    return [group_ids for writes in by_partition.values() for group_ids in writes]
 
 
 def error_response(

@@ -7,15 +7,17 @@ A success has an empty error message, as in Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 
 from kcli.config.describe import ConfigEntry
+from kcli.config.dynamic import DynamicConfig
 from kcli.controller.decision import ApiError
 from kcli.errors import (
     InvalidRequestException,
     KafkaError,
     UnknownTopicOrPartitionException,
 )
+from kcli.metadata.image import MetadataImage
 from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.java_order import hash_order
@@ -29,6 +31,7 @@ from kcli.protocol.messages.describe_configs import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
+from kcli.server.handlers.shared.config_answers import EntriesKind
 from kcli.server.handlers.shared.config_changes import require_own_id
 from kcli.server.requests.access import (
     DESCRIBE_CONFIGS_CLUSTER,
@@ -36,48 +39,42 @@ from kcli.server.requests.access import (
     DESCRIBE_CONFIGS_TOPIC,
     per_resource,
 )
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
 
 ACCESS = per_resource(DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER)
 
-_Results = tuple[DescribeConfigsResourceResult, ...]
-_OfTopics = dict[tuple[frozenset[tuple[str, str]], frozenset[str] | None], _Results]
-"""The answers for topics of this request, by their configs and the wanted keys, because most topics have the same ones.
-"""
+RESOURCES_PER_TURN = 2
+"""Resources in one turn of the loop: 2 µs for entries that are kept, 0.3 ms for a topic, 2 ms for a broker."""
 
 
-def handle(context: NodeContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    of_topics: _OfTopics = {}
-    return DescribeConfigsResponse(
-        results=tuple(_describe(context, request, resource, of_topics) for resource in request.resources)
+def handle(
+    context: NodeContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    image = context.ports.metadata  # one image for all turns
+    results = in_turns(
+        request.resources, lambda resource: _describe(context, image, request, resource), RESOURCES_PER_TURN
     )
+    return then(results, lambda described: DescribeConfigsResponse(results=tuple(described)))
 
 
 def error_response(
     _context: NodeContext, request: DescribeConfigsRequest, error: KafkaError
-) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=tuple(_failed(resource, error, error.message) for resource in request.resources)
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    results = in_turns(
+        request.resources, lambda resource: _failed(resource, error, error.message), REFUSALS_PER_TURN
     )
+    return then(results, lambda failed: DescribeConfigsResponse(results=tuple(failed)))
 
 
 def _describe(
     context: NodeContext,
+    image: MetadataImage,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
-    of_topics: _OfTopics,
 ) -> DescribeConfigsResult:
-    # An empty list asks for all keys, as null does.
-    wanted = frozenset(resource.configuration_keys) if resource.configuration_keys else None
     try:
-        if resource.resource_type == ConfigResourceType.TOPIC:
-            overrides = _topic_overrides(context, resource.resource_name)
-            alike = (frozenset(overrides.items()), wanted)
-            if alike not in of_topics:
-                entries = context.ports.dynamic_config.describe_topic(overrides)
-                of_topics[alike] = _results(entries, wanted, request)
-            configs = of_topics[alike]
-        else:
-            configs = _results(_entries(context, resource), wanted, request)
+        configs = _entries(context, image, request, resource)
     except UnknownTopicOrPartitionException as error:
         # The message is empty, as in Kafka, because tools print it.
         return _failed(resource, error, "")
@@ -101,48 +98,82 @@ def _failed(
     )
 
 
-def _topic_overrides(context: NodeContext, name: str) -> Mapping[str, str]:
-    image = context.ports.metadata
-    topic_names.validate(name)
-    if name not in image.topics:
-        raise UnknownTopicOrPartitionException
-    return image.topic_config(name)
+def _entries(
+    context: NodeContext,
+    image: MetadataImage,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+) -> tuple[DescribeConfigsResourceResult, ...]:
+    """The wanted entries of a resource. Raises KafkaError if the resource is unknown or invalid."""
+    _check(context, image, resource)
+    dynamic = context.ports.dynamic_config
+    # An empty list asks for all keys, as null does.
+    wanted = frozenset(resource.configuration_keys) if resource.configuration_keys else None
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:  # not kept: any library may add a logger
+        return tuple(_results(broker_loggers.describe(), wanted, request))
+    of_broker = resource.resource_type == ConfigResourceType.BROKER
+    overrides = image.config(
+        ConfigResource(ConfigResourceType(resource.resource_type), resource.resource_name)
+    )
+    kind = EntriesKind(
+        context.api_version,
+        request.include_synonyms,
+        request.include_documentation,
+        wanted,
+        resource.resource_type,
+        resource.resource_name if of_broker else "",
+        frozenset(overrides.items()),
+    )
+    return context.ports.config_answers.entries(
+        dynamic, kind, lambda: _results(_described(dynamic, resource, overrides), wanted, request)
+    )
 
 
-def _entries(context: NodeContext, resource: DescribeConfigsResource) -> tuple[ConfigEntry, ...]:
-    image, dynamic = context.ports.metadata, context.ports.dynamic_config
+def _check(context: NodeContext, image: MetadataImage, resource: DescribeConfigsResource) -> None:
+    """Raises KafkaError for a resource that cannot be described."""
     name = resource.resource_name
     match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            topic_names.validate(name)
+            if name not in image.topics:
+                raise UnknownTopicOrPartitionException
         case ConfigResourceType.BROKER:
-            if not name:
-                return dynamic.describe_broker_defaults()
-            require_own_id(context, name)
-            return dynamic.describe_broker()
+            if name:
+                require_own_id(context, name)
         case ConfigResourceType.BROKER_LOGGER:
             if not name:
                 raise InvalidRequestException("Broker id must not be empty")
             require_own_id(context, name)
-            return broker_loggers.describe()
         case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequestException("Client metrics subscription name must not be empty")
-            return dynamic.describe_client_metrics(
-                image.config(ConfigResource(ConfigResourceType.CLIENT_METRICS, name))
-            )
         case ConfigResourceType.GROUP:
             if not name:
                 raise InvalidRequestException("Group name must not be empty")
-            return dynamic.describe_group(image.config(ConfigResource(ConfigResourceType.GROUP, name)))
         case unknown:
             raise InvalidRequestException(f"Unsupported resource type: {unknown}")
 
 
+def _described(
+    dynamic: DynamicConfig, resource: DescribeConfigsResource, overrides: Mapping[str, str]
+) -> tuple[ConfigEntry, ...]:
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            return dynamic.describe_topic(overrides)
+        case ConfigResourceType.BROKER:
+            return dynamic.describe_broker() if resource.resource_name else dynamic.describe_broker_defaults()
+        case ConfigResourceType.CLIENT_METRICS:
+            return dynamic.describe_client_metrics(overrides)
+        case _:
+            return dynamic.describe_group(overrides)
+
+
 def _results(
     entries: Iterable[ConfigEntry], wanted: frozenset[str] | None, request: DescribeConfigsRequest
-) -> _Results:
+) -> Iterator[DescribeConfigsResourceResult]:
     by_name = {entry.name: entry for entry in entries}
     ordered = (by_name[name] for name in hash_order(by_name))
-    return tuple(_result(entry, request) for entry in ordered if wanted is None or entry.name in wanted)
+    return (_result(entry, request) for entry in ordered if wanted is None or entry.name in wanted)
 
 
 def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -6,6 +6,7 @@ A group that is missing or has another type is reported as "Dead". From version 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.errors import ErrorCode, KafkaError
@@ -16,27 +17,37 @@ from kcli.protocol.messages.describe_groups import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_GROUP, per_resource
-from kcli.server.requests.operations import GROUP_OPERATIONS
+from kcli.server.requests.answers import then
+from kcli.server.requests.operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP)
 
 
-def handle(context: BrokerContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    groups = tuple(_described(context, group_id) for group_id in request.groups)
-    if request.include_authorized_operations:
-        groups = tuple(
-            replace(group, authorized_operations=GROUP_OPERATIONS)
-            if group.error_code is ErrorCode.NONE
-            else group
-            for group in groups
-        )
-    return DescribeGroupsResponse(groups=groups)
+GROUPS_PER_TURN = 50
+"""Groups in one turn of the loop: 4 µs each and 3 µs for each member. A group is described as a whole."""
+
+
+def handle(
+    context: BrokerContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
+
+    def describe(group_id: str) -> DescribedGroup:
+        group = _described(context, group_id)
+        if group.error_code is not ErrorCode.NONE or operations == NOT_REQUESTED:
+            return group
+        return replace(group, authorized_operations=operations)
+
+    groups = in_turns(request.groups, describe, GROUPS_PER_TURN)
+    return then(groups, lambda described: DescribeGroupsResponse(groups=tuple(described)))
 
 
 def error_response(
     _context: BrokerContext, request: DescribeGroupsRequest, error: KafkaError
-) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=tuple(_failed(group_id, error) for group_id in request.groups))
+) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
+    groups = in_turns(request.groups, lambda group_id: _failed(group_id, error), REFUSALS_PER_TURN)
+    return then(groups, lambda failed: DescribeGroupsResponse(groups=tuple(failed)))
 
 
 def _described(context: BrokerContext, group_id: str) -> DescribedGroup:

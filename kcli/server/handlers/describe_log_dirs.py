@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.describe_log_dirs import (
@@ -13,24 +15,44 @@ from kcli.protocol.messages.describe_log_dirs import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
-from kcli.storage.store.store import LogDirDescription
+from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.storage.store.description import LogDirDescription
 
 ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
-def handle(context: BrokerContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    wanted = None
+PARTITIONS_PER_TURN = 500
+"""Partitions in one turn of the loop: 2 µs each."""
+
+
+def handle(
+    context: BrokerContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse | Awaitable[DescribeLogDirsResponse]:
+    return run_in_turns(_described(context, request), PARTITIONS_PER_TURN)
+
+
+def _described(context: BrokerContext, request: DescribeLogDirsRequest) -> Steps[DescribeLogDirsResponse]:
+    wanted: set[TopicPartition] | None = None
     if request.topics is not None:
-        wanted = {TopicPartition(topic.topic, part) for topic in request.topics for part in topic.partitions}
-    described = context.ports.logs.describe()
-    return DescribeLogDirsResponse(results=tuple(_result(directory, wanted) for directory in described))
+        wanted = set()
+        for topic in request.topics:
+            for partition in topic.partitions:
+                wanted.add(TopicPartition(topic.topic, partition))
+                yield
+            yield
+    results = []
+    for directory in context.ports.logs.describe():
+        results.append((yield from _result(directory, wanted)))
+        yield
+    return DescribeLogDirsResponse(results=tuple(results))
 
 
-def _result(directory: LogDirDescription, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+def _result(directory: LogDirDescription, wanted: set[TopicPartition] | None) -> Steps[DescribeLogDirsResult]:
     if directory.error is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for part in directory.partitions:
+        yield
         if wanted is None or (part.topic, part.partition) in wanted:
             topics.setdefault(part.topic, []).append(
                 DescribeLogDirsPartition(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Awaitable, Iterable, Sequence
 
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
-from kcli.metadata.image import TopicImage
+from kcli.metadata.image import MetadataImage, TopicImage
 from kcli.model import topic_names
 from kcli.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -17,70 +18,83 @@ from kcli.protocol.messages.describe_topic_partitions import (
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import view_partition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.answers import then
 from kcli.server.requests.operations import TOPIC_OPERATIONS
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns, sorted_steps
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
 
 
+PER_TURN = 200
+"""Names or partitions in one turn of the loop: 1 to 5 µs each."""
+
+
 def handle(
     context: BrokerContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
-    names = _names(context, request)
+) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
+    return run_in_turns(_page(context, context.ports.metadata, request), PER_TURN)
+
+
+def error_response(
+    _context: BrokerContext, request: DescribeTopicPartitionsRequest, error: KafkaError
+) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
+    topics = in_turns(
+        request.topics,
+        lambda topic: DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=error.code),
+        REFUSALS_PER_TURN,
+    )
+    return then(topics, lambda failed: DescribeTopicPartitionsResponse(topics=tuple(failed)))
+
+
+def _page(
+    context: BrokerContext, image: MetadataImage, request: DescribeTopicPartitionsRequest
+) -> Steps[DescribeTopicPartitionsResponse]:
+    """The topics from the cursor on, until the limit of partitions, with a step after each."""
     limit = context.ports.config.integer("max.request.partition.size.limit")
     room = max(1, min(request.response_partition_limit, limit))
     first = 0 if request.cursor is None else request.cursor.partition_index
     start = None if request.cursor is None else request.cursor.topic_name
     topics = []
-    for name in names:
-        topic = context.ports.metadata.topics.topic(name)
+    names = yield from _names(image, request)
+    for at, name in enumerate(names):
+        yield
+        topic = image.topics.topic(name)
         if topic is None:
             topics.append(_missing(name))
             continue
         begin = first if name == start else 0
         numbers = [number for number in sorted(topic.partitions) if number >= begin]
-        topics.append(_topic(context, topic, numbers[:room]))
+        topics.append((yield from _topic(context, image, topic, numbers[:room])))
         if len(numbers) > room:
             cursor = ResponseCursor(topic_name=name, partition_index=numbers[room])
             return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
         room -= len(numbers)
         if room == 0:
-            return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=_after(names, name))
+            return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=_after(names, at))
     return DescribeTopicPartitionsResponse(topics=tuple(topics))
 
 
-def error_response(
-    _context: BrokerContext, request: DescribeTopicPartitionsRequest, error: KafkaError
-) -> DescribeTopicPartitionsResponse:
-    return DescribeTopicPartitionsResponse(
-        topics=tuple(
-            DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=error.code)
-            for topic in request.topics
-        )
-    )
-
-
-def _names(context: BrokerContext, request: DescribeTopicPartitionsRequest) -> list[str]:
+def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Steps[Sequence[str]]:
     """The requested topic names from the cursor on, sorted. If the request names none, all topics."""
     all_topics = not request.topics
-    wanted: Iterable[str] = (
-        context.ports.metadata.topics.names if all_topics else {topic.name for topic in request.topics}
-    )
-    names = sorted(wanted)
+    names: Sequence[str] = image.topics.names
+    if not all_topics:
+        names = yield from sorted_steps(tuple({topic.name for topic in request.topics}))
     cursor = request.cursor
     if cursor is None:
         return names
     if cursor.partition_index < 0:
         raise InvalidRequestException("DescribeTopicPartitionsRequest cursor partition must be valid.")
-    if not all_topics and cursor.topic_name not in names:
+    begin = bisect_left(names, cursor.topic_name)
+    if not all_topics and cursor.topic_name not in names[begin : begin + 1]:
         raise InvalidRequestException(
             f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}"
         )
-    return [name for name in names if name >= cursor.topic_name]
+    return names[begin:]
 
 
-def _after(names: list[str], name: str) -> ResponseCursor | None:
-    following = names.index(name) + 1
-    return ResponseCursor(topic_name=names[following], partition_index=0) if following < len(names) else None
+def _after(names: Sequence[str], at: int) -> ResponseCursor | None:
+    return ResponseCursor(topic_name=names[at + 1], partition_index=0) if at + 1 < len(names) else None
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
@@ -93,14 +107,12 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _topic(
-    context: BrokerContext, topic: TopicImage, numbers: Iterable[int]
-) -> DescribeTopicPartitionsResponseTopic:
+    context: BrokerContext, image: MetadataImage, topic: TopicImage, numbers: Iterable[int]
+) -> Steps[DescribeTopicPartitionsResponseTopic]:
     partitions = []
     for number in numbers:
         partition = topic.partitions[number]
-        view = view_partition(
-            context.ports.metadata, partition, context.listener, no_listener=ErrorCode.LISTENER_NOT_FOUND
-        )
+        view = view_partition(image, partition, context.listener, no_listener=ErrorCode.LISTENER_NOT_FOUND)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 error_code=view.error_code,
@@ -114,6 +126,7 @@ def _topic(
                 offline_replicas=view.offline_replicas,
             )
         )
+        yield
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

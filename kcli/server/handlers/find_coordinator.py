@@ -13,6 +13,7 @@ from typing import Protocol
 
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.metadata.image import MetadataImage
 from kcli.model.request_values import CoordinatorType
 from kcli.protocol.messages.find_coordinator import (
     Coordinator,
@@ -28,13 +29,17 @@ from kcli.server.requests.access import (
     DESCRIBE_TRANSACTIONAL_ID,
     per_resource,
 )
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
-"""The time for which a request waits until the coordinator has loaded. It is enough for an empty partition. While a
-longer log is loaded, clients retry."""
+"""Enough to load an empty partition. Clients retry by themselves while a longer log loads."""
+KEYS_PER_TURN = 100
+"""Keys in one turn of the loop: 8 µs each."""
+CHARACTERS_PER_STEP = 160
 _NO_NODE = -1
 _NO_PORT = -1
 
@@ -61,13 +66,17 @@ def handle(
         return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)
     if topic.name not in context.ports.metadata.topics:
         return _create_and_find(context, request, topic)
-    beginning = _beginning(context, request, topic)
-    return _find_ready(context, request, topic, beginning) if beginning else _find(context, request, topic)
+    return then(
+        run_in_turns(_beginning(context, request, topic), KEYS_PER_TURN),
+        lambda beginning: (
+            _find_ready(context, request, topic, beginning) if beginning else _find(context, request, topic)
+        ),
+    )
 
 
 def error_response(
     context: BrokerContext, request: FindCoordinatorRequest, error: KafkaError
-) -> FindCoordinatorResponse:
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     return _failed(context.api_version, request, error.code)
 
 
@@ -75,8 +84,9 @@ async def _create_and_find(
     context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
 ) -> FindCoordinatorResponse:
     if not await context.ports.topics.create_internal(topic, controller_context(context)):
-        return _failed(context.api_version, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return await _find_ready(context, request, topic, _beginning(context, request, topic))
+        return await finished(_failed(context.api_version, request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    beginning = await finished(run_in_turns(_beginning(context, request, topic), KEYS_PER_TURN))
+    return await _find_ready(context, request, topic, beginning)
 
 
 async def _find_ready(
@@ -87,15 +97,18 @@ async def _find_ready(
 ) -> FindCoordinatorResponse:
     """Waits for the coordinator to load, because a client that finds it loading retries only after seconds."""
     await _shards(context, topic).wait_until_loaded(partitions, READY_SECONDS)
-    return _find(context, request, topic)
+    return await finished(_find(context, request, topic))
 
 
 def _beginning(
     context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
-) -> tuple[int, ...]:
+) -> Steps[tuple[int, ...]]:
     """The wanted partitions that this broker leads but does not serve yet, because it is still loading them."""
     shards = _shards(context, topic)
-    asked = {shards.partition_of(key) for key in _keys(context.api_version, request)}
+    asked = set()
+    for key in _keys(context.api_version, request):
+        asked.add(shards.partition_of(key))
+        yield from _steps_of(key)
     image = context.ports.metadata
     return tuple(
         partition
@@ -112,13 +125,29 @@ def _shards(context: BrokerContext, topic: InternalTopic) -> _Shards:
 
 def _find(
     context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
-) -> FindCoordinatorResponse:
-    version = context.api_version
-    return _response(version, tuple(_locate(context, topic, key) for key in _keys(version, request)))
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    located = run_in_turns(_located(context, request, topic), KEYS_PER_TURN)
+    return then(located, lambda found: _response(context.api_version, found))
 
 
-def _locate(context: BrokerContext, topic: InternalTopic, key: str) -> Coordinator:
-    image = context.ports.metadata
+def _located(
+    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
+) -> Steps[tuple[Coordinator, ...]]:
+    image = context.ports.metadata  # one image for all turns
+    found = []
+    for key in _keys(context.api_version, request):
+        found.append(_locate(context, image, topic, key))
+        yield from _steps_of(key)
+    return tuple(found)
+
+
+def _steps_of(key: str) -> Steps[None]:
+    """A step for a key, and more for a long one, because Java's hash code takes 50 ns for a character."""
+    for _ in range(1 + len(key) // CHARACTERS_PER_STEP):
+        yield
+
+
+def _locate(context: BrokerContext, image: MetadataImage, topic: InternalTopic, key: str) -> Coordinator:
     found = image.topics.topic(topic.name)
     if found is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -136,8 +165,11 @@ def _keys(version: int, request: FindCoordinatorRequest) -> tuple[str, ...]:
     return request.coordinator_keys if version >= _BATCHED_FROM else (request.key,)
 
 
-def _failed(version: int, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
-    return _response(version, tuple(_nowhere(key, code) for key in _keys(version, request)))
+def _failed(
+    version: int, request: FindCoordinatorRequest, code: ErrorCode
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    failed = in_turns(_keys(version, request), lambda key: _nowhere(key, code), REFUSALS_PER_TURN)
+    return then(failed, lambda found: _response(version, tuple(found)))
 
 
 def _nowhere(key: str, code: ErrorCode) -> Coordinator:

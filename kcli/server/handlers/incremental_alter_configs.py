@@ -5,12 +5,11 @@ Log levels (KIP-412) are changed by the broker alone, without the controller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 
 from kcli.controller.api import INCREMENTAL_ALTER_CONFIGS
 from kcli.controller.configs import ConfigChange
-from kcli.controller.decision import NO_ERROR
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.messages.incremental_alter_configs import (
@@ -21,7 +20,14 @@ from kcli.protocol.messages.incremental_alter_configs import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
-from kcli.server.handlers.shared.config_changes import check_keys, check_resource, check_resources
+from kcli.server.handlers.shared.config_changes import (
+    RESOURCES_PER_TURN,
+    check_keys,
+    check_resource,
+    check_resources,
+    merged,
+    passed,
+)
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import (
     ALTER_CONFIGS_CLUSTER,
@@ -30,6 +36,8 @@ from kcli.server.requests.access import (
     CLUSTER_ACTION,
     per_resource,
 )
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER, CLUSTER_ACTION)
 
@@ -37,39 +45,49 @@ ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CL
 async def handle(
     context: NodeContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    errors = check_resources(request.resources, lambda resource: _check(context, resource))
-    resources = tuple(
-        resource for resource, error in zip(request.resources, errors, strict=True) if error is NO_ERROR
-    )
-    own = [each for each in resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
-    passed = tuple(each for each in resources if each.resource_type != ConfigResourceType.BROKER_LOGGER)
+    checks = check_resources(request.resources, lambda resource: _check(context, resource))
+    errors = await finished(run_in_turns(checks, RESOURCES_PER_TURN))
+    accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
+    own, others = await finished(run_in_turns(_split(accepted), REFUSALS_PER_TURN))
     if not request.validate_only:
         for resource in own:
             broker_loggers.apply(_changes(resource))
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
-    if passed:
-        answer = await ask_controller(
-            context,
-            INCREMENTAL_ALTER_CONFIGS,
-            replace(request, resources=passed),
-        )
+    if others:
+        answer = await ask_controller(context, INCREMENTAL_ALTER_CONFIGS, replace(request, resources=others))
         decided = iter(answer.responses)
-    return IncrementalAlterConfigsResponse(
-        responses=tuple(
-            next(decided)
-            if error is NO_ERROR and resource.resource_type != ConfigResourceType.BROKER_LOGGER
-            else _told(resource, error.code, error.message)
-            for resource, error in zip(request.resources, errors, strict=True)
-        )
+    responses = merged(
+        request.resources,
+        errors,
+        lambda resource, error: _told(resource, error.code, error.message),
+        lambda resource: (
+            None if resource.resource_type == ConfigResourceType.BROKER_LOGGER else next(decided)
+        ),
     )
+    return IncrementalAlterConfigsResponse(
+        responses=await finished(run_in_turns(responses, REFUSALS_PER_TURN))
+    )
+
+
+def _split(
+    resources: tuple[AlterConfigsResource, ...],
+) -> Steps[tuple[list[AlterConfigsResource], tuple[AlterConfigsResource, ...]]]:
+    """The resources that this broker changes alone, and those that the controller decides."""
+    own: list[AlterConfigsResource] = []
+    others: list[AlterConfigsResource] = []
+    for resource in resources:
+        (own if resource.resource_type == ConfigResourceType.BROKER_LOGGER else others).append(resource)
+        yield
+    return own, tuple(others)
 
 
 def error_response(
     _context: NodeContext, request: IncrementalAlterConfigsRequest, error: KafkaError
-) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        responses=tuple(_told(resource, error.code, error.message) for resource in request.resources)
+) -> IncrementalAlterConfigsResponse | Awaitable[IncrementalAlterConfigsResponse]:
+    refused = in_turns(
+        request.resources, lambda each: _told(each, error.code, error.message), REFUSALS_PER_TURN
     )
+    return then(refused, lambda responses: IncrementalAlterConfigsResponse(responses=tuple(responses)))
 
 
 def _check(context: NodeContext, resource: AlterConfigsResource) -> None:

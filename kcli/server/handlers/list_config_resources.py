@@ -6,7 +6,7 @@ asks for all types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from kcli.errors import UnsupportedVersionException
 from kcli.metadata.image import MetadataImage
@@ -18,6 +18,7 @@ from kcli.protocol.messages.list_config_resources import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_CONFIGS_CLUSTER, whole_request
+from kcli.server.requests.turns import Steps, run_in_turns
 
 ACCESS = whole_request(DESCRIBE_CONFIGS_CLUSTER)
 
@@ -31,20 +32,28 @@ LISTED_TYPES = (
 )
 
 
-def handle(context: BrokerContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    wanted: Iterable[int] = request.resource_types or LISTED_TYPES
+RESOURCES_PER_TURN = 500
+"""Resources in one turn of the loop: 1 µs each."""
+
+
+def handle(
+    context: BrokerContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse | Awaitable[ListConfigResourcesResponse]:
+    wanted = frozenset(request.resource_types or LISTED_TYPES)
     if context.api_version == 0:
-        wanted = (ConfigResourceType.CLIENT_METRICS,)
-    if not set(wanted) <= set(LISTED_TYPES):
+        wanted = frozenset((ConfigResourceType.CLIENT_METRICS,))
+    if not wanted <= set(LISTED_TYPES):
         raise UnsupportedVersionException
-    return ListConfigResourcesResponse(
-        config_resources=tuple(
-            ConfigResource(resource_name=name, resource_type=int(kind))
-            for kind in LISTED_TYPES
-            if kind in wanted
-            for name in _names(context.ports.metadata, kind)
-        )
-    )
+    return run_in_turns(_listed(context.ports.metadata, wanted), RESOURCES_PER_TURN)
+
+
+def _listed(image: MetadataImage, wanted: frozenset[int]) -> Steps[ListConfigResourcesResponse]:
+    resources = []
+    for kind in LISTED_TYPES:
+        for name in _names(image, kind) if kind in wanted else ():
+            resources.append(ConfigResource(resource_name=name, resource_type=int(kind)))
+            yield
+    return ListConfigResourcesResponse(config_resources=tuple(resources))
 
 
 def _names(image: MetadataImage, kind: ConfigResourceType) -> Iterable[str]:

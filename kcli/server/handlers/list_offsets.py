@@ -8,7 +8,7 @@ offset, the response has -1 and no error.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 
 from kcli.errors import (
@@ -33,6 +33,8 @@ from kcli.protocol.messages.list_offsets import (
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, next_turn, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
 
@@ -56,48 +58,105 @@ class Found:
     leader_epoch: int = _NOTHING
 
 
-def handle(context: BrokerContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    asked = Counter(
-        (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
-    )
+Answering = Generator[None, None, ListOffsetsPartitionResponse]
+"""The answer for one partition, in steps. After the first step it takes long, and may go on in another thread."""
+
+Turn = Answering | None
+"""A pause of the handler: others have a turn, or the answer of a partition is found elsewhere."""
+
+SLICE_PARTITIONS = 50
+"""Partitions that are answered at a time, about a millisecond."""
+
+SLICE_NAMES = 5000
+"""Partitions that are counted at a time, about a millisecond."""
+
+
+def handle(
+    context: BrokerContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    turns = _answer_all(context, request)
+    try:
+        return _answer_later(context, turns, next(turns))
+    except StopIteration as end:
+        response: ListOffsetsResponse = end.value
+        return response
+
+
+async def _answer_later(
+    context: BrokerContext,
+    turns: Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse],
+    turn: Turn,
+) -> ListOffsetsResponse:
+    while True:
+        found = None
+        if turn is None:
+            await next_turn()
+        else:
+            found = await context.ports.replicas.openings.run(turn)
+        try:
+            turn = turns.send(found)
+        except StopIteration as end:
+            response: ListOffsetsResponse = end.value
+            return response
+
+
+def _answer_all(
+    context: BrokerContext, request: ListOffsetsRequest
+) -> Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse]:
+    """Yields after each slice of the partitions, and for each partition that takes long."""
     # As in Kafka, a topic or partition that is asked for twice has one answer.
-    topics: dict[str, dict[int, ListOffsetsPartition]] = {}
+    asked: dict[str, dict[int, ListOffsetsPartition]] = {}
+    twice: set[tuple[str, int]] = set()
+    nth = 0
     for topic in request.topics:
-        topics.setdefault(topic.name, {}).update((part.partition_index, part) for part in topic.partitions)
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=name,
-                partitions=tuple(
-                    _answer(context, request, name, part, asked[(name, part.partition_index)] > 1)
-                    for part in parts.values()
-                ),
-            )
-            for name, parts in topics.items()
-        )
-    )
+        parts = asked.setdefault(topic.name, {})
+        nth += 1
+        if nth % SLICE_NAMES == 0:
+            yield None
+        for part in topic.partitions:
+            nth += 1
+            if nth % SLICE_NAMES == 0:
+                yield None
+            if part.partition_index in parts:
+                twice.add((topic.name, part.partition_index))
+            parts[part.partition_index] = part
+    topics, nth = [], 0
+    for name, parts in asked.items():
+        rows = []
+        for index, part in parts.items():
+            nth += 1
+            if nth % SLICE_PARTITIONS == 0:
+                yield None
+            answering = _answer(context, request, name, part, (name, index) in twice)
+            try:
+                next(answering)
+            except StopIteration as end:
+                rows.append(end.value)
+            else:
+                row = yield answering
+                assert row is not None, "an answer is sent for each partition that takes long"
+                rows.append(row)
+        topics.append(ListOffsetsTopicResponse(name=name, partitions=tuple(rows)))
+    return ListOffsetsResponse(topics=tuple(topics))
 
 
 def error_response(
     _context: BrokerContext, request: ListOffsetsRequest, error: KafkaError
-) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=error.code)
-                    for part in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    topics = nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: ListOffsetsPartitionResponse(
+            partition_index=part.partition_index, error_code=error.code
+        ),
+        lambda topic, parts: ListOffsetsTopicResponse(name=topic.name, partitions=parts),
     )
+    return then(run_in_turns(topics, REFUSALS_PER_TURN), lambda failed: ListOffsetsResponse(topics=failed))
 
 
 def _answer(
     context: BrokerContext, request: ListOffsetsRequest, topic: str, part: ListOffsetsPartition, twice: bool
-) -> ListOffsetsPartitionResponse:
+) -> Answering:
     index = part.partition_index
     try:
         if twice:
@@ -105,7 +164,7 @@ def _answer(
         _check_version(part.timestamp, context.api_version)
         leader = context.ports.replicas.get(topic, index)
         leader.check_epoch(part.current_leader_epoch)
-        found = _find(context, leader, part.timestamp, request)
+        found = yield from _find(context, leader, part.timestamp, request)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     except StorageError as error:
@@ -126,7 +185,7 @@ def _check_version(timestamp: int, version: int) -> None:
 
 def _find(
     context: BrokerContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
-) -> Found:
+) -> Generator[None, None, Found]:
     log = leader.log
     is_consumer = request.replica_id < 0
     if not is_consumer:
@@ -144,11 +203,11 @@ def _find(
         case OffsetSpec.EARLIEST | OffsetSpec.EARLIEST_LOCAL:
             return Found(log.log_start_offset, _NOTHING, log.epoch_for_offset(log.log_start_offset))
         case OffsetSpec.MAX_TIMESTAMP:
-            record = log.offset_of_max_timestamp()
+            record = yield from log.search_max_timestamp()
         case OffsetSpec.LATEST_TIERED:
             return Found()
         case _:
-            record = log.offset_for_timestamp(timestamp)
+            record = yield from log.search_timestamp(timestamp)
     if record is None:
         return Found()
     if record.offset >= limit:

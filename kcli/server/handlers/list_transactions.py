@@ -6,13 +6,22 @@ expression is matched by RE2. RE2 needs only linear time for any expression, so 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kcli.coordinator.transaction.state import State
 from kcli.errors import InvalidRegularExpression
-from kcli.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kcli.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
+from kcli.server.coordinators.transactions import TransactionRunner
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_TRANSACTIONAL_ID, per_resource
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import in_turns
 
 if TYPE_CHECKING:
     from kcli.coordinator.transaction.questions import Pattern
@@ -23,16 +32,28 @@ ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID)
 _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
 
 
-def handle(context: BrokerContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    shards = context.ports.transactions.shards
+SHARDS_PER_TURN = 1
+"""The transactional ids of one shard are listed together: 2 µs each."""
+
+
+def handle(
+    context: BrokerContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
     pattern = _compiled(request.transactional_id_pattern)
+
+    def listed(runner: TransactionRunner) -> tuple[ListedTransaction, ...]:
+        return runner.ask(lambda shard, now_ms: shard.list_transactions(request, pattern, now_ms))
+
+    runners = tuple(context.ports.transactions.shards.runners())
+    return then(in_turns(runners, listed, SHARDS_PER_TURN), lambda found: _response(request, found))
+
+
+def _response(
+    request: ListTransactionsRequest, found: list[tuple[ListedTransaction, ...]]
+) -> ListTransactionsResponse:
     return ListTransactionsResponse(
         unknown_state_filters=tuple(name for name in request.state_filters if name not in _STATES),
-        transaction_states=tuple(
-            found
-            for runner in shards.runners()
-            for found in runner.ask(lambda shard, now_ms: shard.list_transactions(request, pattern, now_ms))
-        ),
+        transaction_states=tuple(chain.from_iterable(found)),
     )
 
 

@@ -9,7 +9,8 @@ While a topic is being created, the response reports it as unknown. The client a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Awaitable, Iterable
 
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -22,9 +23,11 @@ from kcli.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kcli.protocol.wire.shared_array import SharedArray
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import alive_brokers, random_alive_broker, view_partition
 from kcli.server.handlers.shared.controller_requests import controller_context
+from kcli.server.handlers.shared.topic_answers import AnswerKind, KindOfAnswers, TopicArray
 from kcli.server.requests.access import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
@@ -32,7 +35,9 @@ from kcli.server.requests.access import (
     DESCRIBE_TOPIC,
     per_resource,
 )
+from kcli.server.requests.answers import then
 from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kcli.server.requests.turns import Steps, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CLUSTER)
 
@@ -43,8 +48,21 @@ CLUSTER_OPERATIONS_SINCE, CLUSTER_OPERATIONS_UNTIL = 8, 10
 BY_ID_SINCE = 12
 
 
-def handle(context: BrokerContext, request: MetadataRequest) -> MetadataResponse:
-    image = context.ports.metadata
+PER_TURN = 100
+"""Names, topics or partitions in one turn of the loop: 1 to 10 µs each."""
+
+
+def handle(
+    context: BrokerContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    image = context.ports.metadata  # one image for all turns
+    topics = run_in_turns(_topics(context, request, image), PER_TURN)
+    return then(topics, lambda found: _response(context, request, image, found))
+
+
+def _response(
+    context: BrokerContext, request: MetadataRequest, image: MetadataImage, topics: TopicArray
+) -> MetadataResponse:
     brokers = tuple(
         MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
         for broker, endpoint in alive_brokers(image, context.listener)
@@ -59,7 +77,7 @@ def handle(context: BrokerContext, request: MetadataRequest) -> MetadataResponse
         brokers=brokers,
         cluster_id=image.cluster_id,
         controller_id=random_alive_broker(context),
-        topics=tuple(_topics(context, request, image)),
+        topics=topics,
         cluster_authorized_operations=operations,
     )
 
@@ -74,38 +92,71 @@ def error_response(_context: BrokerContext, request: MetadataRequest, error: Kaf
     )
 
 
-def _topics(
-    context: BrokerContext, request: MetadataRequest, image: MetadataImage
-) -> Iterator[MetadataResponseTopic]:
+def _topics(context: BrokerContext, request: MetadataRequest, image: MetadataImage) -> Steps[TopicArray]:
+    """The topics of the answer, with a step after each name, topic and partition."""
+    answers = KindOfAnswers(
+        context.ports.topic_answers,
+        image,
+        AnswerKind(context.api_version, context.listener, request.include_topic_authorized_operations),
+        lambda topic: _found(context, request, image, topic),
+    )
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
-        yield from (_found(context, request, topic) for topic in image.topics)
-        return
-    if context.api_version < BY_ID_SINCE and any(_is_by_id(topic) for topic in asked):
-        raise InvalidRequestException(
-            f"Topic IDs are not supported in requests for version {context.api_version}"
-        )
-    ids = [topic.topic_id for topic in asked if topic.topic_id is not None]
+        return (yield from answers.of_all_topics())
+    names: dict[str, None] = {}
+    ids: dict[uuid.UUID, None] = {}
+    for topic in asked:
+        if context.api_version < BY_ID_SINCE and _is_by_id(topic):
+            raise InvalidRequestException(
+                f"Topic IDs are not supported in requests for version {context.api_version}"
+            )
+        if topic.topic_id is not None:
+            ids[topic.topic_id] = None
+        elif topic.name is not None:
+            names[topic.name] = None
+        yield
     if ids:
-        for topic_id in dict.fromkeys(ids):
-            topic = image.topics.topic_by_id(topic_id)
-            if topic is None:
-                yield MetadataResponseTopic(
-                    error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
-                )
-            else:
-                yield _found(context, request, topic)
-        return
-    names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
-    missing = [name for name in names if name not in image.topics]
+        return (yield from _by_id(answers, image, ids))
+    return (yield from _by_name(context, request, answers, image, names))
+
+
+def _by_id(answers: KindOfAnswers, image: MetadataImage, ids: Iterable[uuid.UUID]) -> Steps[TopicArray]:
+    parts = []
+    for topic_id in ids:
+        topic = image.topics.topic_by_id(topic_id)
+        if topic is None:
+            unknown = MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+            )
+            parts.append(SharedArray((unknown,)))
+        else:
+            parts.append((yield from answers.of_topic(topic)))
+        yield
+    return SharedArray.joined(parts)
+
+
+def _by_name(
+    context: BrokerContext,
+    request: MetadataRequest,
+    answers: KindOfAnswers,
+    image: MetadataImage,
+    names: Iterable[str],
+) -> Steps[TopicArray]:
+    parts, missing = [], []
     for name in names:
         topic = image.topics.topic(name)
-        if topic is not None:
-            yield _found(context, request, topic)
+        if topic is None:
+            missing.append(name)
+        else:
+            parts.append((yield from answers.of_topic(topic)))
+        yield
     if missing and _may_create(context, request):
         context.ports.topics.create_missing(missing, controller_context(context))
+    unknown = []
     for name in missing:
-        yield _missing(name)
+        unknown.append(_missing(name))
+        yield
+    return SharedArray.joined([*parts, SharedArray(unknown)])
 
 
 def _is_by_id(topic: MetadataRequestTopic) -> bool:
@@ -126,27 +177,32 @@ def _missing(name: str) -> MetadataResponseTopic:
     )
 
 
-def _found(context: BrokerContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
+def _found(
+    context: BrokerContext, request: MetadataRequest, image: MetadataImage, topic: TopicImage
+) -> Steps[MetadataResponseTopic]:
+    partitions = []
+    for number, partition in sorted(topic.partitions.items()):
+        partitions.append(_partition(context, image, number, partition))
+        yield
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic_names.is_internal(topic.name),
-        partitions=tuple(
-            _partition(context, number, partition) for number, partition in sorted(topic.partitions.items())
-        ),
+        partitions=tuple(partitions),
         topic_authorized_operations=(
             TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
         ),
     )
 
 
-def _partition(context: BrokerContext, number: int, partition: PartitionImage) -> MetadataResponsePartition:
+def _partition(
+    context: BrokerContext, image: MetadataImage, number: int, partition: PartitionImage
+) -> MetadataResponsePartition:
     no_listener = (
         ErrorCode.LISTENER_NOT_FOUND
         if context.api_version >= LISTENER_NOT_FOUND_SINCE
         else ErrorCode.LEADER_NOT_AVAILABLE
     )
-    image = context.ports.metadata
     view = view_partition(image, partition, context.listener, no_listener=no_listener)
     error, replicas, isr = view.error_code, partition.replicas, partition.isr
     if context.api_version == 0:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from kcli.coordinator.group.offsets.requests import fail_offset_commit
-from kcli.errors import KafkaError
+from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -21,8 +21,13 @@ from kcli.protocol.messages.offset_commit import (
 from kcli.server.coordinators.group_ids import existing, merged_codes
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, READ_TOPIC, per_resource
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
 ACCESS = per_resource(READ_GROUP, READ_TOPIC)
+
+PARTITIONS_PER_TURN = 500
+"""Partitions checked or merged in one turn of the loop: 1 to 2 µs each."""
 
 Commit = Callable[[OffsetCommitRequest], OffsetCommitResponse | Awaitable[OffsetCommitResponse]]
 """Sends the offsets to the group."""
@@ -44,17 +49,26 @@ def handle(
 def commit_existing(
     context: BrokerContext, request: OffsetCommitRequest, commit: Commit
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    """Commits the offsets of existing partitions and refuses the others."""
-    known = existing(context.ports.metadata.topics, request.topics)
-    if known and known is request.topics:
-        return commit(request)
-    return _merged(request, replace(request, topics=known), commit)
+    """Commits the offsets of existing partitions and refuses the others.
+
+    The checks and the merging take turns. The commit itself is one decision of the group.
+    """
+    known = run_in_turns(existing(context.ports.metadata.topics, request.topics), PARTITIONS_PER_TURN)
+    return then(known, lambda topics: _commit_known(request, topics, commit))
 
 
 def error_response(
     _context: BrokerContext, request: OffsetCommitRequest, error: KafkaError
-) -> OffsetCommitResponse:
-    return fail_offset_commit(request, error.code)
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    return run_in_turns(_failed(request, error), REFUSALS_PER_TURN)
+
+
+def _commit_known(
+    request: OffsetCommitRequest, topics: tuple[OffsetCommitRequestTopic, ...], commit: Commit
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    if topics and topics is request.topics:
+        return commit(request)
+    return _merged(request, replace(request, topics=topics), commit)
 
 
 async def _merged(
@@ -64,19 +78,26 @@ async def _merged(
     accepted = OffsetCommitResponse()
     if known.topics:
         try:
-            answer = commit(known)
-            accepted = answer if isinstance(answer, OffsetCommitResponse) else await answer
+            accepted = await finished(commit(known))
         except KafkaError as error:
-            accepted = fail_offset_commit(known, error.code)
-    return OffsetCommitResponse(
-        topics=tuple(
-            OffsetCommitResponseTopic(
-                name=name,
-                partitions=tuple(
-                    OffsetCommitResponsePartition(partition_index=number, error_code=code)
-                    for number, code in codes
-                ),
-            )
-            for name, codes in merged_codes(request.topics, accepted.topics)
-        )
+            accepted = await finished(run_in_turns(_failed(known, error), REFUSALS_PER_TURN))
+    merging = merged_codes(request.topics, accepted.topics, _partition, _topic)
+    return OffsetCommitResponse(topics=await finished(run_in_turns(merging, PARTITIONS_PER_TURN)))
+
+
+def _failed(request: OffsetCommitRequest, error: KafkaError) -> Steps[OffsetCommitResponse]:
+    topics = yield from nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: _partition(part.partition_index, error.code),
+        lambda topic, partitions: _topic(topic.name, partitions),
     )
+    return OffsetCommitResponse(topics=topics)
+
+
+def _partition(number: int, code: ErrorCode) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=number, error_code=code)
+
+
+def _topic(name: str, partitions: tuple[OffsetCommitResponsePartition, ...]) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(name=name, partitions=partitions)

@@ -9,8 +9,11 @@ partition (v1).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
 
+from kcli.coordinator.group.shard import GroupShard
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -19,10 +22,14 @@ from kcli.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, nested_steps, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
@@ -31,25 +38,41 @@ _TOP_LEVEL_ERROR_FROM = 2
 _NO_OFFSET = -1
 
 
+PARTITIONS_PER_TURN = 200
+"""Partitions in one turn of the loop: 3 µs each."""
+GROUPS_PER_TURN = 100
+
+
 def handle(
     context: BrokerContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     groups = _groups(context.api_version, request)
-    if request.require_stable:
-        barriers = _barriers(context, groups)
-        if barriers:
-            return _answer_after(barriers, context, request, groups)
-    return _answer(context, request, groups)
+    if not request.require_stable:
+        return _answer(context, request, groups)
+    barriers = run_in_turns(_barriers(context, groups), GROUPS_PER_TURN)
+    return then(
+        barriers,
+        lambda found: (
+            _answer_after(found, context, request, groups) if found else _answer(context, request, groups)
+        ),
+    )
 
 
 def error_response(
     context: BrokerContext, request: OffsetFetchRequest, error: KafkaError
-) -> OffsetFetchResponse:
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     groups = _groups(context.api_version, request)
-    failed = tuple(
-        OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code) for group in groups
+    failed = in_turns(
+        groups,
+        lambda group: OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code),
+        REFUSALS_PER_TURN,
     )
-    return _lowered(context.api_version, groups, failed)
+    return then(
+        failed,
+        lambda answers: run_in_turns(
+            _lowered(context.api_version, groups, tuple(answers)), REFUSALS_PER_TURN
+        ),
+    )
 
 
 def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
@@ -67,9 +90,10 @@ def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchReque
 
 def _barriers(
     context: BrokerContext, groups: tuple[OffsetFetchRequestGroup, ...]
-) -> list[asyncio.Future[None]]:
+) -> Steps[list[asyncio.Future[None]]]:
     barriers = []
     for group in groups:
+        yield
         try:
             barrier = context.ports.groups.runner(group.group_id).when_written()
         except KafkaError:
@@ -86,34 +110,103 @@ async def _answer_after(
     groups: tuple[OffsetFetchRequestGroup, ...],
 ) -> OffsetFetchResponse:
     await asyncio.gather(*barriers, return_exceptions=True)  # the answer has the error
-    return _answer(context, request, groups)
+    return await finished(_answer(context, request, groups))
 
 
 def _answer(
     context: BrokerContext, request: OffsetFetchRequest, groups: tuple[OffsetFetchRequestGroup, ...]
-) -> OffsetFetchResponse:
-    fetched = tuple(_fetch(context, group, request.require_stable) for group in groups)
-    return _lowered(context.api_version, groups, fetched)
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+    return run_in_turns(_fetch_all(context, request, groups), PARTITIONS_PER_TURN)
+
+
+def _fetch_all(
+    context: BrokerContext, request: OffsetFetchRequest, groups: tuple[OffsetFetchRequestGroup, ...]
+) -> Steps[OffsetFetchResponse]:
+    fetched = []
+    for group in groups:
+        fetched.append((yield from _fetch(context, group, request.require_stable)))
+        yield
+    return (yield from _lowered(context.api_version, groups, tuple(fetched)))
 
 
 def _fetch(
     context: BrokerContext, group: OffsetFetchRequestGroup, require_stable: bool
-) -> OffsetFetchResponseGroup:
-    topics = None
-    if group.topics is not None:
-        topics = tuple((topic.name, topic.partition_indexes) for topic in group.topics)
+) -> Steps[OffsetFetchResponseGroup]:
+    """The offsets of one group. A large group takes several questions to its shard, each with a turn of its own.
+
+    So offsets of one answer may come from different commits. A client that needs them together has committed them
+    before it asks.
+    """
     try:
         runner = context.ports.groups.runner(group.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
-    return runner.ask(
-        lambda shard, _: shard.fetch_offsets(
-            group.group_id,
-            topics,
-            member_id=group.member_id,
-            member_epoch=group.member_epoch,
-            require_stable=require_stable,
-        )
+    if group.topics is None:
+        wanted = runner.ask(lambda shard, _: shard.partitions_with_offsets(group.group_id))
+    else:
+        wanted = tuple([(topic.name, topic.partition_indexes) for topic in group.topics])
+    found: list[tuple[str, list[OffsetFetchResponsePartitions]]] = []
+    for question in _questions(wanted):
+        answer = runner.ask(partial(_ask, group=group, question=question, require_stable=require_stable))
+        if answer.error_code is not ErrorCode.NONE:
+            return answer
+        for part, topic in zip(question, answer.topics, strict=True):
+            if part.continues:
+                found[-1][1].extend(topic.partitions)
+            else:
+                found.append((topic.name, list(topic.partitions)))
+            for _ in range(1 + len(topic.partitions)):
+                yield
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=tuple(
+            [OffsetFetchResponseTopics(name=name, partitions=tuple(parts)) for name, parts in found]
+        ),
+    )
+
+
+class _Part(NamedTuple):
+    """Some partitions of a topic. `continues`: the part before has others of the same topic."""
+
+    topic: str
+    partitions: tuple[int, ...]
+    continues: bool
+
+
+def _questions(wanted: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[list[_Part]]:
+    """The wanted partitions in questions of bounded size; at least one question, which may be empty."""
+    question: list[_Part] = []
+    room = PARTITIONS_PER_TURN
+    for topic, partitions in wanted:
+        begin = 0
+        while True:
+            some = partitions[begin : begin + room]
+            question.append(_Part(topic, some, begin > 0))
+            begin += len(some)
+            room -= 1 + len(some)
+            if room <= 0:
+                yield question
+                question, room = [], PARTITIONS_PER_TURN
+            if begin >= len(partitions):
+                break
+    if question or room == PARTITIONS_PER_TURN:
+        yield question
+
+
+def _ask(
+    shard: GroupShard,
+    _now_ms: int,
+    *,
+    group: OffsetFetchRequestGroup,
+    question: list[_Part],
+    require_stable: bool,
+) -> OffsetFetchResponseGroup:
+    return shard.fetch_offsets(
+        group.group_id,
+        tuple([(part.topic, part.partitions) for part in question]),
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+        require_stable=require_stable,
     )
 
 
@@ -121,45 +214,37 @@ def _lowered(
     version: int,
     groups: tuple[OffsetFetchRequestGroup, ...],
     fetched: tuple[OffsetFetchResponseGroup, ...],
-) -> OffsetFetchResponse:
+) -> Steps[OffsetFetchResponse]:
     if version >= _BATCHED_FROM:
         return OffsetFetchResponse(groups=fetched)
     (asked,), (found,) = groups, fetched
     if found.error_code is not ErrorCode.NONE and version < _TOP_LEVEL_ERROR_FROM:
-        return OffsetFetchResponse(topics=_failed_partitions(asked, found.error_code))
-    return OffsetFetchResponse(
-        error_code=found.error_code,
-        topics=tuple(
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartition(
-                        partition_index=each.partition_index,
-                        committed_offset=each.committed_offset,
-                        committed_leader_epoch=each.committed_leader_epoch,
-                        metadata=each.metadata,
-                        error_code=each.error_code,
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic in found.topics
+        return OffsetFetchResponse(topics=(yield from _failed_partitions(asked, found.error_code)))
+    topics = yield from nested_steps(
+        found.topics,
+        lambda topic: topic.partitions,
+        lambda _, each: OffsetFetchResponsePartition(
+            partition_index=each.partition_index,
+            committed_offset=each.committed_offset,
+            committed_leader_epoch=each.committed_leader_epoch,
+            metadata=each.metadata,
+            error_code=each.error_code,
         ),
+        lambda topic, parts: OffsetFetchResponseTopic(name=topic.name, partitions=parts),
     )
+    return OffsetFetchResponse(error_code=found.error_code, topics=topics)
 
 
 def _failed_partitions(
     asked: OffsetFetchRequestGroup, code: ErrorCode
-) -> tuple[OffsetFetchResponseTopic, ...]:
-    return tuple(
-        OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=tuple(
-                OffsetFetchResponsePartition(
-                    partition_index=partition, committed_offset=_NO_OFFSET, error_code=code
-                )
-                for partition in topic.partition_indexes
+) -> Steps[tuple[OffsetFetchResponseTopic, ...]]:
+    return (
+        yield from nested_steps(
+            asked.topics or (),
+            lambda topic: topic.partition_indexes,
+            lambda _, partition: OffsetFetchResponsePartition(
+                partition_index=partition, committed_offset=_NO_OFFSET, error_code=code
             ),
+            lambda topic, parts: OffsetFetchResponseTopic(name=topic.name, partitions=parts),
         )
-        for topic in asked.topics or ()
     )

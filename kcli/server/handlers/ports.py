@@ -7,7 +7,7 @@ A handler for broker and controller listeners takes a `NodeContext`. A handler f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
@@ -21,6 +21,8 @@ from kcli.server.coordinators.topic_creation import TopicCreator
 from kcli.server.coordinators.transaction_markers import MarkerWriter
 from kcli.server.coordinators.transaction_verification import TransactionVerifier
 from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.handlers.shared.config_answers import ConfigAnswers
+from kcli.server.handlers.shared.topic_answers import TopicAnswers
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.log_dir_moves import LogDirMoves
@@ -56,6 +58,7 @@ class NodePorts:
     metrics: Metrics
     served_on: Callable[[str], tuple[ApiKey, ...]]
     """The APIs that are served on a listener."""
+    config_answers: ConfigAnswers = field(default_factory=ConfigAnswers)
 
     @property
     def node_id(self) -> int:
@@ -88,6 +91,7 @@ class BrokerPorts(NodePorts):
     markers: MarkerWriter
     producer_ids: ProducerIds
     topics: TopicCreator
+    topic_answers: TopicAnswers = field(default_factory=TopicAnswers)
 
 
 NodeContext = RequestContext[NodePorts]

@@ -1,16 +1,18 @@
 """Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
 The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0
-there is no response, and an error closes the connection. Each partition has its own error, such as INVALID_RECORD,
-CORRUPT_MESSAGE, MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence
-(KIP-98). KIP-467 defines errors of single records, KIP-516 topic ids (v13).
+there is no response, and an error closes the connection. A batch that takes long to open is opened in a thread, and the
+next requests of its connection wait. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
+MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
+defines errors of single records, KIP-516 topic ids (v13).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -62,7 +64,9 @@ from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import AppendResult, PartitionLog
+
+_log = logging.getLogger("kcli.server.ReplicaManager")
 
 ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
@@ -85,6 +89,8 @@ _WITHOUT_LOG_START = frozenset(
 """Errors of an append that are answered with log start offset -1. Every other refused append has the log's own."""
 
 NO_VERDICTS: VerificationResults = {}
+_LOGGED = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR})
+"""Errors of invalid bytes: a client shows only the code, so the reason is logged, as in Kafka."""
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
@@ -97,6 +103,19 @@ class TransactionalBatch(NamedTuple):
 
 Pending = list[tuple[LeaderPartition, Offset]]
 """The partitions whose records are written but not committed, each with the high watermark at which they are."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """The part of a request that is not finished at once, collected while its partitions are appended to.
+
+    `later`: a task for each answer that is not ready, by its place (topic, partition) in the request.
+    """
+
+    now_ms: int
+    verdicts: VerificationResults
+    pending: Pending = field(default_factory=list)
+    later: dict[tuple[int, int], asyncio.Task[PartitionProduceResponse]] = field(default_factory=dict)
 
 
 def handle(
@@ -136,13 +155,38 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
 def _produce(
     context: BrokerContext, request: ProduceRequest, verdicts: VerificationResults
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Appends to every partition. Returns None if acks=0, and an awaitable if records wait for their commit."""
-    pending: Pending = []
-    now_ms = context.ports.clock.now_ms()
-    topics = tuple(
-        [_append_topic(context, request, topic, now_ms, pending, verdicts) for topic in request.topic_data]
-    )
+    """Appends to every partition. Returns None if acks=0, and an awaitable if a batch is being opened or records wait
+    for their commit."""
+    progress = Progress(context.ports.clock.now_ms(), verdicts)
+    topics = tuple([_append_topic(context, request, nth, progress) for nth in range(len(request.topic_data))])
     response = ProduceResponse(responses=topics)
+    if progress.later:
+        return _opened(context, request, response, progress)
+    return _answer(context, request, response, progress.pending)
+
+
+async def _opened(
+    context: BrokerContext, request: ProduceRequest, response: ProduceResponse, progress: Progress
+) -> ProduceResponse | None:
+    """Answers when every batch is opened and appended, and then as without opening."""
+    await asyncio.wait(progress.later.values())
+    topics = tuple(
+        replace(
+            topic,
+            partition_responses=tuple(
+                progress.later[place].result() if (place := (nth, row)) in progress.later else part
+                for row, part in enumerate(topic.partition_responses)
+            ),
+        )
+        for nth, topic in enumerate(response.responses)
+    )
+    answer = _answer(context, request, ProduceResponse(responses=topics), progress.pending)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _answer(
+    context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     if request.acks == 0:
         _close_on_error(response)
         return None
@@ -168,13 +212,9 @@ def error_response(context: BrokerContext, request: ProduceRequest, error: Kafka
 
 
 def _append_topic(
-    context: BrokerContext,
-    request: ProduceRequest,
-    topic: TopicProduceData,
-    now_ms: int,
-    pending: Pending,
-    verdicts: VerificationResults,
+    context: BrokerContext, request: ProduceRequest, nth: int, progress: Progress
 ) -> TopicProduceResponse:
+    topic = request.topic_data[nth]
     name = topic.name
     if context.api_version >= TOPIC_ID_FROM:
         found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
@@ -184,7 +224,10 @@ def _append_topic(
             return TopicProduceResponse(topic_id=topic.topic_id, partition_responses=rows)
         name = found.name
     rows = tuple(
-        [_append(context, request, name, part, now_ms, pending, verdicts) for part in topic.partition_data]
+        [
+            _append(context, request, name, part, (nth, row), progress)
+            for row, part in enumerate(topic.partition_data)
+        ]
     )
     return TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=rows)
 
@@ -194,9 +237,8 @@ def _append(
     request: ProduceRequest,
     topic: str,
     part: PartitionProduceData,
-    now_ms: int,
-    pending: Pending,
-    verdicts: VerificationResults,
+    place: tuple[int, int],
+    progress: Progress,
 ) -> PartitionProduceResponse:
     log: PartitionLog | None = None  # set once the log decides
     try:
@@ -211,34 +253,77 @@ def _append(
         if flags & TRANSACTIONAL:
             # A partition has no verification if this broker became its leader while the coordinator verified the
             # other partitions.
-            verdict = verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
+            verdict = progress.verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict
         log = leader.log
-        result = leader.append(
-            records,
-            acks=request.acks,
-            origin=AppendOrigin.CLIENT,
-            now_ms=now_ms,
-            verification=verification,
+        result = leader.append_client(
+            records, acks=request.acks, now_ms=progress.now_ms, verification=verification
         )
     except KafkaError as error:
-        metrics = context.ports.metrics
-        metrics.request_failed(context.api_key, error.code)
-        metrics.traffic.produce_failed(topic, error.code, len(part.records or b""))
-        failed = _failed(part.index, error, _leader_hint(context, topic, part.index, error))
-        if log is None or error.code in _WITHOUT_LOG_START:
-            return failed
-        return replace(failed, log_start_offset=log.log_start_offset)
+        return _refused(context, topic, part.index, len(part.records or b""), error, log)
+    if isinstance(result, AppendResult):
+        return _appended(request, leader, part.index, result, progress.pending)
+    progress.later[place] = asyncio.get_running_loop().create_task(
+        _append_later(context, request, leader, len(records), result, progress.pending)
+    )
+    return PartitionProduceResponse(index=part.index)  # until the task has another
+
+
+async def _append_later(
+    context: BrokerContext,
+    request: ProduceRequest,
+    leader: LeaderPartition,
+    size_bytes: int,
+    result: asyncio.Task[AppendResult],
+    pending: Pending,
+) -> PartitionProduceResponse:
+    try:
+        return _appended(request, leader, leader.partition, await result, pending)
+    except KafkaError as error:
+        return _refused(context, leader.topic, leader.partition, size_bytes, error, leader.log)
+
+
+def _appended(
+    request: ProduceRequest, leader: LeaderPartition, index: int, result: AppendResult, pending: Pending
+) -> PartitionProduceResponse:
     if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
         pending.append((leader, result.next_offset))
     return PartitionProduceResponse(
-        index=part.index,
+        index=index,
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
+
+
+def _refused(
+    context: BrokerContext,
+    topic: str,
+    index: int,
+    size_bytes: int,
+    error: KafkaError,
+    log: PartitionLog | None,
+) -> PartitionProduceResponse:
+    """`log`: the log that refused the batch, if it came that far."""
+    metrics = context.ports.metrics
+    metrics.request_failed(context.api_key, error.code)
+    metrics.traffic.produce_failed(topic, error.code, size_bytes)
+    if error.code in _LOGGED and not getattr(error, "record_errors", ()):
+        _log.warning(
+            "Refusing a batch for partition %s-%d from %s (client id %s) with %s: %s",
+            topic,
+            index,
+            context.peer_host,
+            context.client_id,
+            error.code.name,
+            error.message,
+        )
+    failed = _failed(index, error, _leader_hint(context, topic, index, error))
+    if log is None or error.code in _WITHOUT_LOG_START:
+        return failed
+    return replace(failed, log_start_offset=log.log_start_offset)
 
 
 def _transactional_batches(context: BrokerContext, request: ProduceRequest) -> Iterator[TransactionalBatch]:

@@ -8,7 +8,6 @@ producer's transaction. They take effect when the commit marker of the transacti
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from functools import partial
 
 from kcli.coordinator.runtime import Producer
 from kcli.errors import ErrorCode, KafkaError
@@ -26,10 +25,11 @@ from kcli.protocol.messages.txn_offset_commit import (
 )
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
-from kcli.server.handlers.offset_commit import commit_existing
+from kcli.server.handlers.offset_commit import PARTITIONS_PER_TURN, commit_existing
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
 ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, READ_GROUP, READ_TOPIC)
 
@@ -44,10 +44,12 @@ def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     """Refuses missing partitions first: the group and the transaction are asked about the others only."""
-    return then(
-        commit_existing(context, _as_commit(request), lambda known: _verify(context, request, known)),
-        partial(_lowered, context),
+    asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)
+    committed = then(
+        asked,
+        lambda commit: commit_existing(context, commit, lambda known: _verify(context, request, known)),
     )
+    return then(committed, lambda response: run_in_turns(_lowered(context, response), PARTITIONS_PER_TURN))
 
 
 def _verify(
@@ -88,44 +90,40 @@ def _commit(
 
 def error_response(
     context: BrokerContext, request: TxnOffsetCommitRequest, error: KafkaError
-) -> TxnOffsetCommitResponse:
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     """The response with the error in every partition, because it has no other field for it."""
     code = _known(context, error.code)
-    return TxnOffsetCommitResponse(
-        topics=tuple(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-                    for each in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
+    topics = nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: TxnOffsetCommitResponsePartition(
+            partition_index=part.partition_index, error_code=code
+        ),
+        lambda topic, parts: TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts),
+    )
+    return then(
+        run_in_turns(topics, REFUSALS_PER_TURN), lambda failed: TxnOffsetCommitResponse(topics=failed)
     )
 
 
-def _as_commit(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
+def _as_commit(request: TxnOffsetCommitRequest) -> Steps[OffsetCommitRequest]:
+    topics = yield from nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: OffsetCommitRequestPartition(
+            partition_index=part.partition_index,
+            committed_offset=part.committed_offset,
+            committed_leader_epoch=part.committed_leader_epoch,
+            committed_metadata=part.committed_metadata,
+        ),
+        lambda topic, parts: OffsetCommitRequestTopic(name=topic.name, partitions=parts),
+    )
     return OffsetCommitRequest(
         group_id=request.group_id,
         generation_id_or_member_epoch=request.generation_id,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
-        topics=tuple(
-            OffsetCommitRequestTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetCommitRequestPartition(
-                        partition_index=each.partition_index,
-                        committed_offset=each.committed_offset,
-                        committed_leader_epoch=each.committed_leader_epoch,
-                        committed_metadata=each.committed_metadata,
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
+        topics=topics,
     )
 
 
@@ -136,18 +134,13 @@ def _known(context: BrokerContext, code: ErrorCode) -> ErrorCode:
     return code
 
 
-def _lowered(context: BrokerContext, response: OffsetCommitResponse) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=tuple(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=each.partition_index, error_code=_known(context, each.error_code)
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic in response.topics
-        )
+def _lowered(context: BrokerContext, response: OffsetCommitResponse) -> Steps[TxnOffsetCommitResponse]:
+    topics = yield from nested_steps(
+        response.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: TxnOffsetCommitResponsePartition(
+            partition_index=part.partition_index, error_code=_known(context, part.error_code)
+        ),
+        lambda topic, parts: TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts),
     )
+    return TxnOffsetCommitResponse(topics=topics)

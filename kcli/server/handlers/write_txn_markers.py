@@ -6,7 +6,7 @@ marker is committed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
@@ -22,29 +22,58 @@ from kcli.protocol.messages.write_txn_markers import (
 from kcli.server.coordinators.transaction_markers import TransactionEnd
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import ALTER_CLUSTER, CLUSTER_ACTION, whole_request
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, next_turn, run_in_turns
 
 ACCESS = whole_request(ALTER_CLUSTER, CLUSTER_ACTION)
 
 
+PARTITIONS_PER_TURN = 10
+"""Markers that are appended in one turn of the loop: 100 µs each."""
+
+MARKERS_PER_TURN = 200
+"""Markers whose outcome is reported in one turn of the loop: 5 µs each."""
+
+Outcomes = dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]
+
+
 async def handle(context: BrokerContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     # All markers are appended before the wait for any of them.
-    begun = [(marker, _write(context, marker)) for marker in request.markers]
-    return WriteTxnMarkersResponse(markers=tuple([await _result(*each) for each in begun]))
+    begun = await finished(run_in_turns(_write_all(context, request), PARTITIONS_PER_TURN))
+    results = []
+    for at, (marker, outcomes) in enumerate(begun, start=1):
+        results.append(await _result(marker, outcomes))
+        if at % MARKERS_PER_TURN == 0:
+            await next_turn()
+    return WriteTxnMarkersResponse(markers=tuple(results))
 
 
 def error_response(
     _context: BrokerContext, request: WriteTxnMarkersRequest, error: KafkaError
-) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(
-        markers=tuple(
-            _shaped(marker, dict.fromkeys(_partitions(marker), error.code)) for marker in request.markers
-        )
-    )
+) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    markers = run_in_turns(_failed(request, error), REFUSALS_PER_TURN)
+    return then(markers, lambda failed: WriteTxnMarkersResponse(markers=failed))
 
 
-def _write(
-    context: BrokerContext, marker: WritableTxnMarker
-) -> dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]:
+def _failed(request: WriteTxnMarkersRequest, error: KafkaError) -> Steps[tuple[WritableTxnMarkerResult, ...]]:
+    failed = []
+    for marker in request.markers:
+        failed.append((yield from _shaped(marker, lambda _: error.code)))
+        yield
+    return tuple(failed)
+
+
+def _write_all(
+    context: BrokerContext, request: WriteTxnMarkersRequest
+) -> Steps[list[tuple[WritableTxnMarker, Outcomes]]]:
+    begun = []
+    for marker in request.markers:
+        begun.append((marker, (yield from _write(context, marker))))
+        yield
+    return begun
+
+
+def _write(context: BrokerContext, marker: WritableTxnMarker) -> Steps[Outcomes]:
     # Version 1 does not name the protocol of the transaction, so the less strict rules of the older protocol apply.
     end = TransactionEnd(
         producer_id=marker.producer_id,
@@ -53,42 +82,34 @@ def _write(
         coordinator_epoch=marker.coordinator_epoch,
         transaction_version=TV0,
     )
-    return {key: context.ports.markers.write(end, *key) for key in _partitions(marker)}
-
-
-async def _result(
-    marker: WritableTxnMarker, outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]
-) -> WritableTxnMarkerResult:
-    return _shaped(
-        marker,
-        {
-            key: outcome if isinstance(outcome, ErrorCode) else await outcome
-            for key, outcome in outcomes.items()
-        },
-    )
-
-
-def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
-    return [
-        TopicPartition(topic.name, partition)
-        for topic in marker.topics
-        for partition in topic.partition_indexes
-    ]
-
-
-def _shaped(marker: WritableTxnMarker, codes: dict[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
-    return WritableTxnMarkerResult(
-        producer_id=marker.producer_id,
-        topics=tuple(
-            WritableTxnMarkerTopicResult(
-                name=topic.name,
-                partitions=tuple(
-                    WritableTxnMarkerPartitionResult(
-                        partition_index=partition, error_code=codes[TopicPartition(topic.name, partition)]
-                    )
-                    for partition in topic.partition_indexes
-                ),
+    outcomes: Outcomes = {}
+    for topic in marker.topics:
+        for partition in topic.partition_indexes:
+            outcomes[TopicPartition(topic.name, partition)] = context.ports.markers.write(
+                end, topic.name, partition
             )
-            for topic in marker.topics
+            yield
+    return outcomes
+
+
+async def _result(marker: WritableTxnMarker, outcomes: Outcomes) -> WritableTxnMarkerResult:
+    codes = {}
+    for at, (key, outcome) in enumerate(outcomes.items(), start=1):
+        codes[key] = outcome if isinstance(outcome, ErrorCode) else await outcome
+        if at % REFUSALS_PER_TURN == 0:
+            await next_turn()
+    return await finished(run_in_turns(_shaped(marker, codes.__getitem__), REFUSALS_PER_TURN))
+
+
+def _shaped(
+    marker: WritableTxnMarker, code_of: Callable[[TopicPartition], ErrorCode]
+) -> Steps[WritableTxnMarkerResult]:
+    topics = yield from nested_steps(
+        marker.topics,
+        lambda topic: topic.partition_indexes,
+        lambda topic, partition: WritableTxnMarkerPartitionResult(
+            partition_index=partition, error_code=code_of(TopicPartition(topic.name, partition))
         ),
+        lambda topic, parts: WritableTxnMarkerTopicResult(name=topic.name, partitions=parts),
     )
+    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)

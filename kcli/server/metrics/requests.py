@@ -232,7 +232,7 @@ def _measured_waiting(
 ) -> Waiting:
     now = metrics.clock.monotonic
 
-    def finish(future: asyncio.Future[object]) -> Answer:
+    def finish(future: asyncio.Future[object]) -> Answer | Waiting:
         resumed = now()
         try:
             return waiting.finish(future)

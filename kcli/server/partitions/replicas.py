@@ -35,10 +35,12 @@ from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.replica.leader import FollowerState, LeaderState, begin_term
 from kcli.replica.waiting import CommitQueue
 from kcli.server.metrics.traffic import Traffic, TrafficTable
-from kcli.server.partitions.parked import ParkedFetch
+from kcli.server.partitions.openings import AppendQueue, Openings
+from kcli.server.partitions.parked import ParkedFetches
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
+from kcli.storage.log.validation import CheckedBatch
 from kcli.storage.store.store import LogStore, NewLog, run_inline
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
@@ -56,6 +58,7 @@ class LeaderPartition:
     """One partition while this broker leads it."""
 
     __slots__ = (
+        "_queue",
         "commits",
         "followers",
         "is_leader",
@@ -74,6 +77,7 @@ class LeaderPartition:
         log: PartitionLog,
         state: LeaderState,
         traffic: Traffic | None = None,
+        openings: Openings | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -82,8 +86,9 @@ class LeaderPartition:
         self.followers = state.new_followers()
         self.traffic = traffic or Traffic()
         self.commits: CommitQueue[Callable[[], None]] = CommitQueue()
-        self.parked_fetches: dict[ParkedFetch, None] = {}
+        self.parked_fetches: ParkedFetches = {}
         self.is_leader = True
+        self._queue = AppendQueue(openings or Openings())
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -116,12 +121,7 @@ class LeaderPartition:
         verification: Verification | None = None,
     ) -> AppendResult:
         """Appends to the log, and moves the high watermark as far as the ISR allows. Raises KafkaError."""
-        if not self.state.accepts(acks):
-            isr = self.state.isr
-            raise NotEnoughReplicasException(
-                f"The size of the current ISR Set({', '.join(map(str, isr.members))}) is insufficient to satisfy "
-                f"the min.isr requirement of {isr.required} for partition {self}"
-            )
+        self._check_acks(acks)
         try:
             result = self.log.append(
                 records,
@@ -132,14 +132,63 @@ class LeaderPartition:
                 verification=verification,
             )
         except StorageError as error:
-            raise KafkaStorageException(f"Append to {self} failed: {error}") from error
+            raise self._failed(error) from error
+        self._note_append(result)
+        return result
+
+    def append_client(
+        self, records: Buffer, *, acks: int, now_ms: int, verification: Verification | None = None
+    ) -> AppendResult | asyncio.Task[AppendResult]:
+        """Writes a client's batch like `append`.
+
+        Returns a task if the batch takes long to open, or if an earlier batch of this partition does.
+        """
+        self._check_acks(acks)
+        try:
+            batch = self.log.check_client_batch(records, now_ms)
+            if isinstance(batch, CheckedBatch) and self._queue.is_empty:
+                return self._append_checked(batch, now_ms, verification)
+        except StorageError as error:
+            raise self._failed(error) from error
+
+        def append(checked: CheckedBatch) -> AppendResult:
+            if not self.is_leader:
+                raise NotLeaderOrFollowerException(f"{self} lost its leader while a batch was being opened")
+            self._check_acks(acks)
+            try:
+                return self._append_checked(checked, now_ms, verification)
+            except StorageError as error:
+                raise self._failed(error) from error
+
+        return self._queue.add(batch, append)
+
+    def _append_checked(
+        self, checked: CheckedBatch, now_ms: int, verification: Verification | None
+    ) -> AppendResult:
+        result = self.log.append_checked(
+            checked, leader_epoch=self.state.leader_epoch, now_ms=now_ms, verification=verification
+        )
+        self._note_append(result)
+        return result
+
+    def _check_acks(self, acks: int) -> None:
+        if not self.state.accepts(acks):
+            isr = self.state.isr
+            raise NotEnoughReplicasException(
+                f"The size of the current ISR Set({', '.join(map(str, isr.members))}) is insufficient to satisfy "
+                f"the min.isr requirement of {isr.required} for partition {self}"
+            )
+
+    def _failed(self, error: StorageError) -> KafkaStorageException:
+        return KafkaStorageException(f"Append to {self} failed: {error}")
+
+    def _note_append(self, result: AppendResult) -> None:
         traffic = self.traffic
         traffic.produces += 1
         if not result.duplicate:
             traffic.messages_in += result.last_offset - result.base_offset + 1
             traffic.bytes_in += result.size_bytes
             self._advance(result.size_bytes)
-        return result
 
     def append_marker(self, batch: Buffer, *, now_ms: int, transaction_version: int) -> AppendResult:
         """Writes the marker that ends a producer's transaction. Raises KafkaError."""
@@ -153,7 +202,7 @@ class LeaderPartition:
         # A marker makes older records readable for read_committed. Fetches do not notice this by counting appended
         # bytes, so each of them measures.
         for parked in list(self.parked_fetches):
-            parked.look()
+            parked.changed(self.parked_fetches, 0, measure=True)
         return result
 
     def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
@@ -183,8 +232,7 @@ class LeaderPartition:
             # when they were appended.
             older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
-                if parked.wait.appended(size_bytes) or older_committed:
-                    parked.look()
+                parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
 
     async def wait_committed(self, offset: Offset, timeout: float) -> None:
         """Waits until everything before `offset` is committed. `timeout` is in seconds.
@@ -237,7 +285,10 @@ class Replicas:
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._image = MetadataImage()
         self._waiting: deque[PartitionDiff] = deque()
+        self._is_applied = asyncio.Event()
+        self._is_applied.set()
         self._listeners: list[LeadershipListener] = []
+        self.openings = Openings()
 
     def __iter__(self) -> Iterator[LeaderPartition]:
         return iter(self._leaders.values())
@@ -274,30 +325,44 @@ class Replicas:
 
     # Metadata.
 
-    def load(self, image: MetadataImage) -> None:
-        """Leads the partitions that the metadata assigns to this broker. Renames logs that the metadata does not
-        know."""
-        self._image = image
-        for (name, index), log in list(self.logs.logs.items()):
-            if name != CLUSTER_METADATA_TOPIC and not self._is_ours(image, name, index, log):
-                self.logs.make_stray(name, index)
-        for topic in image.topics:
-            for index, partition in topic.partitions.items():
-                self._apply(PartitionDiff(topic.name, topic.topic_id, index, None, partition))
-        self.logs.settle_soon()
+    def strays(self, image: MetadataImage) -> list[PartitionLog]:
+        """The logs and copies on this broker that the metadata does not have."""
+        every = (*self.logs.logs.values(), *self.logs.futures.logs.values())
+        return [log for log in every if log.topic != CLUSTER_METADATA_TOPIC and not self._is_ours(image, log)]
 
-    def _is_ours(self, image: MetadataImage, name: str, index: int, log: PartitionLog) -> bool:
-        topic = image.topics.topic(name)
+    def _is_ours(self, image: MetadataImage, log: PartitionLog) -> bool:
+        topic = image.topics.topic(log.topic)
         if topic is None or log.topic_id not in (None, topic.topic_id):
             return False
-        partition = topic.partitions.get(index)
+        partition = topic.partitions.get(log.partition)
         return partition is not None and self.node_id in partition.replicas
+
+    def load(self, image: MetadataImage) -> None:
+        """Leads the partitions that the metadata assigns, in slices; `applied` waits for the last one."""
+        self._image = image
+        self._is_applied.clear()
+        is_idle = not self._waiting
+        for topic in image.topics:
+            for index, partition in topic.partitions.items():
+                self._waiting.append(PartitionDiff(topic.name, topic.topic_id, index, None, partition))
+        if is_idle:
+            self._apply_slice()
+
+    async def applied(self) -> None:
+        """Returns when no change waits to be applied."""
+        await self._is_applied.wait()
+
+    async def finish_deletions(self) -> None:
+        """Deletes the logs whose deletion waits, without the other changes; call it before the logs are closed."""
+        self._waiting = deque(diff for diff in self._waiting if self._is_gone(diff))
+        await self.applied()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Applies a change: a small one at once, a large one in slices between which requests are served."""
         self._image = image
         is_idle = not self._waiting
         self._waiting.extend(delta.partitions_changed())
+        self._is_applied.clear()
         if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
             self._apply_slice()
         elif is_idle:
@@ -309,6 +374,7 @@ class Replicas:
 
     def _apply_slice(self) -> None:
         if not self.logs.is_open:
+            self._is_applied.set()
             return
         try:
             for _ in range(min(SLICE_PARTITIONS, len(self._waiting))):
@@ -318,6 +384,7 @@ class Replicas:
                 self._prepare_slice()
             else:
                 self.logs.settle_soon()
+                self._is_applied.set()
 
     def _prepare_slice(self) -> None:
         """Creates the next log files in the background, because each file takes milliseconds on some file systems."""
@@ -355,12 +422,16 @@ class Replicas:
 
     def _apply(self, diff: PartitionDiff) -> None:
         after = diff.after
-        if after is None or self.node_id not in after.replicas:
+        if after is None or self._is_gone(diff):
             self._drop(diff)
         elif after.leader == self.node_id:
             self._lead(diff, after)
         else:
             self._stop_leading(diff.topic, diff.partition)
+
+    def _is_gone(self, diff: PartitionDiff) -> bool:
+        """Whether this broker has no replica of the partition any more."""
+        return diff.after is None or self.node_id not in diff.after.replicas
 
     def _lead(self, diff: PartitionDiff, after: PartitionImage) -> None:
         key = (diff.topic, diff.partition)
@@ -390,7 +461,9 @@ class Replicas:
         )
         log.update_config(config)
         traffic = self.traffic.of(diff.topic)
-        leader = self._leaders[key] = LeaderPartition(diff.topic, diff.partition, log, state, traffic)
+        leader = self._leaders[key] = LeaderPartition(
+            diff.topic, diff.partition, log, state, traffic, self.openings
+        )
         # If the leader is the only member of the ISR, its whole log is committed, also after a restart.
         log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset, leader.followers))
         self._tell(leader, True)

@@ -17,6 +17,11 @@ def then(
     return _later(answer, go_on) if isinstance(answer, Awaitable) else go_on(answer)
 
 
+async def finished(answer: AnswerT | Awaitable[AnswerT]) -> AnswerT:
+    """Returns the answer, after a wait if it is not ready."""
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
 async def _later(answer: Awaitable[AnswerT], go_on: Callable[[AnswerT], NextT | Awaitable[NextT]]) -> NextT:
     result = go_on(await answer)
     return await result if isinstance(result, Awaitable) else result

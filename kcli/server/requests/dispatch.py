@@ -5,8 +5,9 @@ A handler module is imported when its API is first called. It has
     handle(context, request) -> response | Awaitable[response] | None
     ACCESS = the operations that the API needs (access.py)
 
-and may have `error_response(context, request, error) -> response`, if the response has no top-level error_code for its
-errors. Expected failures are KafkaErrors. Any other exception is logged and becomes UNKNOWN_SERVER_ERROR.
+and may have `error_response(context, request, error) -> response | Awaitable[response]`, if the response has no
+top-level error_code for its errors. Expected failures are KafkaErrors. Any other exception is logged and becomes
+UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
@@ -29,9 +30,10 @@ from kcli.errors import (
     StorageError,
     UnknownServerException,
 )
-from kcli.model.buffers import Buffer
+from kcli.model.buffers import Buffer, Part
+from kcli.protocol.messages.fetch import FetchRequest, FetchResponse
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
-from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
+from kcli.protocol.wire.fetch_codec import decode_fetch_request_steps, encode_fetch_response_steps
 from kcli.protocol.wire.packing import read_header_tags, read_request_header
 from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
@@ -39,18 +41,31 @@ from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.connection import Answer, Connection, Waiting
 from kcli.server.requests.access import guarded
 from kcli.server.requests.context import RequestContext
-from kcli.server.requests.quotas import ClientQuotas, RequestThrottle
+from kcli.server.requests.quotas import ClientQuotas
+from kcli.server.requests.turns import run_in_turns
 
 _log = logging.getLogger("kcli.server.KafkaApis")
 
 Context = RequestContext[object]
 """A context with any ports. Each handler declares which ports it uses."""
 
+T = TypeVar("T")
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 # Imported by this name after the start, because it is the slowest import of all.
 CODEC = "kcli.protocol.wire.codec"
+
+DECODED_AT_ONCE_BYTES = 1000
+"""Larger frames are decoded in turns. A smaller one has fewer elements than a turn, because each takes a byte."""
+FETCHED_PARTITIONS_PER_TURN = 200
+"""Partitions of a Fetch that are written in one turn of the loop: 5 to 10 µs each."""
+ELEMENTS_PER_TURN = 500
+"""Elements of arrays that are read or written in one turn of the loop: 1 to 3 µs each, so about a millisecond.
+
+The codec works in slices, not in a thread: a thread would share the interpreter's lock with the loop, and each wake of
+the loop would wait for the thread to give the lock up.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +74,9 @@ class Route(Generic[RequestT, ResponseT]):
 
     spec: ApiSpec
     handle: Callable[[Context, RequestT | None], ResponseT | Awaitable[ResponseT | None] | None]
-    decode: Callable[[int, memoryview, int], RequestT]
-    encode: Callable[[ResponseT, int, int], Buffer | list[Buffer]]
-    error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT]
+    decode: Callable[[int, memoryview, int], RequestT | Awaitable[RequestT]]
+    encode: Callable[[ResponseT, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
+    error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT | Awaitable[ResponseT]]
     error_code: Callable[[ResponseT], ErrorCode] | None
     """Returns the top-level error code of a response. None if the response has no such code. Then the handler counts
     its errors for the metrics."""
@@ -100,15 +115,6 @@ class Dispatch:
         spec = route.spec
         if spec.is_flexible(version):
             at = read_header_tags(frame, at)
-        if not spec.min_version <= version <= spec.max_version:
-            if spec.key is not ApiKey.API_VERSIONS:
-                raise ProtocolError(
-                    f"{spec.name} version {version} is not supported; "
-                    f"supported are {spec.min_version} to {spec.max_version}"
-                )
-            request = None  # KIP-511: the answer has version 0, whatever the body is
-        else:
-            request = route.decode(version, frame, at)
         context = RequestContext(
             self._ports,
             spec.key,
@@ -119,10 +125,25 @@ class Dispatch:
             connection.peer_host,
             connection.session,
         )
+        request = None  # KIP-511: the answer has version 0, whatever the body is
+        if spec.min_version <= version <= spec.max_version:
+            request = route.decode(version, frame, at)
+        elif spec.key is not ApiKey.API_VERSIONS:
+            raise ProtocolError(
+                f"{spec.name} version {version} is not supported; "
+                f"supported are {spec.min_version} to {spec.max_version}"
+            )
         if self._quotas.is_active:
             context.throttle = self._quotas.throttle(
                 context.session.principal, client_id, len(frame) - at, connection.mute
             )
+        if isinstance(request, Awaitable):
+            return _later(self._serve_decoded(route, context, _timed(context, request)))
+        return self._serve(route, context, request)
+
+    def _serve(
+        self, route: Route[RequestT, ResponseT], context: Context, request: RequestT | None
+    ) -> Answer | Waiting:
         try:
             response = route.handle(context, request)
         except ProtocolError:
@@ -131,13 +152,19 @@ class Dispatch:
             return self._answer_error(route, context, request, error)
         if response is None:
             if context.throttle is not None:
-                context.throttle.charge(spec.key, None)
+                context.throttle.charge(route.spec.key, None)
             return None
         if isinstance(response, Awaitable):
-            if context.throttle is not None:
-                response = context.throttle.waits_for(response)
-            return self._wait(route, context, request, response)
+            # A coroutine has work to do, for example a batch to open. It may hold a copy of the request.
+            may_overlap = isinstance(response, asyncio.Future)
+            return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         return self._encode(route, context, request, response)
+
+    async def _serve_decoded(
+        self, route: Route[RequestT, ResponseT], context: Context, decoding: Awaitable[RequestT]
+    ) -> Answer:
+        """Serves a large request. The caller keeps the requests of one connection in order."""
+        return await _settled(self._serve(route, context, await decoding))
 
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
@@ -151,10 +178,12 @@ class Dispatch:
         context: Context,
         request: RequestT | None,
         response: Awaitable[ResponseT | None],
+        *,
+        may_overlap: bool,
     ) -> Waiting:
         future = asyncio.ensure_future(response)
 
-        def finish(_future: asyncio.Future[object]) -> Answer:
+        def finish(_future: asyncio.Future[object]) -> Answer | Waiting:
             if future.cancelled():
                 raise ProtocolError(f"{route.spec.name} was cancelled because the broker is stopping")
             error = future.exception()
@@ -167,7 +196,7 @@ class Dispatch:
                 context.throttle.charge(route.spec.key, None)
             return None if value is None else self._encode(route, context, request, value)
 
-        return Waiting(cast("asyncio.Future[object]", future), finish)
+        return Waiting(cast("asyncio.Future[object]", future), finish, may_overlap=may_overlap)
 
     def _encode(
         self,
@@ -175,13 +204,11 @@ class Dispatch:
         context: Context,
         request: RequestT | None,
         response: ResponseT,
-    ) -> Answer:
+    ) -> Answer | Waiting:
         if route.error_code is not None and (code := route.error_code(response)):
             self._metrics.request_failed(context.api_key, code)
         try:
-            if context.throttle is None:
-                return route.encode(response, context.api_version, context.correlation_id)
-            return _encode_throttled(route, context, response, context.throttle)
+            return _encoded(route, context, response)
         except Exception as error:
             return self._answer_error(route, context, request, error)
 
@@ -191,26 +218,71 @@ class Dispatch:
         context: Context,
         request: RequestT | None,
         error: BaseException,
-    ) -> Answer:
+    ) -> Answer | Waiting:
         known = _as_kafka_error(route.spec, context, error)
         self._metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
-            if context.throttle is None:
-                return route.encode(response, context.api_version, context.correlation_id)
-            return _encode_throttled(route, context, response, context.throttle)
+            if isinstance(response, Awaitable):
+                return _later(_error_in_turns(route, context, _timed(context, response)))
+            return _encoded(route, context, response)
         except Exception as second:
             _log.exception("Error response of %s could not be written", route.spec.name)
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
 
 
-def _encode_throttled(
-    route: Route[RequestT, ResponseT], context: Context, response: ResponseT, throttle: RequestThrottle
-) -> Answer:
-    charged = throttle.charge(route.spec.key, response)
-    answer = route.encode(charged, context.api_version, context.correlation_id)
-    throttle.finish()
+def _encoded(route: Route[RequestT, ResponseT], context: Context, response: ResponseT) -> Answer | Waiting:
+    throttle = context.throttle
+    if throttle is not None:
+        response = throttle.charge(route.spec.key, response)
+    answer = route.encode(response, context.api_version, context.correlation_id)
+    if isinstance(answer, Awaitable):
+        return _later(_encoded_later(context, _timed(context, answer)))
+    if throttle is not None:
+        throttle.finish()
     return answer
+
+
+async def _error_in_turns(
+    route: Route[RequestT, ResponseT], context: Context, response: Awaitable[ResponseT]
+) -> Answer:
+    """Encodes the error response to a large request."""
+    return await _settled(_encoded(route, context, await response))
+
+
+async def _settled(answer: Answer | Waiting) -> Answer:
+    while isinstance(answer, Waiting):
+        await asyncio.wait([answer.future])
+        answer = answer.finish(answer.future)
+    return answer
+
+
+async def _encoded_later(context: Context, encoding: Awaitable[Buffer | list[Part]]) -> Answer:
+    answer = await encoding
+    if context.throttle is not None:
+        context.throttle.finish()
+    return answer
+
+
+def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
+    """The same work. Its time is charged to a client that has a quota."""
+    return work if context.throttle is None else context.throttle.waits_for(work)
+
+
+def _later(answer: Awaitable[Answer]) -> Waiting:
+    """The wait for an answer that is made in turns. An unexpected error in it closes the connection."""
+    future = asyncio.ensure_future(answer)
+
+    def finish(_future: asyncio.Future[object]) -> Answer:
+        if future.cancelled():
+            raise ProtocolError("the answer was cancelled because the broker is stopping")
+        error = future.exception()
+        if error is not None and not isinstance(error, ProtocolError):
+            _log.error("Unexpected error while a large answer was encoded", exc_info=error)
+            raise ProtocolError("the answer could not be encoded") from error
+        return future.result()
+
+    return Waiting(cast("asyncio.Future[object]", future), finish)
 
 
 def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> KafkaError:
@@ -237,12 +309,12 @@ def warm_up() -> None:
 def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = ALLOW_ALL) -> AnyRoute:
     module = importlib.import_module(served[key])
     decode: Callable[[int, memoryview, int], Any]
-    encode: Callable[[Any, int, int], Buffer | list[Buffer]]
+    encode: Callable[[Any, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
     match key:
         case ApiKey.PRODUCE:
             decode, encode = decode_produce_request, encode_produce_response
         case ApiKey.FETCH:
-            decode, encode = decode_fetch_request, encode_fetch_response
+            decode, encode = _decode_fetch, _encode_fetch
         case _:
             decode, encode = _general(key)
     error_response = getattr(module, "error_response", None) or partial(_top_level_error, key)
@@ -255,21 +327,49 @@ def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = AL
     return Route(API[key], handle, decode, encode, error_response, error_code)
 
 
+def _decode_fetch(version: int, frame: memoryview, at: int) -> FetchRequest | Awaitable[FetchRequest]:
+    if len(frame) > DECODED_AT_ONCE_BYTES:
+        frame = memoryview(bytes(frame))  # the connection uses the memory of the frame again
+    return run_in_turns(decode_fetch_request_steps(version, frame, at), ELEMENTS_PER_TURN)
+
+
+def _encode_fetch(
+    response: FetchResponse, version: int, correlation_id: int
+) -> list[Part] | Awaitable[list[Part]]:
+    return run_in_turns(
+        encode_fetch_response_steps(response, version, correlation_id), FETCHED_PARTITIONS_PER_TURN
+    )
+
+
 def _general(
     key: ApiKey,
-) -> tuple[Callable[[int, memoryview, int], Any], Callable[[Any, int, int], Buffer]]:
-    """The functions of the general codec that decode requests and encode responses of an API."""
+) -> tuple[
+    Callable[[int, memoryview, int], Any | Awaitable[Any]],
+    Callable[[Any, int, int], Buffer | Awaitable[Buffer]],
+]:
+    """The functions of the general codec that decode requests and encode responses of an API, large ones in turns."""
     codec = importlib.import_module(CODEC)
     spec = API[key]
 
-    def decode(version: int, frame: memoryview, at: int) -> object:
-        return codec.decode_request(key, version, bytes(frame), at)
+    @cache
+    def has_arrays(version: int) -> bool:
+        found: bool = codec.has_arrays(key, version, "response")
+        return found
 
-    def encode(response: object, version: int, correlation_id: int) -> Buffer:
+    def decode(version: int, frame: memoryview, at: int) -> Any | Awaitable[Any]:
+        if len(frame) <= DECODED_AT_ONCE_BYTES:
+            return codec.decode_request(key, version, bytes(frame), at)
+        return run_in_turns(codec.decode_request_steps(key, version, bytes(frame), at), ELEMENTS_PER_TURN)
+
+    def encode(response: object, version: int, correlation_id: int) -> Buffer | Awaitable[Buffer]:
         # Only ApiVersions is answered even if the version is unsupported (KIP-511).
         known = version if spec.min_version <= version <= spec.max_version else 0
-        encoded: bytes = codec.encode_response(response, key, known, correlation_id)
-        return encoded
+        if not has_arrays(known):
+            encoded: bytes = codec.encode_response(response, key, known, correlation_id)
+            return encoded
+        return run_in_turns(
+            codec.encode_response_steps(response, key, known, correlation_id), ELEMENTS_PER_TURN
+        )
 
     return decode, encode
 

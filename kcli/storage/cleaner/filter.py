@@ -6,7 +6,7 @@ the other batches, keys and offsets decide which records are kept. A batch that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from kcli.model.buffers import Buffer
 from kcli.model.ids import Offset, ProducerId
 from kcli.protocol.batches.batch import CONTROL, LENGTH_OVERHEAD, TRANSACTIONAL, read_header, read_records
 from kcli.protocol.batches.batch_headers import BatchHeaders
-from kcli.protocol.batches.columns import Columns, Depth, Spans, walks
+from kcli.protocol.batches.columns import Columns, Depth, GiantBatch, RecordWalk, Spans, whole_walks
 from kcli.protocol.batches.control import control_type_of
 from kcli.protocol.batches.record_starts import Bools, Ints
 from kcli.storage.cleaner.offset_map import NOT_FOUND, KeyHash, OffsetMap
@@ -23,10 +23,12 @@ from kcli.storage.cleaner.plan import GrownBatch, LastRecord
 from kcli.storage.cleaner.rewrite import (
     NO_HORIZON,
     Survivors,
+    TimeRange,
     empty_batch,
     lasting_horizons,
     modern_batch,
     rewritten_batches,
+    rewritten_giant,
 )
 from kcli.storage.cleaner.transactions import CleanedTransactions
 from kcli.storage.log.segment import Placed
@@ -62,7 +64,6 @@ class BatchVerdicts:
     discard: Bools
     idle_marker: Bools
     retain: Bools
-    has_control: bool
 
 
 class ActiveProducers:
@@ -121,26 +122,72 @@ class BatchFilter:
         rewritten: dict[int, tuple[bytes, int]] = {}
         counts = np.zeros(len(table), np.int64)
         wanted = np.flatnonzero(~judged.discard & (table.headers["count"] > 0))
-        for walk in walks(table, wanted) if len(wanted) else ():
-            columns = walk.columns(Depth.VALUE)
-            horizons = lasting_horizons(walk.headers)
-            in_time = (horizons == NO_HORIZON) | (self._now_ms < horizons)
-            stay = self._records_that_stay(columns, np.repeat(in_time, walk.counts))
-            if judged.has_control:
-                stay |= np.repeat(walk.headers["attributes"] & CONTROL != 0, walk.counts)
-            firsts = np.cumsum(walk.counts) - walk.counts
-            left = np.add.reduceat(stay.astype(np.int64), firsts)
-            counts[walk.rows] = left
-            assert columns.values is not None and columns.timestamps is not None
-            tombstones = np.logical_or.reduceat(stay & (columns.values.lengths < 0), firsts)
-            due = (horizons == NO_HORIZON) & (tombstones | judged.idle_marker[walk.rows])
-            horizons[due] = self._now_ms + self._delete_retention_ms
-            lanes = np.flatnonzero((left > 0) & ((left < walk.counts) | due))
-            if len(lanes):
-                survivors = Survivors(walk, columns.timestamps, stay, horizons)
-                batches = rewritten_batches(survivors, lanes)
-                rewritten.update(zip(walk.rows[lanes].tolist(), batches, strict=True))
+        for walk in whole_walks(table, wanted) if len(wanted) else ():
+            if isinstance(walk, GiantBatch):
+                counts[walk.row] = self._keep_giant(walk, judged, rewritten)
+            else:
+                counts[walk.rows] = self._keep_walk(walk, judged, rewritten)
         self._collect(table, counts, rewritten, judged.retain, kept)
+
+    def _keep_walk(
+        self, walk: RecordWalk, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
+    ) -> Ints:
+        """The number of records that stay in each batch of the walk. Adds to `rewritten` the batches that change."""
+        columns = walk.columns(Depth.VALUE)
+        stay = self._stay(walk, columns)
+        firsts = np.cumsum(walk.counts) - walk.counts
+        left = np.add.reduceat(stay.astype(np.int64), firsts)
+        assert columns.values is not None and columns.timestamps is not None
+        tombstones = np.logical_or.reduceat(stay & (columns.values.lengths < 0), firsts)
+        horizons = lasting_horizons(walk.headers)
+        due = (horizons == NO_HORIZON) & (tombstones | judged.idle_marker[walk.rows])
+        horizons[due] = self._now_ms + self._delete_retention_ms
+        lanes = np.flatnonzero((left > 0) & ((left < walk.counts) | due))
+        if len(lanes):
+            survivors = Survivors(walk, columns.timestamps, stay, horizons)
+            batches = rewritten_batches(survivors, lanes)
+            rewritten.update(zip(walk.rows[lanes].tolist(), batches, strict=True))
+        return left
+
+    def _keep_giant(
+        self, giant: GiantBatch, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
+    ) -> int:
+        """Like `_keep_walk`, for a batch that is too large to be held whole. It is read twice if it changes."""
+        left = total = 0
+        has_tombstone = False
+        times = TimeRange()
+        for walk in giant.walks():
+            columns = walk.columns(Depth.VALUE)
+            assert columns.values is not None and columns.timestamps is not None
+            stay = self._stay(walk, columns)
+            total += len(stay)
+            left += int(stay.sum())
+            has_tombstone = has_tombstone or bool((stay & (columns.values.lengths < 0)).any())
+            times.add(columns.timestamps[stay])
+        headers = giant.table.headers[giant.row : giant.row + 1]
+        horizon_ms = int(lasting_horizons(headers)[0])
+        is_due = horizon_ms == NO_HORIZON and (has_tombstone or bool(judged.idle_marker[giant.row]))
+        if is_due:
+            horizon_ms = self._now_ms + self._delete_retention_ms
+        if left and (left < total or is_due):
+            survivors = self._survivors(giant, horizon_ms)
+            rewritten[giant.row] = rewritten_giant(headers, survivors, horizon_ms, times, left)
+        return left
+
+    def _survivors(self, giant: GiantBatch, horizon_ms: int) -> Iterator[Survivors]:
+        for walk in giant.walks():
+            columns = walk.columns(Depth.VALUE)
+            assert columns.timestamps is not None
+            yield Survivors(walk, columns.timestamps, self._stay(walk, columns), np.array([horizon_ms]))
+
+    def _stay(self, walk: RecordWalk, columns: Columns) -> Bools:
+        horizons = lasting_horizons(walk.headers)
+        in_time = (horizons == NO_HORIZON) | (self._now_ms < horizons)
+        stay = self._records_that_stay(columns, np.repeat(in_time, walk.counts))
+        is_control = walk.headers["attributes"] & CONTROL != 0
+        if is_control.any():
+            stay |= np.repeat(is_control, walk.counts)
+        return stay
 
     def _judge(self, table: BatchHeaders, kept: Kept) -> BatchVerdicts:
         headers = table.headers
@@ -159,7 +206,7 @@ class BatchFilter:
             else:
                 discard[row] = self._transactions.is_aborted(producer_id, last_offset)
         retain = self._producers.depend_on(table) | (lasts + 1 == self._upper_bound_offset)
-        return BatchVerdicts(discard, idle_marker, retain, bool((headers["attributes"] & CONTROL).any()))
+        return BatchVerdicts(discard, idle_marker, retain)
 
     def _records_that_stay(self, columns: Columns, in_time: Bools) -> Bools:
         """A mask of the records that are kept. `in_time`: for each record, whether a tombstone is not yet old enough to

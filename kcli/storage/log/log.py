@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 from kcli.config.topic import LogConfig
 from kcli.errors import (
@@ -33,13 +34,16 @@ from kcli.model.ids import (
     Offset,
     Position,
 )
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import BatchHeader, crc_is_valid
-from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
+from kcli.runtime.disk import File, begin_replacing, end_replacing
+from kcli.storage.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
+from kcli.storage.log.late_opening import opening_of
 from kcli.storage.log.leader_epochs import LeaderEpochCache
-from kcli.storage.log.lookup import segments_from, whole_batches
+from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
 from kcli.storage.log.record_validation import Validation
 from kcli.storage.log.replay import replay
@@ -48,9 +52,18 @@ from kcli.storage.log.segment import Segment
 from kcli.storage.log.slice import LogSlice
 from kcli.storage.log.snapshots import ProducerSnapshots
 from kcli.storage.log.transaction_index import AbortedTransaction
-from kcli.storage.log.validation import PlacedBatch, check_client_batch, place, split_batches
+from kcli.storage.log.validation import (
+    CheckedBatch,
+    PlacedBatch,
+    UnopenedBatch,
+    check_client_batch,
+    place,
+    split_batches,
+)
 
 __all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
+
+T = TypeVar("T")
 
 
 class AppendOrigin(Enum):
@@ -182,7 +195,12 @@ class PartitionLog:
         """
         self.directory.check()
         if origin is AppendOrigin.CLIENT:
-            return self._append_client(records, leader_epoch, now_ms, verification)
+            checked = self.check_client_batch(records, now_ms)
+            if isinstance(checked, UnopenedBatch):
+                checked = last_of(opening_of(checked))
+            return self.append_checked(
+                checked, leader_epoch=leader_epoch, now_ms=now_ms, verification=verification
+            )
         if origin is AppendOrigin.REPLICATION:
             return self._append_replicated(records, now_ms)
         batches = []
@@ -201,12 +219,22 @@ class PartitionLog:
             raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
         return self._write(batches, leader_epoch, now_ms)
 
-    def _append_client(
-        self, records: Buffer, leader_epoch: LeaderEpoch, now_ms: int, verification: Verification | None
+    def check_client_batch(self, records: Buffer, now_ms: int) -> CheckedBatch | UnopenedBatch:
+        """Checks a client's batch before `append_checked`, as far as that is quick. Raises KafkaError."""
+        return check_client_batch(records, self.config, now_ms, self._topic_partition, self.validation)
+
+    def append_checked(
+        self,
+        checked: CheckedBatch,
+        *,
+        leader_epoch: LeaderEpoch,
+        now_ms: int,
+        verification: Verification | None = None,
     ) -> AppendResult:
-        header, found = check_client_batch(
-            records, self.config, now_ms, self._topic_partition, self.validation
-        )
+        """Writes a client's batch. Its producer is checked now, because earlier appends may have waited. Raises
+        KafkaError and StorageError like `append`."""
+        self.directory.check()
+        records, header, found = checked
         if header.producer_id >= 0:
             written = self.producers.duplicate_of(header)
             if written is not None:
@@ -427,13 +455,26 @@ class PartitionLog:
         except OSError as error:
             raise directory.failed(error) from error
 
-    @on_disk
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        return lookup.offset_for_timestamp(self.segments, timestamp_ms, self.log_start_offset)
+        return last_of(self.search_timestamp(timestamp_ms))
 
-    @on_disk
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        return lookup.offset_of_max_timestamp(self.segments, self.log_start_offset)
+        return last_of(self.search_max_timestamp())
+
+    def search_timestamp(self, timestamp_ms: int) -> Search:
+        """Like `offset_for_timestamp`, in steps. Raises StorageError."""
+        return self._search(lookup.search_timestamp(self.segments, timestamp_ms, self.log_start_offset))
+
+    def search_max_timestamp(self) -> Search:
+        """Like `offset_of_max_timestamp`, in steps. Raises StorageError."""
+        return self._search(lookup.search_max_timestamp(self.segments, self.log_start_offset))
+
+    def _search(self, search: Search) -> Search:
+        self.directory.check()
+        try:
+            return (yield from search)
+        except OSError as error:
+            raise self.directory.failed(error) from error
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         return self.leader_epochs.epoch_for_offset(offset)
@@ -588,26 +629,49 @@ class PartitionLog:
     def settle(self) -> None:
         """Makes the files of a new log durable: their names and the topic id. May block. May be called in any
         thread."""
+        directory = self.directory
         if not self.is_settled:
-            self.settle_files()
+            with directory.settling:
+                self.end_settling(self.begin_settling())
             self._sync_name()
 
     @on_disk
-    def settle_files(self) -> None:
-        """Makes the files of a new log durable, but not the name of the log's directory, because the caller can sync
-        the names of many logs at once."""
+    def begin_settling(self) -> File | None:
+        """Writes the topic id of a new log, for `end_settling` to sync. None: there is nothing to write.
+
+        The caller holds `directory.settling`.
+        """
+        if self.topic_id is None or self.is_settled:
+            return None
+        content = encode_partition_metadata(self.topic_id)
+        return self._unless_gone(lambda: begin_replacing(self.directory.disk, self._metadata_path, content))
+
+    @on_disk
+    def end_settling(self, topic_id: File | None) -> None:
+        """Syncs the topic id and the names in the log's directory. The log's own name is left to the caller, who may
+        sync the names of many logs at once."""
+        disk = self.directory.disk
+
+        def sync() -> None:
+            if topic_id is not None:
+                end_replacing(disk, self._metadata_path, topic_id)
+            disk.sync_dir(self.path)
+
+        self._unless_gone(sync)
+
+    @property
+    def _metadata_path(self) -> str:
+        return f"{self.path}/{PARTITION_METADATA_FILE}"
+
+    def _unless_gone(self, work: Callable[[], T]) -> T | None:
+        """Does `work`. None if the log was closed and its directory renamed before this thread continued."""
         directory = self.directory
         try:
-            with directory.settling:
-                if self.topic_id is None:
-                    directory.disk.sync_dir(self.path)
-                else:
-                    path = f"{self.path}/{PARTITION_METADATA_FILE}"
-                    write_partition_metadata(directory.disk, path, self.topic_id)  # syncs all names beside it
+            return work()
         except FileNotFoundError:
             if directory is self.directory:
                 raise
-            # The log was closed and its directory renamed before this thread continued.
+            return None
 
     @on_disk
     def _sync_name(self) -> None:
@@ -643,14 +707,19 @@ class PartitionLog:
             self.directory.failed(error)
 
     @on_disk
+    def write_out(self) -> None:
+        """Writes what a clean close leaves, and waits for no device: before many logs are closed, call it for all."""
+        self.snapshots.take(self.producers)
+        self.segments[-1].seal()
+
+    @on_disk
     def close(self, *, clean: bool) -> None:
         """Closes the files. If `clean`, they are first flushed and completed as in a clean stop of Kafka."""
         if clean:
-            self.snapshots.take(self.producers)
-            self.segments[-1].seal()
+            self.write_out()
             self.settle()
             self.flush()
-            self.leader_epochs.flush()
+            self.leader_epochs.flush(self.log_end_offset)
         for segment in self.segments:
             segment.close()
         # A fetch or a flush in a thread may still use this log. If it finds no files, this must not count as a failure

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from kcli.model.ids import Offset, Position
+from kcli.protocol.batches.batch import (
+    CURRENT_MAGIC,
+    HEADER_SIZE,
+    BatchHeader,
+    Record,
+    decode_records,
+    read_header,
+    read_records,
+)
+from kcli.protocol.batches.compression import decompress_small
 from kcli.storage.log.index import TimestampOffset
+from kcli.storage.log.record_validation import FEW_RECORDS, SMALL_BYTES
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.transaction_index import AbortedTransaction
 
@@ -41,23 +52,81 @@ def whole_batches(
     return start, max(end, start)
 
 
-def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: Offset
-) -> TimestampOffset | None:
+Search = Generator[None, None, TimestampOffset | None]
+"""A search for a record by its timestamp, in steps of a few milliseconds. The first step takes less: a search that
+takes long yields before it begins to. The steps may run in another thread than that of the log's owner."""
+
+HEADERS_OF_A_STEP = 500
+SEGMENTS_OF_A_STEP = 20
+
+
+def search_timestamp(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: Offset) -> Search:
     """The first record at or after the timestamp. None if all records are older."""
-    for segment in segments:
+    for nth, segment in enumerate(segments, 1):
+        if nth % SEGMENTS_OF_A_STEP == 0:
+            yield
         if segment.largest_timestamp_ms() >= timestamp_ms:
-            found = segment.offset_for_timestamp(timestamp_ms, log_start_offset)
+            found = yield from _search_segment(segment, timestamp_ms, log_start_offset)
             if found is not None:
                 return found
     return None
 
 
-def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) -> TimestampOffset | None:
+def search_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) -> Search:
     """The first record with the largest timestamp. None if the log has no timestamps."""
     segment = max(segments, key=lambda segment: segment.max_timestamp().timestamp_ms)
-    newest = segment.max_timestamp().timestamp_ms
-    return None if newest < 0 else segment.offset_for_timestamp(newest, log_start_offset)
+    newest_ms = segment.max_timestamp().timestamp_ms
+    if newest_ms < 0:
+        return None
+    return (yield from _search_segment(segment, newest_ms, log_start_offset))
+
+
+def _search_segment(segment: Segment, timestamp_ms: int, start_offset: Offset) -> Search:
+    """The first record of the segment at or past both `timestamp_ms` and `start_offset`."""
+    start = max(segment.time_index.lookup(timestamp_ms).offset, start_offset)
+    try:
+        file = segment.log.file()
+        for nth, (position, header) in enumerate(segment.headers_near(start), 1):
+            if nth % HEADERS_OF_A_STEP == 0:
+                yield
+            if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
+                continue
+            batch = file.read_at(position, header.size_bytes)
+            found = yield from _search_batch(batch, segment.log.path, timestamp_ms, start_offset)
+            if found is not None:
+                return found
+    except FileNotFoundError:
+        if not segment.deleted:  # retention may remove it between two steps
+            raise
+    return None
+
+
+def _search_batch(batch: bytes, path: str, timestamp_ms: int, start_offset: Offset) -> Search:
+    header = read_header(batch)
+    records = _few_records(batch, header)
+    if records is None:
+        yield
+        if header.magic == CURRENT_MAGIC:
+            from kcli.storage.log.opening import search_batch  # loads numpy
+
+            return (yield from search_batch(batch, header, path, timestamp_ms, start_offset))
+        records = read_records(batch)
+    for record in records:
+        if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+            return TimestampOffset(record.timestamp_ms, Offset(record.offset))
+    return None
+
+
+def _few_records(batch: bytes, header: BatchHeader) -> Iterator[Record] | None:
+    """The records of a batch that are read in a few milliseconds; None if it takes longer."""
+    if len(batch) > SMALL_BYTES or header.records_count > FEW_RECORDS:
+        return None
+    if header.magic < CURRENT_MAGIC:
+        return None if header.is_compressed else read_records(batch)
+    if len(batch) < header.size_bytes or not header.is_compressed:
+        return read_records(batch)
+    payload = decompress_small(header.codec, memoryview(batch)[HEADER_SIZE:], SMALL_BYTES)
+    return None if payload is None else decode_records(header, payload)
 
 
 def aborted_transactions(

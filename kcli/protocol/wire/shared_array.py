@@ -1,0 +1,111 @@
+"""Arrays that many answers have in common: they are written once, and the answers share the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from itertools import chain
+from struct import Struct
+from typing import Any, Generic, TypeVar
+
+from kcli.model.buffers import Buffer
+
+T = TypeVar("T")
+
+Write = Callable[[Any, bytearray], None]
+WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
+
+OWN_BUFFER_BYTES = 64 * 1024
+"""Shared bytes from this size on are a buffer of their own in an answer. Copying fewer costs less than one more buffer
+of a `writelines`."""
+
+_SIZE = Struct(">i")
+
+
+class SharedArray(tuple[T, ...], Generic[T]):
+    """An array that keeps its bytes, for each version in which it was written.
+
+    `parts`: the shared arrays that it consists of, if it was joined from others.
+    """
+
+    parts: tuple[SharedArray[T], ...]
+    _written: tuple[type, bytes] | None
+
+    def __new__(cls, items: Iterable[T] = ()) -> SharedArray[T]:
+        made = super().__new__(cls, items)
+        made.parts = ()
+        made._written = None
+        return made
+
+    @staticmethod
+    def joined(parts: Sequence[SharedArray[T]]) -> SharedArray[T]:
+        """All elements of the parts. A part that is written already is not written again."""
+        made: SharedArray[T] = SharedArray(chain.from_iterable(parts))
+        made.parts = tuple(parts)
+        return made
+
+    def bytes_of(self, struct_class: type, write: Write) -> bytes:
+        """The elements as bytes, without their count. `struct_class`: kio's class of the elements in one version."""
+        if self._written is not None and self._written[0] is struct_class:
+            return self._written[1]
+        if self.parts:
+            written = b"".join([part.bytes_of(struct_class, write) for part in self.parts])
+        else:
+            out = bytearray()
+            for item in self:
+                write(item, out)
+            written = bytes(out)
+        self._written = (struct_class, written)
+        return written
+
+    def bytes_in_turns(self, struct_class: type, write: WriteInTurns) -> Generator[None, None, bytes]:
+        """The same with a step after each element that is written, and the steps of `write`."""
+        if self._written is not None and self._written[0] is struct_class:
+            return self._written[1]
+        written: list[bytes] = []
+        if self.parts:
+            for part in self.parts:
+                written.append((yield from part.bytes_in_turns(struct_class, write)))
+                yield
+        else:
+            out = bytearray()
+            for item in self:
+                yield from write(item, out)
+                yield
+            written.append(bytes(out))
+        # Another answer may have written the same array since.
+        if self._written is None or self._written[0] is not struct_class:
+            self._written = (struct_class, b"".join(written))
+        return self._written[1]
+
+
+class Output(bytearray):
+    """The bytes of a frame, with the places where shared bytes belong. It begins with room for the size."""
+
+    def __init__(self, head: Buffer = b"") -> None:
+        super().__init__(head)
+        self._shared: list[tuple[int, bytes]] = []
+
+    def share(self, written: bytes) -> None:
+        self._shared.append((len(self), written))
+
+    def frame(self) -> Buffer | list[Buffer]:
+        """The whole frame with its size in its first four bytes, as one buffer or several."""
+        size = len(self) + sum(len(written) for _, written in self._shared)
+        _SIZE.pack_into(self, 0, size - _SIZE.size)
+        if not self._shared:
+            return self
+        buffers: list[Buffer] = []
+        whole, begin = memoryview(self), 0
+        for at, written in self._shared:
+            buffers += (whole[begin:at], written)
+            begin = at
+        buffers.append(whole[begin:])
+        return [buffer for buffer in buffers if len(buffer)]
+
+
+def append_shared(out: bytearray, written: bytes) -> None:
+    """Appends shared bytes, by reference if they are many."""
+    if len(written) >= OWN_BUFFER_BYTES and isinstance(out, Output):
+        out.share(written)
+    else:
+        out += written

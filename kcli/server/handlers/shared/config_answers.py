@@ -1,0 +1,58 @@
+"""DescribeConfigs' answers about resources, kept and shared while the configuration of the broker stays the same.
+
+Most topics have the same configuration, so a tool that describes 10,000 topics gets the same entries 10,000 times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kcli.config.describe import BrokerLayers
+from kcli.config.dynamic import DynamicConfig
+from kcli.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from kcli.protocol.wire.shared_array import SharedArray
+
+Entries = SharedArray[DescribeConfigsResourceResult]
+
+KEPT_MAX = 64
+"""Answers that are kept: 20 kB each for a topic, 200 kB for a broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesKind:
+    """All that changes the entries of a resource, besides the configuration of the broker."""
+
+    api_version: int
+    with_synonyms: bool
+    with_documentation: bool
+    wanted: frozenset[str] | None
+    resource_type: int
+    broker: str
+    """Empty for other resources, which are alike if their overrides are."""
+    overrides: frozenset[tuple[str, str]]
+
+
+class ConfigAnswers:
+    """The kept answers of one node."""
+
+    def __init__(self) -> None:
+        self._layers: BrokerLayers | None = None
+        self._kept: dict[EntriesKind, Entries] = {}
+
+    def entries(
+        self,
+        dynamic: DynamicConfig,
+        kind: EntriesKind,
+        make: Callable[[], Iterable[DescribeConfigsResourceResult]],
+    ) -> Entries:
+        """The entries of one resource. `make` makes them if they are not kept."""
+        if dynamic.layers is not self._layers:  # a change of the configuration makes new layers
+            self._layers = dynamic.layers
+            self._kept.clear()
+        known = self._kept.get(kind)
+        if known is None:
+            if len(self._kept) >= KEPT_MAX:
+                del self._kept[next(iter(self._kept))]
+            known = self._kept[kind] = SharedArray(make())
+        return known

@@ -1,0 +1,116 @@
+"""Metadata's answers about topics, kept and shared by all clients until the metadata changes.
+
+A client that joins a cluster of 10,000 topics asks for all of them. librdkafka asks again for every topic that it knows
+whenever it meets a new one. So the answer for a topic is made and written once, for each version and listener, and an
+answer for many topics joins them.
+
+With an authorizer nothing is kept, because clients may describe different topics.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kcli.metadata.image import BrokerRegistration, MetadataImage, TopicImage, Topics
+from kcli.protocol.messages.metadata import MetadataResponseTopic
+from kcli.protocol.wire.shared_array import SharedArray
+from kcli.security.authorizer import ALLOW_ALL, Authorizer
+from kcli.server.requests.turns import Steps
+
+TopicArray = SharedArray[MetadataResponseTopic]
+
+KINDS_MAX = 4
+"""Kinds of answers that are kept. Clients of one cluster use few versions and listeners. A kind takes about 1 kB for a
+topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerKind:
+    """All that changes the answer for a topic, besides the metadata."""
+
+    api_version: int
+    listener: str
+    with_operations: bool
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The answers of one kind: each holds for the image of the topic beside it."""
+
+    brokers: Mapping[int, BrokerRegistration]
+    topics: dict[uuid.UUID, tuple[TopicImage, TopicArray]] = field(default_factory=dict)
+    all_topics: tuple[Topics, TopicArray] | None = None
+
+
+class TopicAnswers:
+    """The kept answers of one node."""
+
+    def __init__(self, authorizer: Authorizer = ALLOW_ALL) -> None:
+        self._is_shared = authorizer is ALLOW_ALL
+        self._kinds: dict[AnswerKind, _Kept] = {}
+
+    def kept(self, image: MetadataImage, kind: AnswerKind) -> _Kept:
+        """The answers of a kind. All become void when a broker changes, because they name leaders and offline replicas.
+
+        The image shares unchanged parts with the image before it, so identity shows what has changed.
+        """
+        if not self._is_shared:
+            return _Kept(image.brokers)
+        kept = self._kinds.get(kind)
+        if kept is None or kept.brokers is not image.brokers:
+            self._kinds.pop(kind, None)
+            if len(self._kinds) >= KINDS_MAX:
+                del self._kinds[next(iter(self._kinds))]
+            kept = self._kinds[kind] = _Kept(image.brokers)
+        return kept
+
+
+class KindOfAnswers:
+    """The answers of one kind for one image. `make` makes the answer for a topic."""
+
+    def __init__(
+        self,
+        answers: TopicAnswers,
+        image: MetadataImage,
+        kind: AnswerKind,
+        make: Callable[[TopicImage], Steps[MetadataResponseTopic]],
+    ) -> None:
+        self._kept = answers.kept(image, kind)
+        self._topics = image.topics
+        self._make = make
+
+    def of_topic(self, topic: TopicImage) -> Steps[TopicArray]:
+        """The answer for one topic, as an array of one element."""
+        known = self._kept.topics.get(topic.topic_id)
+        if known is not None and known[0] is topic:
+            return known[1]
+        answer = SharedArray(((yield from self._make(topic)),))
+        self._kept.topics[topic.topic_id] = (topic, answer)
+        return answer
+
+    def of_all_topics(self) -> Steps[TopicArray]:
+        """The answer for all topics, in the order of their names, with a step after each topic."""
+        known = self._of_all()
+        if known is not None:
+            return known
+        parts = []
+        for topic in self._topics:
+            parts.append((yield from self.of_topic(topic)))
+            yield
+        known = self._of_all()  # another client may have asked meanwhile
+        if known is None:
+            known = SharedArray.joined(parts)
+            self._kept.all_topics = (self._topics, known)
+            _forget_deleted(self._kept, self._topics)
+        return known
+
+    def _of_all(self) -> TopicArray | None:
+        kept = self._kept.all_topics
+        return kept[1] if kept is not None and kept[0] is self._topics else None
+
+
+def _forget_deleted(kept: _Kept, topics: Topics) -> None:
+    if len(kept.topics) > 2 * len(topics):
+        kept.topics = {key: value for key, value in kept.topics.items() if key in topics.by_id}

@@ -1,0 +1,155 @@
+"""Long work in turns: its client chose the size, and one event loop serves every client.
+
+Work is cut into slices by count, so a slice is the same work at every run. Between two slices the loop serves the other
+clients. All long works of a loop share one queue: one slice runs per turn of the loop, however many works there are.
+
+Work that is over within its first slice runs at once, without a task. So a usual request does not pay for this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from kcli.server.requests.collector import CollectorPause
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+Group = TypeVar("Group")
+Shaped = TypeVar("Shaped")
+
+REFUSALS_PER_TURN = 500
+"""Parts of a request that get the same error in one turn of the loop: 1 µs each."""
+
+_SORTED_AT_ONCE = 100
+_VERY_LONG_TURNS = 10
+"""Work of more turns makes so many objects that the garbage collector is paused for it."""
+
+Steps = Generator[None, None, T]
+"""Work that yields after each step and returns its result."""
+
+
+def in_turns(items: Sequence[Item], work: Callable[[Item], T], per_turn: int) -> list[T] | Awaitable[list[T]]:
+    """Applies `work` to each item, `per_turn` items in one turn of the loop. The result comes at once if one turn is
+    enough."""
+    if len(items) <= per_turn:
+        return [work(item) for item in items]
+    return run_in_turns(_each(items, work), per_turn)
+
+
+def run_in_turns(steps: Steps[T], per_turn: int) -> T | Awaitable[T]:
+    """Runs the steps, `per_turn` in one turn of the loop. The result comes at once if one turn is enough."""
+    try:
+        for _ in range(per_turn):
+            next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    return _run_the_rest(steps, per_turn)
+
+
+def nested_steps(
+    groups: Iterable[Group],
+    items_of: Callable[[Group], Iterable[Item]],
+    work: Callable[[Group, Item], T],
+    shape: Callable[[Group, tuple[T, ...]], Shaped],
+) -> Steps[tuple[Shaped, ...]]:
+    """Steps over the items of all groups: the partitions of topics, mostly. `shape` makes the result of a group."""
+    shaped = []
+    for group in groups:
+        results = []
+        for item in items_of(group):
+            results.append(work(group, item))
+            yield
+        shaped.append(shape(group, tuple(results)))
+        yield
+    return tuple(shaped)
+
+
+def sorted_steps(texts: Sequence[str]) -> Steps[list[str]]:
+    """Steps of a sort, because sorting 200,000 names in one go takes 0.1 s."""
+    runs = []
+    for begin in range(0, len(texts), _SORTED_AT_ONCE):
+        runs.append(sorted(texts[begin : begin + _SORTED_AT_ONCE]))
+        yield
+    if len(runs) <= 1:
+        return runs[0] if runs else []
+    merged = []
+    for text in heapq.merge(*runs):
+        merged.append(text)
+        yield
+    return merged
+
+
+async def next_turn() -> None:
+    """Waits for a turn of the loop in which no other long work runs."""
+    loop = asyncio.get_running_loop()
+    queue = _queues.get(loop)
+    if queue is None:
+        queue = _queues[loop] = _TurnQueue(loop)
+    await queue.join()
+
+
+class _TurnQueue:
+    """The long works of one loop that wait for a turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._call_soon = loop.call_soon
+        self._new_future = loop.create_future
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._next: asyncio.Handle | None = None
+
+    def join(self) -> asyncio.Future[None]:
+        turn = self._new_future()
+        self._waiting.append(turn)
+        # The handle is cancelled if a simulated process ends. The works of the others go on.
+        if self._next is None or self._next.cancelled():
+            self._next = self._call_soon(self._give_turn)
+        return turn
+
+    def _give_turn(self) -> None:
+        while self._waiting and self._waiting[0].done():  # cancelled
+            self._waiting.popleft()
+        if self._waiting:
+            self._waiting.popleft().set_result(None)
+        self._next = self._call_soon(self._give_turn) if self._waiting else None
+
+
+_collector = CollectorPause()
+_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _TurnQueue] = WeakKeyDictionary()
+"""The works that wait for a turn, by loop. A process has one loop, and each test its own."""
+
+
+def _each(items: Sequence[Item], work: Callable[[Item], T]) -> Steps[list[T]]:
+    results = []
+    for item in items:
+        results.append(work(item))
+        yield
+    return results
+
+
+async def _run_the_rest(steps: Steps[T], per_turn: int) -> T:
+    for _ in range(_VERY_LONG_TURNS):
+        await next_turn()
+        try:
+            for _ in range(per_turn):
+                next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+    loop = asyncio.get_running_loop()
+    _collector.begin(loop)
+    try:
+        while True:
+            await next_turn()
+            for _ in range(per_turn):
+                next(steps)
+    except StopIteration as end:
+        last: T = end.value
+        return last
+    finally:
+        _collector.end(loop)

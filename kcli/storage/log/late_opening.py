@@ -1,0 +1,13 @@
+"""Opens a batch with numpy, which is imported by the first step and not when the broker starts."""
+
+from __future__ import annotations
+
+from kcli.storage.log.validation import Opening, UnopenedBatch
+
+
+def opening_of(batch: UnopenedBatch) -> Opening:
+    """Checks the records, and encodes the batch again if it cannot be written as it is. May run in any thread."""
+    # The import takes longer than a turn of the event loop.
+    from kcli.storage.log.opening import open_batch
+
+    return (yield from open_batch(batch))
