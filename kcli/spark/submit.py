@@ -118,8 +118,7 @@ class CommandLine:
     @property
     def shows_spark_log(self) -> bool:
         """Whether the user wants to see Spark's own log on stderr."""
-        asked = {"-v", "--verbose"} & set(self.spark)
-        return bool(asked) or self._conf("spark.log.level") is not None
+        return bool({"-v", "--verbose"} & set(self.spark)) or self._conf("spark.log.level") is not None
 
     @property
     def is_local(self) -> bool:
@@ -246,11 +245,9 @@ def submit(line: CommandLine) -> int:
         if line.job is not None and line.job in JOBS and line.value("--deploy-mode") != CLUSTER_MODE:
             environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*line.spark, "pyspark-shell"])
             driver = [environment["PYSPARK_DRIVER_PYTHON"], "-P", "-c", job_code(line.job), *line.arguments]
-            return (
-                _run(driver, environment, is_ours=True)
-                if line.shows_spark_log
-                else _run_quietly(driver, environment)
-            )
+            if line.shows_spark_log:
+                return _run(driver, environment, is_ours=True)
+            return _run_quietly(driver, environment)
         command = [str(home / "bin" / "spark-submit"), *line.spark]
         if line.job is not None:
             command += [job_file(line.job, Path(directory)), *line.arguments]

@@ -7,6 +7,7 @@ record that does not parse fails each time. `TaskFailures` finds such errors aft
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -78,6 +79,15 @@ class TaskFailures:
 
     def permanent(self) -> str | None:
         """Returns the cause of the first error that a repetition cannot mend, or None."""
+        from py4j.protocol import Py4JError
+
+        try:
+            return next((cause(text) for text in self._texts() if is_permanent(text)), None)
+        except Py4JError:  # the JVM has ended; the query itself reports this
+            return None
+
+    def _texts(self) -> Iterator[str]:
+        """Yields the errors of failed tasks."""
         store = self._spark.sparkContext._jsc.sc().statusStore()
         stages = store.activeStages()
         for stage in [stages.apply(nth) for nth in range(stages.size())]:
@@ -88,8 +98,6 @@ class TaskFailures:
             tasks = store.taskList(
                 stage.stageId(), stage.attemptId(), 0, FAILURES_READ, api.TaskSorting.ID, failed
             )
-            texts = [tasks.apply(nth).errorMessage() for nth in range(tasks.size())]
-            for text in [each.get() for each in texts if each.isDefined()]:
-                if is_permanent(text):
-                    return cause(text)
-        return None
+            for message in [tasks.apply(nth).errorMessage() for nth in range(tasks.size())]:
+                if message.isDefined():
+                    yield message.get()
