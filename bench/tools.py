@@ -100,9 +100,10 @@ def measure(tool: Tool, bench: Bench, output: Path) -> Cost:
         _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - begun
     process.returncode = os.waitstatus_to_exitcode(status)
-    text = output.read_text()
     if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{text[-2000:]}")
+        raise SystemExit(
+            f"{' '.join(command)} ended with {process.returncode}:\n{output.read_text()[-2000:]}"
+        )
     return Cost(
         command=" ".join(tool.arguments)[:46] if tool.key != "delete-records" else "delete-records",
         seconds=round(seconds, 3),
@@ -110,8 +111,13 @@ def measure(tool: Tool, bench: Bench, output: Path) -> Cost:
         tool_cpu_s=round(usage.ru_utime + usage.ru_stime, 3),
         broker_cpu_s=round(bench.cpu_s() - cpu, 3),
         peak_mb=round(usage.ru_maxrss / 1024, 1),
-        output_lines=text.count("\n"),
+        output_lines=_lines(output),
     )
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
 
 
 async def fill(bootstrap: str, topics: Sequence[str], groups: int) -> None:
