@@ -155,9 +155,17 @@ async def describe_topics_by_id(
 async def create_topics(
     client: Client, topics: Iterable[NewTopic], *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Creates topics. Returns the error of each topic, or None."""
+    """Creates topics. Returns the error of each topic, or None.
+
+    As in Kafka's client, a topic without a name is not requested.
+    """
     from kcli.protocol.messages import create_topics as messages
 
+    topics = list(topics)
+    unnamed = error_for(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, "The given topic name '' cannot be represented in a request."
+    )
+    refused: dict[str, KafkaError | None] = {topic.name: unnamed for topic in topics if not topic.name}
     wanted = tuple(
         messages.CreatableTopic(
             name=topic.name,
@@ -172,7 +180,10 @@ async def create_topics(
             ),
         )
         for topic in topics
+        if topic.name
     )
+    if not wanted:
+        return refused
 
     async def attempt() -> dict[str, KafkaError | None]:
         request = messages.CreateTopicsRequest(
@@ -181,7 +192,7 @@ async def create_topics(
         response = await client.send(request, ApiKey.CREATE_TOPICS, to=Destination.CONTROLLER)
         return _by_name((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
 
-    return await client.call("createTopics", attempt)
+    return refused | await client.call("createTopics", attempt)
 
 
 async def delete_topics(client: Client, names: Iterable[str]) -> dict[str, KafkaError | None]:
