@@ -2,13 +2,14 @@
 
     python bench/codecs.py [--quick]
 
-The two are in `bench/codec_prototype/`: "tables" is the codec of `kcli.protocol.records.schema`, "lines" compiles one
-function per message and version. Both take record classes that are written at run time from the classes of kio that
-`kcli.protocol.wire.generate` reads. First all three must agree: same bytes, same messages, same refusals. Then CPU time
-is measured in turns (kio, tables, lines, kio …). A figure is the median of the turns; a ratio is the median of the
-ratios within each turn, with the lowest and highest. So other processes on the machine disturb little.
+The two prototypes are in `bench/codec_prototype/`: "tables" is the codec of `kcli.protocol.records.schema`, and "lines"
+compiles one function per message and version. Both use record classes, which are generated at run time from the same
+classes of kio that `kcli.protocol.wire.generate` reads. First the script checks that all three codecs agree: same
+bytes, same messages, same refusals. Then it measures CPU time in turns (kio, tables, lines, kio …). A figure is the
+median of the turns. A ratio is the median of the ratios within each turn, with the lowest and the highest. With this
+method other processes on the machine have little influence.
 
-docs/adr/0008 says what follows from these figures.
+docs/adr/0008 has the conclusions from these figures.
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ ROOT = Path(__file__).resolve().parents[1]
 CODECS = ("kio", "tables", "lines")
 TURNS = 9
 TURN_SECONDS = 0.03
-"""CPU time of one codec in one turn: long beside the clock's resolution, short beside a neighbour's bursts."""
+"""The CPU time of one codec in one turn.
+
+It is long compared with the resolution of the clock, and short compared with the activity of other processes.
+"""
 
 Times = dict[str, list[float]]
-"""Codec -> a time for each turn."""
+"""The times of each codec, one for each turn."""
 
 
 def main() -> None:
@@ -46,7 +50,7 @@ def main() -> None:
     turns = 3 if quick else TURNS
     with tempfile.TemporaryDirectory(prefix="kcli-codecs-") as directory:
         work = Path(directory)
-        sys.path.insert(0, directory)  # for wire_records; codec_prototype is beside this file
+        sys.path.insert(0, directory)  # the place of wire_records; codec_prototype is beside this file
         record_lines = _write_packages(work)
         _check_agreement()
         _measure_messages(turns)
@@ -57,7 +61,7 @@ def main() -> None:
 
 
 def _write_packages(work: Path) -> int:
-    """Writes what child processes import, so that they find byte code as an installed kcli does."""
+    """Writes and compiles the packages that child processes import, because an installed kcli has byte code too."""
     from codec_prototype.records import write_records
 
     shutil.copytree(
@@ -73,7 +77,7 @@ def _write_packages(work: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """One codec on one message: bytes to message, message to bytes."""
+    """Decodes and encodes one message with one codec."""
 
     decode: Callable[[bytes], typing.Any]
     encode: Callable[[], bytes]
@@ -102,7 +106,7 @@ def _operations(sample: typing.Any) -> dict[str, Operations]:
 
 
 def _check_agreement() -> None:
-    """Exits unless all three write the same bytes, read the same messages and refuse what is cut short."""
+    """Exits unless all three codecs write the same bytes, read the same messages and refuse truncated frames."""
     from codec_prototype.samples import SAMPLES, all_samples
 
     checked = cut = 0
@@ -126,7 +130,7 @@ def _check_agreement() -> None:
 
 
 def _compare_damaged(samples: Iterable[typing.Any]) -> None:
-    """Changes single bytes, and prints how often and why a codec decides differently from kio."""
+    """Changes single bytes of frames, and prints how often and why a codec disagrees with kio about such a frame."""
     tried, reasons = 0, {name: Counter[str]() for name in CODECS[1:]}
     for sample in samples:
         if not (sample.name.endswith("full") and sample.is_newest):
@@ -195,7 +199,7 @@ def _measure_messages(turns: int) -> None:
 
 
 def _in_turns(works: dict[str, Callable[[], object]], turns: int) -> Times:
-    """CPU seconds for one call of each, in turns of about TURN_SECONDS."""
+    """Returns the CPU seconds of one call of each function, measured in turns of about TURN_SECONDS."""
     counts = {name: max(1, round(TURN_SECONDS / _cpu_seconds(work, 1))) for name, work in works.items()}
     times: Times = {name: [] for name in works}
     for _ in range(turns):
@@ -213,7 +217,7 @@ def _cpu_seconds(work: Callable[[], object], count: int) -> float:
 
 
 def _row(times: Times, scale: float) -> str:
-    """The median of kio, and the others as ratios to it with their lowest and highest."""
+    """Returns a row: the median of kio, and for each other codec the median, lowest and highest ratio to kio."""
     cells = [f"{statistics.median(times['kio']) * scale:>10,.1f}"]
     for name in CODECS[1:]:
         ratios = [other / kio for other, kio in zip(times[name], times["kio"], strict=True)]
@@ -256,7 +260,7 @@ def _measure_first_use(work: Path, turns: int) -> None:
 
 
 def _jobs(keys: tuple[str, ...] | None, *, is_client: bool) -> Iterable[str]:
-    """What the process reads and writes: the newest version of each API, with every field set."""
+    """Yields the jobs of a process: the newest version of each API, with every field set, is read or written."""
     from codec_prototype.samples import filled_sample
 
     from kcli.protocol.wire.api import API, ApiKey
@@ -276,7 +280,7 @@ def _child(work: Path, codec: str, jobs: Path, *options: str) -> list[float]:
 
 
 def _print_import_time(work: Path) -> None:
-    """What `python -X importtime` says of each codec: the wall time of the import, everything below it included."""
+    """Prints the elapsed time of each codec's import and of all imports in it, by `python -X importtime`."""
     modules = {
         "kio": "kcli.protocol.wire.codec",
         "tables": "codec_prototype.tables",

@@ -2,7 +2,8 @@
 
     python bench/columns.py [--records 200000]
 
-Prints a table, then one JSON line per figure. CPU time, best of five, so a busy machine changes little.
+Prints a table, then one JSON line per figure. Each figure is the best CPU time of five runs, so other processes on the
+machine have little influence.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from kcli.protocol.batches.columns import Depth, decode
 from kcli.protocol.batches.compression import Codec
 
 GOAL = 5.0
-"""Million 100-byte records a second, to read and to write."""
+"""The goal in million records of 100 bytes per second, for reading and for writing."""
 
 ROUNDS = 5
 POOL = random.Random(1).randbytes(1 << 16)
 
 
 def text(rng: random.Random, size: int) -> bytes:
-    """Bytes that differ from record to record."""
+    """Returns random bytes, which differ from record to record."""
     start = rng.randrange(len(POOL) - size)
     return POOL[start : start + size]
 
@@ -34,7 +35,7 @@ def text(rng: random.Random, size: int) -> bytes:
 def batches(
     count: int, per_batch: int, value: Callable[[random.Random], bytes], codec: Codec = Codec.NONE
 ) -> bytes:
-    """`count` records with keys of 16 bytes, as a fetch would answer them."""
+    """Returns batches with `count` records, whose keys have 16 bytes, as a fetch would return them."""
     rng, made, offset = random.Random(2), [], 0
     while offset < count:
         records = [
@@ -59,7 +60,7 @@ CASES: dict[str, tuple[int, Callable[[random.Random], bytes], Codec]] = {
 
 
 def best(work: Callable[[], int]) -> float:
-    """Million records per CPU second."""
+    """Returns the highest rate in million records per CPU second."""
     rates = []
     for _ in range(ROUNDS):
         began = time.process_time()
@@ -69,7 +70,7 @@ def best(work: Callable[[], int]) -> float:
 
 
 def decoding(count: int) -> Iterator[tuple[str, float]]:
-    """CRC check and all columns."""
+    """Yields the rates of decoding: CRC check and all columns."""
     for name, (per_batch, value, codec) in CASES.items():
         raw = batches(count, per_batch, value, codec)
         yield (
@@ -79,7 +80,7 @@ def decoding(count: int) -> Iterator[tuple[str, float]]:
 
 
 def encoding(count: int) -> Iterator[tuple[str, float]]:
-    """Arrow columns to sealed batches; needs the spark extra."""
+    """Yields the rates of encoding Arrow columns to complete batches. Needs the extra `spark`."""
     import numpy as np
     import pyarrow as pa
 

@@ -3,8 +3,8 @@
     python bench/compaction.py [--megabytes 256] [--record-bytes 100] [--batch-records 150] [--distinct 0.25]
                                [--dedupe-buffer-megabytes 128] [--io-buffer-kilobytes 512]
 
-`--megabytes 1024` is the gigabyte of the goals. The records are written first, by the log itself; then the pass runs as
-it does in the broker, in a process of its own. Rates count the bytes of the log once, though a pass reads the dirty
+The goals are for a gigabyte (`--megabytes 1024`). First the log writes the records. Then the cleaning runs in a
+separate process, as it does in the broker. Rates count the bytes of the log once, although the cleaner reads the dirty
 part twice.
 """
 
@@ -39,7 +39,7 @@ NODE = 1
 
 
 def template(record_bytes: int, batch_records: int, now_ms: int) -> tuple[bytearray, np.ndarray]:
-    """A batch whose keys are still to be filled in, and where each byte of each key is."""
+    """Returns a batch with placeholders for keys, and the positions of all bytes of each key."""
     marker = bytes(range(1, KEY_BYTES + 1))
     value = b"v" * (record_bytes - KEY_BYTES)
     batch = encode_batch([Record(-1, now_ms + nth, marker, value, (), -1) for nth in range(batch_records)])

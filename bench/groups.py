@@ -1,11 +1,12 @@
-"""Groups: how long a rebalance takes, heartbeats and commits per second, and a start with the offsets of many groups.
+"""Measures groups: rebalances, heartbeats and commits per second, and a start with the offsets of many groups.
 
     python bench/groups.py [--members 100] [--groups 100000] [--seconds 5] [--heartbeat-ms 500] [--only rebalance,…]
 
-Members are clients of the protocol itself on a connection each, in one process, and do nothing but belong to the group:
-so the figures are the coordinator's, not a client library's. Both protocols share two partitions a member, send a
-heartbeat every --heartbeat-ms. The answer reports a rebalance, so half of that time, on average, is waiting.
-The broker runs on the first core, the members on the rest. Ends with one JSON line per figure.
+All members are in one process, each with its own connection. They send the requests of the protocol directly and do not
+read records, so the figures are those of the coordinator and not of a client library. In both protocols there are two
+partitions per member, and each member sends a heartbeat every --heartbeat-ms. A member learns of a rebalance from the
+answer to a heartbeat. So each rebalance includes a wait of half the interval on average. The broker runs on the first
+core, and the members on the others. The last lines are JSON, one line per figure.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ TIMEOUT_S = 60.0
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 60_000
 PARTITIONS_PER_MEMBER = 2
-# Enough to keep the broker busy, few enough for one process of clients.
+# The number of connections for commits: enough to keep the broker busy, and few enough for one process of clients.
 CONNECTIONS = 16
 LEAVE_EPOCH = -1
 LOADING = (
@@ -65,7 +66,7 @@ LOADING = (
 
 
 class Member:
-    """One member; `owned` is what it was given."""
+    """A member of a group. `owned` are the partitions that are assigned to it."""
 
     def __init__(
         self, connection: Connection, group: str, topic: str, topic_id: uuid.UUID, partitions: int
@@ -87,14 +88,14 @@ class Member:
         raise NotImplementedError
 
     async def heartbeat(self) -> None:
-        """One heartbeat, and whatever its answer asks for."""
+        """Sends a heartbeat, and does what the answer requires."""
         raise NotImplementedError
 
     async def leave(self) -> None:
         raise NotImplementedError
 
     async def commit(self) -> None:
-        """The offsets of all that it owns."""
+        """Commits an offset for each owned partition."""
         partitions = tuple(
             oc.OffsetCommitRequestPartition(partition_index=number, committed_offset=1)
             for number in sorted(self.owned)
@@ -105,13 +106,13 @@ class Member:
             member_id=self.id,
             topics=(oc.OffsetCommitRequestTopic(name=self.topic, partitions=partitions),),
         )
-        # By name, which the newest version no longer has.
+        # Version 9 is the last one with names of topics. Later versions have topic ids.
         answer = await self.connection.request(request, ApiKey.OFFSET_COMMIT, version=9, timeout=TIMEOUT_S)
         expect(*(each.error_code for topic in answer.topics for each in topic.partitions))
 
 
 class ConsumerMember(Member):
-    """Of the broker's protocol (KIP-848): what it must give up it gives up at once."""
+    """A member with the consumer protocol (KIP-848). It gives up revoked partitions immediately."""
 
     async def join(self) -> None:
         self.id = str(uuid.uuid4())
@@ -131,7 +132,7 @@ class ConsumerMember(Member):
         await self._beat(member_epoch=LEAVE_EPOCH)
 
     async def _beat(self, **fields: Any) -> bool:
-        """Whether the answer changed what it owns."""
+        """Sends a heartbeat. Returns whether the answer changes the owned partitions."""
         request = ch.ConsumerGroupHeartbeatRequest(group_id=self.group, member_id=self.id, **fields)
         answer = await self.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
         expect(answer.error_code)
@@ -146,7 +147,7 @@ class ConsumerMember(Member):
 
 
 class ClassicMember(Member):
-    """Of the protocol in which a member assigns: the leader deals partitions out in turn."""
+    """A member with the classic protocol. The leader assigns the partitions to the members in turn."""
 
     async def join(self) -> None:
         subscription = encode_subscription(ConsumerProtocolSubscription(topics=(self.topic,)))
@@ -223,7 +224,7 @@ PROTOCOLS: dict[str, type[Member]] = {"classic": ClassicMember, "consumer": Cons
 
 
 class Group:
-    """Members that live: each in a task of its own, with a heartbeat every so often."""
+    """Members that are in the group. Each one has a task that sends a heartbeat every `heartbeat_s`."""
 
     def __init__(self, heartbeat_s: float) -> None:
         self.heartbeat_s = heartbeat_s
@@ -245,7 +246,7 @@ class Group:
             await task
 
     async def shared(self, partitions: int) -> None:
-        """Until everybody has its share, and together they have all, in one generation."""
+        """Waits until all partitions are owned, every member owns some, and all members have the same generation."""
         end = time.monotonic() + TIMEOUT_S
         while not self._is_shared(partitions):
             for task in self.living.values():
@@ -277,7 +278,10 @@ async def connections(broker: BrokerProcess, count: int) -> AsyncIterator[list[C
 
 
 async def prepared(broker: BrokerProcess, topic: str, group: str) -> uuid.UUID:
-    """The topic's id, once the group has a coordinator: the first one makes `__consumer_offsets`."""
+    """Waits until the group has a coordinator, and returns the id of the topic.
+
+    The look-up of the first coordinator creates `__consumer_offsets`.
+    """
     async with AdminClient(client_config({}, bootstrap_servers=broker.bootstrap)) as admin:
         await admin.list_group_offsets(group)
         found = (await admin.describe_topics([topic]))[topic]
@@ -286,7 +290,7 @@ async def prepared(broker: BrokerProcess, topic: str, group: str) -> uuid.UUID:
 
 
 async def rebalances(bench: Bench, protocol: str, count: int, options: argparse.Namespace) -> None:
-    """All come, one leaves; then, since they are there, heartbeats and commits."""
+    """Measures rebalances: all members join, one leaves, one joins. Then measures heartbeats and commits."""
     partitions = PARTITIONS_PER_MEMBER * count
     topic = bench.topic(f"rebalance-{protocol}", partitions)
     group_id = f"bench-{protocol}"
@@ -334,7 +338,10 @@ async def rate(
     work: Callable[[Any], Awaitable[None]],
     seconds: float,
 ) -> None:
-    """All at once, one request after the other."""
+    """Measures how often `work` is done per second.
+
+    All members work at the same time, each with one request after the other.
+    """
     cpu, begun = bench.cpu_s(), time.perf_counter()
     end, done = begun + seconds, 0
 
@@ -354,7 +361,7 @@ async def rate(
 
 
 async def fill(bench: Bench, topic: str, groups: int) -> None:
-    """One committed offset in each of so many groups."""
+    """Commits one offset in each of `groups` groups."""
     partition = oc.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
     topics = (oc.OffsetCommitRequestTopic(name=topic, partitions=(partition,)),)
     names = iter([f"group-{number}" for number in range(groups)])
@@ -367,15 +374,16 @@ async def fill(bench: Bench, topic: str, groups: int) -> None:
 
     begun = time.perf_counter()
     async with connections(bench.broker, CONNECTIONS) as opened:
-        # Several under way on each connection, so that it is the broker that is measured.
+        # Several requests are in flight on each connection, so that the broker is measured and not the client.
         await asyncio.gather(*(commit(each) for each in opened for _ in range(4)))
     bench.add(f"{groups} groups: first commits", groups / (time.perf_counter() - begun), "1/s")
 
 
 async def until_loaded(broker: BrokerProcess, groups: int) -> None:
-    """Until the group that is asked for tells its offsets, in every partition of __consumer_offsets."""
+    """Waits until every partition of __consumer_offsets is loaded, so that the offsets of its groups can be fetched."""
     async with connections(broker, 1) as (connection,):
-        # Every partition has some of the first few hundred; a thousand finds the last one to load.
+        # Every partition has some of the first few hundred groups, so a thousand groups include the partition that
+        # loads last.
         for number in range(min(groups, 1000)):
             asked = of.OffsetFetchRequestGroup(group_id=f"group-{number}", topics=None)
             request = of.OffsetFetchRequest(groups=(asked,))

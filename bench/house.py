@@ -2,12 +2,12 @@
 
     python bench/house.py [--verbose] [--json] [--tree DIR] [--update]
 
-Prints one row per measure with the goal beside it. `--verbose` lists every place as file:line, by folder. `--tree`
-measures another checkout, for a comparison of before and after. `--update` writes the counts of prose to
+Prints one row per measure, with its goal. `--verbose` lists every place as file:line, by folder. `--tree` measures
+another checkout, for a comparison of before and after. `--update` writes the counts of prose to
 tests/unit/tidy_counts.json, which tests/unit/test_tidy_prose.py compares with the tree.
 
-Each measure is a function below; its docstring is the rule by which it counts. Generated messages are left out of all
-except the import circles. The script is one file of more than 600 lines, because bench/ is not a package.
+Each measure is a function below, whose docstring is the rule for counting. Generated messages are not counted, except
+in the import circles. The script is one file of more than 600 lines, because bench/ is not a package.
 """
 
 from __future__ import annotations
@@ -50,13 +50,16 @@ PYTHON_FOLDERS = ("kcli", "pyspark_kcli", "tests", "bench", "docs")
 PROSE_FOLDERS = ("docs", "man", "bin", "config", "tests")
 PROSE_ENDINGS = (".md", ".1", ".sh", ".txt", ".properties")
 PROSE_FILES = ("Makefile", "pyproject.toml", ".ci/run", "bin/quickstart", "bin/test")
-"""Files without one of the endings of prose. Those of the root folder are found by their endings too."""
+"""Files with prose that have none of the PROSE_ENDINGS.
+
+In the root folder, files with such an ending are found as well.
+"""
 
 GENERATED_FOLDER = "messages"
 RECORDED_FOLDER = "tests/golden/"
-"""Its pages are recorded from Kafka; its Python files are ours."""
+"""The folder whose pages are recorded from Kafka. The Python files in it are ours."""
 FOLDERS_OF_ONE_KIND = frozenset({"handlers", GENERATED_FOLDER})
-"""Folders with one file per API: their size says nothing about order."""
+"""Folders with one file per API. Their size says nothing about the order of the house."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Place:
 
     @property
     def folder(self) -> str:
-        """The folder that a count belongs to: kcli/<room>, another folder of the root, or a file of the root."""
+        """The folder in which it is counted: kcli/<room>, another folder of the root, or a file of the root."""
         parts = self.path.split("/")
         return "/".join(parts[:2]) if parts[0] == "kcli" and len(parts) > 2 else parts[0]
 
@@ -79,7 +82,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A text for readers and the line at which it begins. In a test's name, blanks replace the underscores."""
+    """A text for readers and the line at which it begins. In the name of a test, spaces replace the underscores."""
 
     path: str
     line: int
@@ -90,7 +93,7 @@ class Prose:
 
 @dataclass(frozen=True)
 class Source:
-    """A file of the tree."""
+    """A Python file of the tree."""
 
     path: str
     text: str
@@ -186,7 +189,7 @@ class Arrow:
 
 
 def import_circles(house: House, kinds: Sequence[str] = ("import", "lazy", "types")) -> list[tuple[str, ...]]:
-    """Strongly connected components of more than one module in the graph of all modules of kcli.
+    """Returns the strongly connected components with more than one module in the import graph of kcli.
 
     `from package import module` points to the module, not to the package. Importing a module does not count as
     importing the packages above it. Modules that are named in strings do not count. `kinds` selects the imports.
@@ -245,7 +248,7 @@ def _targets(
 
 
 def _components(graph: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:
-    """Strongly connected components, by Kosaraju's two passes."""
+    """Yields the strongly connected components of a graph (by Kosaraju's algorithm)."""
     order: list[str] = []
     seen: set[str] = set()
     for start in sorted(graph):
@@ -280,7 +283,10 @@ def _components(graph: Mapping[str, set[str]]) -> Iterator[tuple[str, ...]]:
 
 
 def circle_places(house: House) -> list[Place]:
-    """One place per circle. Its words are the members, then the lazy and the type-only imports among them."""
+    """Returns one place per circle.
+
+    Its text has the modules of the circle, then the lazy and type-only imports among them.
+    """
     places = []
     for circle in import_circles(house):
         inside = [arrow for arrow in house.arrows if arrow.origin in circle and arrow.target in circle]
@@ -294,9 +300,9 @@ def circle_places(house: House) -> list[Place]:
 
 
 def largest_folder(house: House) -> tuple[str, int]:
-    """The folder of kcli with most Python files directly in it, `__init__.py` not counted, and their number.
+    """Returns the folder of kcli with most Python files directly in it (without `__init__.py`), and their number.
 
-    Folders named handlers and messages are left out: they hold one file per API.
+    Folders named handlers and messages are not counted, because they have one file per API.
     """
     count = Counter(
         source.folder
@@ -308,12 +314,12 @@ def largest_folder(house: House) -> tuple[str, int]:
 
 
 def file_lines(house: House) -> dict[str, int]:
-    """Lines of each module of kcli."""
+    """Returns the number of lines of each module of kcli."""
     return {source.path: source.text.count("\n") for source in house.kcli}
 
 
 def long_functions(house: House) -> list[Place]:
-    """Functions of kcli of more than 60 lines, from `def` to the last line; decorators are not counted."""
+    """Returns functions of kcli with more than 60 lines, from `def` to the last line, without decorators."""
     return [
         Place(source.path, node.lineno, f"{node.name}: {lines} lines")
         for source in house.kcli
@@ -327,7 +333,10 @@ def long_functions(house: House) -> list[Place]:
 
 
 def topic_partitions(house: House) -> list[Place]:
-    """Classes, assignments and type aliases named TopicPartition or _TopicPartition; imports are not counted."""
+    """Returns classes, assignments and type aliases with the name TopicPartition or _TopicPartition.
+
+    Imports are not counted.
+    """
     return [
         Place(source.path, node.lineno, name)
         for source in house.kcli
@@ -345,7 +354,7 @@ def _declared(node: ast.stmt) -> Iterator[str]:
         yield from (target.id for target in node.targets if isinstance(target, ast.Name))
     elif isinstance(node, ast.AnnAssign):
         yield _name(node.target)
-    elif type(node).__name__ == "TypeAlias":  # ast has the class from Python 3.12 on
+    elif type(node).__name__ == "TypeAlias":  # ast has the class TypeAlias from Python 3.12 on
         yield _name(node.name)  # type: ignore[attr-defined]
 
 
@@ -353,10 +362,12 @@ _ENDS_IN_PORT = re.compile(r":\((?:\?P<\w+>)?-?(?:\\d|\[0-9\])[^()]*\)(?:\$|\\Z)
 
 
 def host_port_parsers(house: House) -> list[Place]:
-    """Functions that split at the last colon, or match a pattern that ends in `:(digits)`, and use a name of a port.
+    """Returns functions that parse host:port.
 
-    A name of a port has the word `port` between its underscores. The figure is the number of modules with such
-    functions. Parsers that read more than an address (voters with a directory, JMX URLs) are outside this rule.
+    They split at the last colon, or match a pattern that ends in `:(digits)`. They also use the name of a port.
+
+    The name of a port has `port` as one of the words between its underscores. The figure is the number of modules with
+    such functions. Parsers that read more than an address (voters with a directory, JMX URLs) are not counted.
     """
     patterns = {source.path: _port_patterns(source) for source in house.kcli}
     shared = {name for names in patterns.values() for name in names if not name.startswith("_")}
@@ -374,7 +385,7 @@ def host_port_parsers(house: House) -> list[Place]:
 
 
 def _port_patterns(source: Source) -> set[str]:
-    """Names of the regular expressions of a module that end in a colon and a group of digits."""
+    """Returns the names of a module's regular expressions that end in a colon and a group of digits."""
     found: set[str] = set()
     for node in source.tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args:
@@ -400,7 +411,10 @@ def _splits_at_last_colon(node: ast.AST) -> bool:
 
 
 def uses_of_any(house: House) -> list[Place]:
-    """Each `Any` as a name or an attribute (`typing.Any`), and each in a quoted type; imports of it are not counted."""
+    """Returns each `Any` as a name, as an attribute (`typing.Any`) or in a quoted type.
+
+    Imports of `Any` are not counted.
+    """
     return [
         Place(source.path, node.lineno, "Any")
         for source in house.kcli
@@ -423,7 +437,7 @@ def _anys(node: ast.expr) -> int:
 
 
 def untyped_handlers(house: House) -> list[Place]:
-    """Functions `handle` in folders `handlers` that declare no answer type, or one with Any or object in it."""
+    """Returns functions `handle` in folders `handlers` whose answer type is not declared or contains Any or object."""
     return [
         Place(source.path, node.lineno, ast.unparse(node.returns) if node.returns else "no answer type")
         for source in house.kcli
@@ -435,7 +449,7 @@ def untyped_handlers(house: House) -> list[Place]:
 
 
 def _name(node: ast.AST) -> str:
-    """The identifier of a name, argument or attribute; empty for other nodes."""
+    """Returns the identifier of a name, argument or attribute. The result is empty for other nodes."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -451,9 +465,11 @@ _STRING_OR_COMMENT = re.compile(
 
 
 def _prose(source: Source) -> Iterator[Prose]:
-    """The docstrings, comments and string literals of a Python file; of tests the names, and not the string literals.
+    """Yields docstrings, comments and string literals of a Python file.
 
-    String literals of tests are left out, because they repeat texts of kcli or of Kafka.
+    For tests it yields the names instead of the literals.
+
+    The string literals of tests repeat texts of kcli or of Kafka.
     """
     in_tests = source.path.startswith("tests/")
     parts_of_others: set[int] = set()
@@ -482,12 +498,15 @@ def _prose(source: Source) -> Iterator[Prose]:
 
 
 def _string(source: Source, node: ast.expr, text: str) -> Prose:
-    """A string literal; all of it is at the line at which it begins, because an escaped line end is no line."""
+    """Returns a string literal.
+
+    All of its text counts for its first line, because an escaped line end does not start a line.
+    """
     return Prose(source.path, node.lineno, text.replace("\n", " "), "string")
 
 
 def _comments(source: Source) -> Iterator[Prose]:
-    """Comments; those of lines that follow each other are one text."""
+    """Yields comments. The comments of consecutive lines are one text."""
     begin, last, lines = 0, -1, list[str]()
     line, scanned = 1, 0
     for match in _STRING_OR_COMMENT.finditer(source.text):
@@ -512,9 +531,10 @@ _EXPRESSION = re.compile(
 
 
 def expressions(house: House) -> list[Place]:
-    """Each of EXPRESSIONS in pages, docstrings, comments, string literals outside tests, and names of tests.
+    """Returns each of EXPRESSIONS in pages, docstrings, comments, string literals outside tests, and names of tests.
 
-    Upper and lower case are alike, and a line may end between two words. `is None` is Python and does not count.
+    Upper and lower case are not distinguished, and a line may end between two words. `is None` is Python and is not
+    counted.
     """
     return [
         Place(prose.path, _line(prose, match.start()), f"{' '.join(match[0].split())} ({prose.kind})")
@@ -539,10 +559,10 @@ _LIST_OF_NAMES = re.compile(r"[^\s,;:()]+(?:,\s+[^\s,;:()]+){3,}(?:,?\s+(?:and|o
 
 
 def long_sentences(house: House) -> list[Place]:
-    """Sentences of more than 35 words in docstrings and in *.md, except CHANGELOG.md.
+    """Returns sentences of more than 35 words in docstrings and in *.md, except CHANGELOG.md.
 
-    A sentence ends with a full stop, `!` or `?` before a blank, or with its paragraph or list item. Code blocks (fenced
-    or indented), tables and headings hold no sentences. A piece of inline code is one word, and so are a URL and a list
+    A sentence ends with a full stop, `!` or `?` before a space, or with its paragraph or list item. Code blocks (fenced
+    or indented), tables and headings have no sentences. A piece of inline code is one word, and so are a URL and a list
     of four or more names.
     """
     places = []
@@ -557,7 +577,7 @@ def long_sentences(house: House) -> list[Place]:
 
 
 def sentences(text: str) -> Iterator[tuple[int, str, int]]:
-    """The sentences of a page or docstring: the line from 0, the text, and the number of words."""
+    """Yields the sentences of a page or docstring: the line number from 0, the text, and the number of words."""
     for first_line, paragraph in _paragraphs(text):
         # Line ends are kept while inline code is masked, so that the line of each sentence can be counted.
         masked = _CODE.sub(lambda match: "Code" + "\n" * match[0].count("\n"), paragraph)
@@ -576,7 +596,7 @@ def _words(sentence: str) -> int:
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
-    """Paragraphs and list items: the line from 0 and the text, without code blocks, tables and headings."""
+    """Yields paragraphs and list items: the line number from 0 and the text. Skips code blocks, tables and headings."""
     head, newline, rest = text.partition("\n")
     begin, lines, in_fence, in_item = 0, list[str](), False, False
     for number, line in enumerate((head + newline + textwrap.dedent(rest)).split("\n")):
@@ -602,7 +622,7 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose_counts(house: House) -> dict[str, dict[str, int]]:
-    """Expressions and long sentences by folder; folders without any are left out."""
+    """Returns the numbers of expressions and of long sentences by folder. Folders without any are omitted."""
     return {
         "expressions": by_folder(expressions(house)),
         "long_sentences": by_folder(long_sentences(house)),
@@ -614,7 +634,7 @@ def by_folder(places: Iterable[Place]) -> dict[str, int]:
 
 
 def update(house: House) -> str:
-    """Writes the counts. Raises ValueError if a sum would rise; a move between folders is no rise."""
+    """Writes the counts. Raises ValueError if a sum would rise. A count may move from one folder to another."""
     path = house.root / COUNTS_FILE
     counts = prose_counts(house)
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -631,7 +651,7 @@ def update(house: House) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measure: its name in JSON and in the table, the figure, the goal if there is one, and a remark."""
+    """The row of a measure: its name in JSON and in the table, the figure, the goal (or None), and a remark."""
 
     key: str
     title: str
@@ -685,7 +705,7 @@ def _row(key: str, title: str, goal: int | None, places: list[Place]) -> Row:
 
 
 def _details(row: Row) -> Iterator[str]:
-    """A measure's places, by folder."""
+    """Yields the places of a measure, by folder."""
     yield f"\n{row.title}: {row.figure:g}"
     places = sorted(row.places, key=lambda place: (place.folder, place.path, place.line))
     counts = by_folder(places)
@@ -722,7 +742,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tree", type=Path, default=ROOT, help="the checkout to measure (default: this one)")
     parser.add_argument("--update", action="store_true", help=f"write {COUNTS_FILE} instead of printing")
     options = parser.parse_args(argv)
-    gc.disable()  # a million nodes stay until the end, and each collection would visit all of them
+    gc.disable()  # a million nodes are kept until the end, and each collection would visit all of them
     house = House(options.tree.resolve())
     if options.update:
         try:

@@ -1,10 +1,11 @@
-"""Measures a broker of its own and prints a table with the goals beside it, then one JSON line per figure.
+"""Starts a broker, measures it, and prints a table with goals, then one JSON line per figure.
 
     python bench/run.py [--only produce,consume] [--records 2000000]
 
-Load comes from librdkafka: its own `rdkafka_performance` where that is on the PATH (examples/ of librdkafka's source),
-else a confluent-kafka loop. With two or more cores the broker runs on the first and the load on the rest. Broker CPU is
-the process's own accounting, so it holds on a noisy machine; rates do not, and are worth comparing within one run only.
+The clients use librdkafka: its program `rdkafka_performance` (examples/ of librdkafka's source) if it is on the PATH,
+else a loop with confluent-kafka. With two or more cores, the broker runs on the first core and the clients on the
+others. The broker's CPU time is valid even if other processes use the machine. Rates are not: they can be compared only
+within one run.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Figure:
 
 
 class Bench:
-    """One broker, and what is measured on it."""
+    """A broker, and the figures that were measured with it."""
 
     def __init__(self, broker: BrokerProcess, records: int) -> None:
         self.broker = broker
@@ -61,7 +62,7 @@ class Bench:
         print(f"{figure.name:<44}{figure.value:>14,.3f} {figure.unit:<16}{figure.goal}", flush=True)
 
     def cpu_s(self) -> float:
-        """CPU seconds the broker has used so far."""
+        """Returns the CPU seconds that the broker has used so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
@@ -73,7 +74,10 @@ class Bench:
         return name
 
     def load(self, name: str, records: int, rate_goal: str, cpu_goal: str, work: Callable[[], float]) -> None:
-        """Runs `work` (returns seconds) and adds rate and broker CPU."""
+        """Runs `work`, which returns its duration in seconds.
+
+        Adds the rate and the CPU time of the broker to the figures.
+        """
         cpu = self.cpu_s()
         seconds = work()
         cpu = self.cpu_s() - cpu
@@ -161,7 +165,10 @@ class Bench:
 
 
 def start_up(directory: Path) -> Iterator[Figure]:
-    """From exec to ready, and to the first acknowledged record, on a formatted directory."""
+    """Yields the times from the start of the process until it is ready and until the first record is acknowledged.
+
+    The log directory is already formatted.
+    """
     with BrokerProcess(directory):
         pass
     broker = BrokerProcess(directory)
@@ -250,7 +257,7 @@ def _end_to_end_ms(bootstrap: str, topic: str, rate: int, seconds: float) -> lis
     producer.flush()
     reader.join()
     consumer.close()
-    # The first second warms connections and caches.
+    # The first second is left out, because connections and caches are cold.
     return latencies[rate:]
 
 
@@ -278,7 +285,7 @@ def main() -> None:
     parser.add_argument("--only", default="start,memory,list,data,requests,latency")
     parser.add_argument("--records", type=int, default=2_000_000)
     options = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # so that kcli has byte code, as an installed program has
     parts = options.only.split(",")
     figures: list[Figure] = []
     print(f"{'figure':<44}{'value':>14} {'unit':<16}goal")

@@ -1,15 +1,16 @@
-"""Measures Spark's side: rows per second and CPU-seconds per million rows of the source, the tables, the offline load
-and the sink.
+"""Measures rows per second and CPU-seconds per million rows of Spark's source, tables, offline load and sink.
 
     python bench/spark.py [--only source|table|offline|sink] [--records 2000000] [--size 100] \
         [--connector spark-sql-kafka.jar,kafka-clients.jar,…]
 
-A broker of its own, a topic of four partitions, a local session with as many tasks as there are cores, set up as
-`kcli spark-submit` does it. In the same run a confluent-kafka loop reads and writes the same topic, and so does Spark's
-own Kafka connector where its jars are given by path. CPU is that of everything this process started but the broker
-(JVM and Python workers); the broker's is beside it. Each step runs `--rounds` times and the fastest round counts, after
-`--warm` that compile the JVM's code and do not count. What a query costs before its first row is part of each figure,
-and by itself the first line. Prints a table, then one JSON line per figure.
+The script starts a broker with a topic of four partitions, and a local session with as many tasks as there are cores.
+The session has the settings of `kcli spark-submit`. In the same run a loop with confluent-kafka reads and writes the
+same topic. Spark's own Kafka connector does the same if --connector gives the paths of its jars.
+
+The CPU time is that of all processes that this script has started (JVM and Python workers), without the broker. The
+broker's CPU time is a separate figure. Each step runs `--rounds` times, and the fastest round counts. Before these,
+`--warm` rounds that do not count let the JVM compile its code. The time of a query before its first row is part of each
+figure. The first line shows this time separately. The script prints a table, then one JSON line per figure.
 """
 
 from __future__ import annotations
@@ -47,27 +48,30 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PARTITIONS = 4
 KEY_BYTES = 16
 LOAD_ROWS = 50_000
-"""Rows encoded at once when the topic is filled."""
+"""The number of rows that are encoded at a time when the topic is filled."""
 
 WARM_QUERIES = 5
-"""Before the first step, over four rows: most of what the JVM compiles is the same for every query."""
+"""The number of queries over four rows before the first step.
+
+These queries warm up the JVM, because most compiled code is the same for all queries.
+"""
 
 COUNT_GOAL = 1.5e6
-"""Rows a second, counted from a topic on two cores."""
+"""The goal in rows per second for counting a topic on two cores."""
 
 TABLE_GOAL = 1e6
-"""Rows a second from a topic to a table, likewise."""
+"""The goal in rows per second from a topic to a table on two cores."""
 
 CONNECTOR_GOAL = 2.0
-"""Times as fast as Spark's own connector."""
+"""The goal for the speed relative to Spark's own connector."""
 
 COLUMNS = "key,value,offset,timestamp"
-"""What is written to files and tables."""
+"""The columns that are written to files and tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One step at its fastest."""
+    """The fastest round of a step."""
 
     name: str
     rows_per_second: float
@@ -84,7 +88,7 @@ class Figure:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process and those it waited for have used; 0 once it is gone."""
+    """Returns the CPU seconds of a process and of its ended children. The result is 0 if the process has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -93,14 +97,14 @@ def cpu_seconds(pid: int) -> float:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """`pid` and everything below it."""
+    """Yields `pid` and the ids of all its descendants."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
-                continue  # it ended meanwhile
+                continue  # the process has ended meanwhile
             parents.setdefault(parent, []).append(int(entry.name))
     waiting = [pid]
     while waiting:
@@ -109,7 +113,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 class Bench:
-    """A broker with a full topic, a session, and the figures so far."""
+    """A broker with a filled topic, a Spark session, and the figures so far."""
 
     def __init__(self, broker: BrokerProcess, spark: SparkSession, options: argparse.Namespace) -> None:
         self.broker, self.spark, self.options = broker, spark, options
@@ -132,11 +136,14 @@ class Bench:
         work: Callable[[], int | None],
         goal: float | None = None,
     ) -> None:
-        """Measure and print."""
+        """Measures a step of Spark and prints its figure."""
         print(self.measured(name, work, self.records, self.options.warm, goal), flush=True)
 
     def loop(self, name: str, work: Callable[[], int]) -> None:
-        """Of this process alone: Spark's processes that end meanwhile have no part in it, and nothing gets warm."""
+        """Measures a loop in this process and prints its figure.
+
+        Only the CPU time of this process counts, and no warm-up is needed.
+        """
         print(self.measured(name, work, self.records, 0, used=time.process_time), flush=True)
 
     def measured(
@@ -148,7 +155,11 @@ class Bench:
         goal: float | None = None,
         used: Callable[[], float] | None = None,
     ) -> Figure:
-        """Run `work`; what it returns is how many rows it saw, where it knows. `used`: the CPU that counts."""
+        """Runs `work` in rounds and returns the figure of the fastest one.
+
+        `work` returns the number of its rows, or None if it does not know it. `used` returns the CPU time so far
+        (default: that of Spark).
+        """
         used = used or self.cpu
         best: Figure | None = None
         for nth in range(warm + self.options.rounds):
@@ -167,7 +178,7 @@ class Bench:
         return best
 
     def against_connector(self, ours: str, theirs: str) -> None:
-        """How many times as fast as Spark's own connector."""
+        """Prints how many times as fast a step is as the same step with Spark's own connector."""
         rate = {figure.name: figure.rows_per_second for figure in self.figures}
         print(f"{ours}: {rate[ours] / rate[theirs]:.1f} times Spark's connector   goal {CONNECTOR_GOAL}")
 
@@ -179,7 +190,7 @@ class Bench:
         return name
 
     def fill(self, name: str) -> None:
-        """Keys and values of random bytes, written by columns."""
+        """Fills a topic with keys and values of random bytes, which are encoded by columns."""
         rng, size = np.random.default_rng(1), self.options.size
         settings = sink_options({**self.servers, "topic": name})
         with Cluster(settings.client) as cluster:
@@ -199,14 +210,14 @@ class Bench:
 
 
 def column(rng: np.random.Generator, rows: int, size: int) -> pa.Array:
-    """`rows` different byte strings of `size` bytes."""
+    """Returns a column of `rows` different byte strings of `size` bytes."""
     edges = np.arange(rows + 1, dtype=np.int64) * size
     buffers = [None, pa.py_buffer(edges), pa.py_buffer(rng.bytes(rows * size))]
     return pa.Array.from_buffers(pa.large_binary(), rows, buffers)
 
 
 def length(frame: DataFrame) -> None:
-    """Look at every value, so that none can be left undecoded."""
+    """Reads the length of every value, so that Spark cannot skip the decoding of values."""
     from pyspark.sql import functions
 
     frame.agg(functions.sum(functions.length("value"))).collect()
@@ -221,7 +232,7 @@ def chosen() -> str:
 
 
 def start_up(bench: Bench) -> None:
-    """A query of one row of each partition: what every figure has in it."""
+    """Measures a query of one row of each partition. This time is contained in every other figure."""
     few = json.dumps({"full": dict.fromkeys(range(PARTITIONS), 1)})
     count = bench.frame("offset bigint", endingOffsets=few).count
     each = bench.measured(f"a query of {PARTITIONS} rows", count, PARTITIONS, WARM_QUERIES)
@@ -230,7 +241,7 @@ def start_up(bench: Bench) -> None:
 
 
 def sources(bench: Bench, scratch: Path) -> None:
-    """Reading a topic: counted, with chosen columns, with all, and to Parquet by Spark."""
+    """Measures reading a topic: counting rows with one column and with all columns, and writing to Parquet by Spark."""
     pair = "key binary, value binary"
     bench.step("source: count, offsets only", bench.frame("offset bigint").count, COUNT_GOAL)
     bench.step("source: count, all columns", bench.frame().count)
@@ -254,7 +265,7 @@ def sources(bench: Bench, scratch: Path) -> None:
 
 
 def offline(bench: Bench, scratch: Path) -> None:
-    """The same from the broker's files."""
+    """Measures reading the topic from the broker's files."""
     files = {"path": str(bench.broker.directory / "data"), "readUpTo": "logEnd"}
     pair = "key binary, value binary"
     bench.step("offline: count, offsets only", bench.frame("offset bigint", **files).count)
@@ -265,7 +276,7 @@ def offline(bench: Bench, scratch: Path) -> None:
 
 
 def tables(bench: Bench, scratch: Path) -> None:
-    """The job `export` to a new table each time: workers write the files, the driver commits them."""
+    """Measures the job `export` to a new table: workers write the files, and the driver commits them."""
 
     def exported(form: str) -> int:
         to = scratch / uuid.uuid4().hex
@@ -280,7 +291,10 @@ def tables(bench: Bench, scratch: Path) -> None:
 
 
 def sinks(bench: Bench, scratch: Path) -> None:
-    """Writing: topic to topic, in transactions and without, as batch and as stream; rows made by Spark; the loop."""
+    """Measures writing: topic to topic, with and without transactions, as batch and as stream.
+
+    Also measures writing rows that Spark makes, and the loop.
+    """
     target = bench.topic("written")
     pair = "key binary, value binary"
 
@@ -319,7 +333,7 @@ def value_length(message: Any) -> int:
 
 
 def consumed(bench: Bench, look: Callable[[Any], int] | None) -> int:
-    """The records of the topic, one by one where they are looked at."""
+    """Reads the topic with confluent-kafka, and calls `look` for each record. Returns the number of records."""
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Part
 

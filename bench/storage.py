@@ -1,13 +1,14 @@
-"""Measures the storage room alone and prints a table, then one JSON line per figure.
+"""Measures kcli/storage without a broker, and prints a table, then one JSON line per figure.
 
     python bench/storage.py [--only throughput,recovery,segments,size,partitions] [--directory /mnt/disk]
                             [--megabytes 512] [--block-kilobytes 64] [--large-megabytes 2048] [--full]
                             [--segments 1,100,2000] [--partitions 10000]
 
-Append and read are compared with the raw disk: dd moves as many bytes in blocks of the same size. Both take turns in
-one run, because rates of two runs cannot be compared. Once into the page cache, as a broker writes, and once
-down to the device. `size` sets a partition of 50 kB against a large one (`--full`: 20 GB): fetches and appends must
-cost the same. `partitions` opens a whole node's logs in a process of its own, as a broker does at start.
+Appending and reading are compared with the raw disk: dd writes and reads as many bytes in blocks of the same size. The
+log and dd take turns in the same run, because rates of different runs cannot be compared. One figure is for writing to
+the page cache, as a broker does, and one for writing to the device. The part `size` compares a partition of 50 kB with
+a large one (`--full`: 20 GB): fetches and appends must take the same time. The part `partitions` opens all logs of a
+node in a new process, as a broker does at its start.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ RECORD_BYTES = 100
 FETCH_BYTES = 11_000
 SMALL_BYTES = 50_000
 ROUNDS = 3
-"""The raw disk and the log take turns so often; the median of each counts."""
+"""How often the raw disk and the log are measured in turns. The median of each is the figure."""
 
 FETCHES = 2_000
 APPENDS = 2_000
@@ -59,7 +60,7 @@ class Figure:
 
 
 class Bench:
-    """What is measured, in a directory that is emptied after each part."""
+    """Runs the parts of the benchmark, each in an empty directory, and collects the figures."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -206,7 +207,10 @@ def open_store(directory: str, config: LogConfig | None = None) -> LogStore:
 
 
 def append_all(log: PartitionLog, block: bytes, blocks: int, *, flush: bool = False) -> None:
-    """As a leader appends what a producer sent: checked, in the page cache, `flush`: and on the device."""
+    """Appends blocks like a leader that gets them from a producer: they are checked and written to the page cache.
+
+    With `flush`, they are also written to the device.
+    """
     now_ms = SystemClock().now_ms()
     for _ in range(blocks):
         log.append(block, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=now_ms)
@@ -216,7 +220,7 @@ def append_all(log: PartitionLog, block: bytes, blocks: int, *, flush: bool = Fa
 
 
 def read_all(log: PartitionLog, block_bytes: int) -> None:
-    """Block by block, as dd does."""
+    """Reads the log block by block, as dd does."""
     offset, end = log.log_start_offset, log.log_end_offset
     while offset < end:
         content = log.read(offset, block_bytes, end_offset=end).read()
@@ -242,7 +246,10 @@ def _dd(*operands: str) -> None:
 
 
 def fetch_us(log: PartitionLog, offset: Callable[[], int]) -> float:
-    """The median fetch of at most 10 kB, from the page cache: one that both partitions can answer in full."""
+    """Returns the median time of a fetch of about 10 kB from the page cache.
+
+    Both partitions are large enough for it.
+    """
     offsets = [offset() for _ in range(FETCHES)]
     taken = []
     for each in offsets:
@@ -253,15 +260,21 @@ def fetch_us(log: PartitionLog, offset: Callable[[], int]) -> float:
 
 
 def fetch_by_index_us(log: PartitionLog, span: int) -> float:
-    """At random among as many offsets, in the middle of the log, as the small one has: so the processor's caches serve
-    both alike. Where the newest batches lie is remembered, so it is forgotten first."""
+    """Measures fetches at random offsets of a range in the middle of the log.
+
+    The range has as many offsets as the small partition, so that the processor's caches help both partitions equally.
+    The log knows the positions of its newest batches, so it must forget them first.
+    """
     log.segments[-1].forget()
     first = (log.log_start_offset + log.log_end_offset - span) // 2
     return fetch_us(log, lambda: first + random.randrange(span))
 
 
 def fetch_scattered_us(log: PartitionLog) -> float:
-    """From anywhere in a log that is larger than the processor's caches, and maybe than the page cache."""
+    """Measures fetches at random offsets of the whole log.
+
+    The log is larger than the processor's caches, and perhaps than the page cache.
+    """
     log.segments[-1].forget()
     return fetch_us(log, lambda: random.randrange(log.log_end_offset))
 
@@ -292,7 +305,7 @@ def resident_mb() -> float:
 
 
 def open_here(directory: str) -> None:
-    """In a process of its own: what opening costs, as JSON."""
+    """Opens all logs, and prints time, memory and open files as JSON. Runs in a separate process."""
     before = resident_mb()
     began = time.perf_counter()
     store = open_store(directory)

@@ -1,11 +1,11 @@
-"""Transactions per second, and what read_committed costs beside read_uncommitted, on a broker of its own.
+"""Starts a broker, and measures transactions per second and the cost of read_committed relative to read_uncommitted.
 
     python bench/transactions.py [--seconds 5] [--records 160000]
 
-Producers and consumers are confluent-kafka's. The broker runs on the first core, the clients on the rest. A producer of
-librdkafka waits about two milliseconds of its own between a commit and the next transaction's first request, so its
-rate says little of the broker; its commit's latency does. The cost of reading committed is the median ratio of samples
-of one topic that take turns.
+Producers and consumers are confluent-kafka's. The broker runs on the first core, and the clients on the others. A
+producer of librdkafka waits about two milliseconds between a commit and the first request of the next transaction. So
+its rate says little about the broker, but the latency of its commits does. The cost of read_committed is the median of
+ratios: reads of one topic with both levels take turns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TIMEOUT = 30
 UNCOMMITTED, COMMITTED = "read_uncommitted", "read_committed"
 SAMPLES = 7
 READS_A_SAMPLE = 4
-"""A sample takes about a second, whatever the size of the transactions; the levels take turns, sample by sample."""
+"""The number of reads in a sample. With it, a sample takes about a second for any size of transactions."""
 FILLERS = 8
 
 
@@ -44,7 +44,7 @@ def transactional(bench: Bench, name: str) -> Producer:
 
 
 def together(works: Sequence[Callable[[], None]]) -> None:
-    """Runs each in a thread of its own, and returns when all are done."""
+    """Runs each function in a separate thread, and returns when all are done."""
     threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
         thread.start()
@@ -53,7 +53,10 @@ def together(works: Sequence[Callable[[], None]]) -> None:
 
 
 def rate(bench: Bench, producers: int, records: int, partitions: int, seconds: float) -> None:
-    """Commits one after the other in each of `producers` threads; each transaction writes `records` of 100 bytes."""
+    """Measures transactions per second: each of `producers` threads runs one transaction after the other.
+
+    A transaction writes `records` records of 100 bytes.
+    """
     topic = bench.topic(f"rate-{producers}-{records}-{partitions}", partitions)
     started = [transactional(bench, f"{topic}-{number}") for number in range(producers)]
     waits: list[list[float]] = [[] for _ in range(producers)]
@@ -81,15 +84,18 @@ def rate(bench: Bench, producers: int, records: int, partitions: int, seconds: f
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A topic of transactions, and how much of it there is to see."""
+    """A topic that is filled with transactions, and the number of records that consumers can read."""
 
     topic: str
     seen: dict[str, int]
-    """How many records a consumer of each isolation level gets."""
+    """The number of records that a consumer with each isolation level gets."""
 
 
 def fill(bench: Bench, records: int, per_transaction: int) -> Filled:
-    """100-byte records by several producers at once; each aborts one in ten of its transactions."""
+    """Fills a topic with records of 100 bytes by several producers at a time.
+
+    Each producer aborts every tenth transaction.
+    """
     topic = bench.topic(f"filled-{per_transaction}")
     each = records // per_transaction // FILLERS
     producers = [transactional(bench, f"{topic}-{number}") for number in range(FILLERS)]
@@ -113,7 +119,7 @@ def fill(bench: Bench, records: int, per_transaction: int) -> Filled:
 
 
 class Reader:
-    """One consumer that reads a topic from its beginning again and again."""
+    """A consumer that reads a topic from its start, again and again."""
 
     def __init__(self, bench: Bench, filled: Filled, isolation: str) -> None:
         self._bench = bench
@@ -130,7 +136,7 @@ class Reader:
         )
         self.seconds: list[float] = []
         self.cpu_s = 0.0
-        self.read_once()  # connections and metadata are not what is measured
+        self.read_once()  # the first read is not measured, because it includes connections and metadata
 
     def read_once(self) -> None:
         self._consumer.assign([TopicPartition(self._filled.topic, each, 0) for each in range(PARTITIONS)])

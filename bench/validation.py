@@ -1,9 +1,10 @@
-"""What reading the records of producers' batches costs a leader: nanoseconds of CPU a record, by shape and codec.
+"""Measures how much CPU time a leader needs per record to read producers' batches, by shape and codec.
 
     python bench/validation.py
 
-The goal is a tenth of what producing them costs in all: `bench/run.py --only data,requests` says how many CPU-seconds a
-million records take, of which 0.1 is 100 ns a record. docs/adr/0005 says what follows from these figures.
+The goal is a tenth of the broker's CPU time for producing these records. `bench/run.py --only data,requests` prints
+that time in CPU-seconds per million records (0.1 means 100 ns per record). docs/adr/0005 has the conclusions from these
+figures.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Records of a batch: how many, from how many bytes up to how many, over how much time."""
+    """The records of a batch: their number, their smallest and largest size, and the time from first to last."""
 
     name: str
     count: int
@@ -74,7 +75,7 @@ def batch_of(shape: Shape, rng: random.Random, words: list[bytes]) -> bytes:
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """The best of several runs: other processes only ever make it worse."""
+    """Returns the least CPU time of several runs, because other processes can only increase it."""
     work()
     best = float("inf")
     for _ in range(REPEATS):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the command that stands for a main class of Kafka's. A JVM's options (-loggc) have nothing to do.
+# Runs the command that replaces a main class of Kafka. Options for the JVM (-loggc) have no effect.
 daemon=
 name=kafka
 while [ $# -gt 0 ]; do
@@ -46,7 +46,7 @@ case "${1##*.}" in
     VerifiableConsumer) command=verifiable-consumer ;;
     VerifiableProducer) command=verifiable-producer ;;
     *)
-        echo "$0: $1 is a Java class that no kcli command stands for; see kcli --help" >&2
+        echo "$0: $1 is a Java class that no kcli command replaces; see kcli --help" >&2
         exit 1
         ;;
 esac

@@ -1,1 +1,1 @@
-"""Two codecs for wire messages that do not use kio, to compare with it: `bench/codecs.py` measures, ADR 8 decides."""
+"""Two codecs for wire messages without kio, for a comparison: `bench/codecs.py` measures them, and ADR 8 decides."""

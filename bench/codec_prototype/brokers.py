@@ -1,4 +1,4 @@
-"""One broker per codec, side by side: what a request costs each of them in CPU time, whole and all parts included."""
+"""Measures one broker per codec at the same time: the CPU time of a request, and of all parts of the broker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _kcli(codec: str) -> list[str]:
 
 
 class CodecBroker(BrokerProcess):
-    """A broker whose process uses one of the codecs."""
+    """A broker in a process that uses one of the codecs."""
 
     def __init__(self, directory: Path, codec: str, environment: dict[str, str]) -> None:
         super().__init__(directory)
@@ -63,7 +63,7 @@ class CodecBroker(BrokerProcess):
         return self
 
     def cpu_seconds(self) -> float:
-        """CPU time of all threads so far, to the nanosecond."""
+        """Returns the CPU time of all threads so far, with a resolution of a nanosecond."""
         assert self.process is not None
         tasks = Path(f"/proc/{self.process.pid}/task")
         return (
@@ -107,7 +107,7 @@ class Client:
 def measure(
     work: Path, environment: dict[str, str], codecs: tuple[str, ...], turns: int
 ) -> Iterator[tuple[str, Times, float]]:
-    """Rows of the table: name, times (or sizes) by codec, and the factor to print them with."""
+    """Yields the rows of the table: name, times (or sizes) by codec, and the factor for printing them."""
     starts: Times = {codec: [] for codec in codecs}
     sizes: Times = {codec: [] for codec in codecs}
     brokers: dict[str, CodecBroker] = {}
@@ -118,7 +118,7 @@ def measure(
                 if codec in brokers:
                     brokers[codec].stop()
                 brokers[codec] = broker
-                # The broker imports the codec in a thread after it says that it is ready.
+                # The broker reports that it is ready before it imports the codec, so the import needs a moment more.
                 time.sleep(1)
                 starts[codec].append(broker.cpu_seconds())
                 sizes[codec].append(broker.resident_mb())
@@ -153,7 +153,7 @@ def _measure_requests(brokers: dict[str, CodecBroker], turns: int) -> Iterator[t
 
 
 def _count(broker: CodecBroker, client: Client, frame: bytes) -> int:
-    """How many requests take about TURN_SECONDS, a multiple of IN_FLIGHT."""
+    """Returns the number of requests that take about TURN_SECONDS. It is a multiple of IN_FLIGHT."""
     client.ask_many(frame, 5 * IN_FLIGHT)
     begun = broker.cpu_seconds()
     client.ask_many(frame, 5 * IN_FLIGHT)
@@ -162,7 +162,7 @@ def _count(broker: CodecBroker, client: Client, frame: bytes) -> int:
 
 
 def _measure_tool(brokers: dict[str, CodecBroker], environment: dict[str, str], turns: int) -> Times:
-    """CPU time of a command that lists the topics, from the start of the process to its end."""
+    """Measures the CPU time of a command that lists the topics, from the start of its process to the end."""
     times: Times = {codec: [] for codec in brokers}
     for _ in range(turns):
         for codec, broker in brokers.items():

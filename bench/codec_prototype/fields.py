@@ -1,7 +1,9 @@
-"""What a record class of `wire_records` says about one version: the input of both prototype codecs.
+"""Reads the fields of a version from a record class of `wire_records`.
 
-The classes are declared as those of `kcli.protocol.records.schema` are. Wire messages need three marks more: the last
-version of a field (`until`), the first version in which it may be null (`null_since`), and error codes (`Error`).
+These fields are the input of both prototype codecs.
+
+The classes are declared like those of `kcli.protocol.records.schema`. Wire messages need three more annotations: the
+last version of a field (`until`), the first version in which it may be null (`null_since`), and error codes (`Error`).
 """
 
 from __future__ import annotations
@@ -24,14 +26,17 @@ UInt32 = Annotated[int, Number("I")]
 
 @dataclass(frozen=True, slots=True)
 class until:
-    """The last version with this field."""
+    """Annotates a field with the last version that has it."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class null_since:
-    """The first version in which the field may be null; without it, `X | None` holds for all versions."""
+    """Annotates a field with the first version in which it may be null.
+
+    Without it, `X | None` is valid for all versions.
+    """
 
     version: int
 
@@ -56,7 +61,7 @@ _KINDS = {str: "string", bytes: "bytes", bool: "?", float: "d", uuid.UUID: "uuid
 
 
 def message_class(key: ApiKey, kind: str) -> type:
-    """The record class of a request or response."""
+    """Returns the record class of a request or response."""
     from wire_records import MESSAGES  # written at run time
 
     module, name = MESSAGES[key.value, kind]
@@ -65,7 +70,7 @@ def message_class(key: ApiKey, kind: str) -> type:
 
 
 def wire_fields(cls: type, version: int) -> list[WireField]:
-    """The fields that `version` has, in wire order; tagged ones stand where the class declares them."""
+    """Returns the fields of `version` in wire order. Tagged fields are at the place where the class declares them."""
     hints = typing.get_type_hints(cls, include_extras=True)
     return [
         _wire_field(declared, hints[declared.name], version)

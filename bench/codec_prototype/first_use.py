@@ -1,10 +1,11 @@
-"""A process that loads one codec and uses it for the first time; `bench/codecs.py` starts many of them.
+"""Loads one codec and uses it for the first time. `bench/codecs.py` starts many processes of this script.
 
     python -m codec_prototype.first_use CODEC JOBS [--trace]
 
-Prints CPU seconds to import, CPU seconds of the first uses, growth of the resident set in kB, and with `--trace` (which
-makes it slow) the peak of traced memory in kB. JOBS is a file of lines `key version kind read|write hex`. It imports as
-little as it can, so that what a codec needs is counted as the codec's.
+Prints the CPU seconds of the import, the CPU seconds of the first uses, and the growth of the resident set in kB. With
+`--trace`, which makes it slow, it also prints the peak of traced memory in kB. JOBS is a file with lines `key version
+kind read|write hex`. The script itself imports as little as possible, so that the figures include all imports of the
+codec.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # (API key, version, kind, whether to read, frame)
+    # A job: (API key, version, kind, whether to read, frame).
     Use = Callable[[int, int, str, bool, bytes], object]
 
 

@@ -1,8 +1,8 @@
-"""The second candidate: straight-line functions, compiled when a message and version is first read or written.
+"""The candidate "lines": functions that are compiled when a version of a message is first read or written.
 
-A message becomes one function without calls for its fields: nested structs are loops inside it, and neighbours of fixed
-size are one call of `struct`. Every length is compared with the bytes that are left before anything is made of it, so
-no walk over the frame has to come before.
+A message becomes one function without calls for its fields. Nested structs are loops inside this function, and
+consecutive fields of fixed size are one call of `struct`. Every length is compared with the bytes that are left before
+an object is made, so no check of the whole frame has to come before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WRITERS: dict[tuple[type, int], Callable[[typing.Any, bytearray], None]] = {}
 
 
 def decode(cls: type, version: int, frame: bytes, offset: int) -> typing.Any:
-    """Raises ProtocolError if the bytes from `offset` do not begin with one `cls`."""
+    """Decodes a message of class `cls`. Raises ProtocolError if the bytes from `offset` on are not one."""
     try:
         read = _READERS.get((cls, version)) or _make_reader(cls, version)
         return read(frame, offset)
@@ -45,12 +45,12 @@ def encode(message: typing.Any, version: int) -> bytes:
 
 
 def prepare(cls: type, version: int) -> None:
-    """Builds what a first use would build."""
+    """Compiles the functions that the first use would compile."""
     _make_reader(cls, version)
     _make_writer(cls, version)
 
 
-# What the compiled functions call -----------------------------------------------------------------
+# Helpers of the compiled functions ----------------------------------------------------------------
 
 
 def _past(field: str, length: int) -> typing.NoReturn:
@@ -92,7 +92,7 @@ _SCOPE: dict[str, object] = {
 
 
 class _Source:
-    """Lines of a function, and the constants that they name."""
+    """The lines of a function, and the constants that these lines name."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -126,7 +126,7 @@ class _Source:
 
 
 def _code(field: WireField) -> str | None:
-    """The struct code of a field of fixed size."""
+    """Returns the struct code of a field of fixed size, or None for other fields."""
     if field.is_array or field.kind in _LEAST:
         return None
     return {"error": "h", "uuid": "16s"}.get(field.kind, field.kind)
@@ -158,7 +158,7 @@ def _make_reader(cls: type, version: int) -> Callable[[bytes, int], typing.Any]:
 
 
 def _read_struct(source: _Source, cls: type) -> str:
-    """Adds the lines that read a struct's fields; returns the expression that makes the struct."""
+    """Adds the lines that read the fields of a struct. Returns the expression that makes the struct."""
     plain, tagged = _split(cls, source)
     values: dict[str, str] = {}
     run: list[WireField] = []
@@ -178,7 +178,10 @@ def _read_struct(source: _Source, cls: type) -> str:
 
 
 def _read_run(source: _Source, run: list[WireField]) -> dict[str, str]:
-    """Reads neighbours of fixed size at once."""
+    """Adds a line that reads consecutive fields of fixed size with one call.
+
+    Returns the expressions of their values.
+    """
     if not run:
         return {}
     form = struct.Struct(">" + "".join(_code(field) or "" for field in run))
@@ -196,7 +199,7 @@ def _converted(kind: str, value: str) -> str:
 
 
 def _read_field(source: _Source, field: WireField) -> str:
-    """Adds the lines that read any field; returns the expression of its value."""
+    """Adds the lines that read any field. Returns the expression of its value."""
     if _code(field):
         return _read_run(source, [field])[field.name]
     value = source.name("v")
@@ -303,7 +306,7 @@ def _write_struct(source: _Source, cls: type, of: str, out: str) -> None:
             _write_run(source, run, of, out)
             run = []
             _write_field(source, field, f"{of}.{field.name}", out)
-    # A pad byte of `struct` is a zero: the count of tags where there are none.
+    # A pad byte of `struct` is 0, which is the count of tags if there are no tags.
     _write_run(source, run, of, out, "x" if source.flexible and not tagged else "")
     if tagged:
         _write_tagged(source, tagged, of, out)

@@ -1,7 +1,8 @@
 """Writes the package `wire_records`: every wire message of kcli as a record class, from kio's schema classes.
 
-It reads the same classes as `kcli.protocol.wire.generate` and gives the fields the same names, types and defaults. What
-it adds are the marks by which our own codec knows a version: `since`, `until`, `null_since` and `tag`.
+It reads the same classes as `kcli.protocol.wire.generate` and gives the fields the same names, types and defaults. This
+module adds the annotations from which the prototype codecs know the fields of a version: `since`, `until`, `null_since`
+and `tag`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from kcli.protocol.records.schema import Int8, Int16, Int32, Int64, UInt16, reco
 
 @dataclass(slots=True)
 class Attribute:
-    """One field of a struct over the versions that have it."""
+    """A field of a struct, with the versions that have it."""
 
     merged: generate.Attribute
     kafka_type: str | None
@@ -50,7 +51,7 @@ class Attribute:
 
 @dataclass(slots=True)
 class Struct:
-    """One class to write. `order` agrees with the wire order of every version."""
+    """A class to write. `order` is compatible with the wire order of every version."""
 
     name: str
     versions: set[int] = field(default_factory=set)
@@ -59,7 +60,7 @@ class Struct:
 
 
 def write_records(package: Path) -> int:
-    """Writes the package and returns how many lines its modules have."""
+    """Writes the package, and returns the number of lines of its modules."""
     package.mkdir()
     lines, index = 0, ["MESSAGES = {"]
     for spec in API.values():
@@ -84,7 +85,7 @@ def _module(spec: ApiSpec) -> str:
 
 
 def _structs(spec: ApiSpec, kind: str) -> dict[str, Struct]:
-    """Nested structs first, the message itself last."""
+    """Returns the structs of a message: nested structs first, and the message itself last."""
     structs: dict[str, Struct] = {}
     for version in reversed(schema.versions(spec)):
         _merge(schema.payload_class(spec, version, kind), version, structs)

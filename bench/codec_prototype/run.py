@@ -1,4 +1,4 @@
-"""kcli on one of the codecs: `python -m codec_prototype.run CODEC ARGV...`, for example `… lines server-start …`."""
+"""Runs kcli with a prototype codec: `python -m codec_prototype.run CODEC ARGV...`, as in `… lines server-start …`."""
 
 from __future__ import annotations
 

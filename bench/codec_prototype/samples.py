@@ -1,6 +1,6 @@
-"""Messages to compare codecs with: those of the benchmark, and one of every API and version filled by its fields.
+"""Messages for the comparison of codecs: typical ones for times, and generated ones of every API and version.
 
-Every sample is made twice, of the classes of `kcli.protocol.messages` and of those of `wire_records`.
+Every sample can be built from the classes of `kcli.protocol.messages` and from those of `wire_records`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Build = Callable[[typing.Any], Message]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One message. `build` takes the module with its classes."""
+    """One message. `build` makes the message from the module that has its classes."""
 
     name: str
     key: ApiKey
@@ -40,7 +40,7 @@ class Sample:
 
 
 def modules(key: ApiKey) -> tuple[ModuleType, ModuleType]:
-    """The module of an API with the messages of today, and the one with its record classes."""
+    """Returns two modules of an API: the one with kcli's present messages, and the one with the record classes."""
     name = API[key].module
     return importlib.import_module(f"kcli.protocol.messages.{name}"), importlib.import_module(
         f"wire_records.{name}"
@@ -48,7 +48,7 @@ def modules(key: ApiKey) -> tuple[ModuleType, ModuleType]:
 
 
 def plain(value: Message) -> object:
-    """A message as values that compare equal if the messages do, whatever their classes."""
+    """Converts a message to values that are equal if the messages are, whatever their classes."""
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if hasattr(type(value), "__slots__") and hasattr(type(value), "__dataclass_fields__"):
@@ -72,9 +72,9 @@ VARIANTS = ("full", "default", "null")
 
 
 def filled(cls: type, version: int, variant: str, module: ModuleType) -> Message:
-    """A message of the class that `module` has under the name of `cls`, with the fields of `version`.
+    """Makes a message with the fields of `version`. Its class has the name of `cls` and is in `module`.
 
-    "full" gives every field a value of its own, "default" none, and "null" makes null what may be null.
+    The variant "full" sets every field, "default" sets none, and "null" sets every field to null that may be null.
     """
     target = getattr(module, cls.__name__)
     values = {}
@@ -109,7 +109,7 @@ def filled_sample(key: ApiKey, version: int, kind: str, variant: str) -> Sample:
 
 
 def all_samples() -> Iterator[Sample]:
-    """Every API, version, kind and variant."""
+    """Yields a sample of every API, version, kind and variant."""
     for key, spec in API.items():
         for version in range(spec.min_version, spec.max_version + 1):
             for kind in ("request", "response"):
@@ -153,7 +153,7 @@ def _metadata_request(count: int) -> Build:
 
 
 def _metadata_response(count: int) -> Build:
-    """`count` topics of three partitions with three replicas."""
+    """Builds a response with `count` topics of three partitions with three replicas."""
 
     def build(m: typing.Any) -> Message:
         partitions = tuple(

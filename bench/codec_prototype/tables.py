@@ -1,4 +1,4 @@
-"""The first candidate: the codec of `kcli.protocol.records.schema`, which interprets a table of fields per version."""
+"""The candidate "tables": the codec of `kcli.protocol.records.schema`, which interprets a table of fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INT16 = struct.Struct(">h")
 
 
 def decode(cls: type, version: int, frame: bytes, offset: int) -> typing.Any:
-    """Raises ProtocolError if the bytes from `offset` do not begin with one `cls`."""
+    """Decodes a message of class `cls`. Raises ProtocolError if the bytes from `offset` on are not one."""
     reader = schema._Reader(frame, offset)
     try:
         return plan(cls, version, version >= schema.schema_of(cls).flexible_since).read(reader)
@@ -31,7 +31,7 @@ def encode(message: typing.Any, version: int) -> bytes:
 
 
 def prepare(cls: type, version: int) -> None:
-    """Builds what a first use would build."""
+    """Builds the tables that the first use would build."""
     plan(cls, version, version >= schema.schema_of(cls).flexible_since)
 
 

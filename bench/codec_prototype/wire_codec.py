@@ -1,7 +1,7 @@
-"""Stands in for `kcli.protocol.wire.codec`, without kio: frames around one of the prototype codecs.
+"""Replaces `kcli.protocol.wire.codec` without kio: frames around one of the prototype codecs.
 
-`install` makes a process use it, and makes the record classes the messages of the whole program. It is what would be
-left of that module.
+`install` makes a process use this module, and makes the record classes the messages of the whole program. With a
+prototype codec, `kcli.protocol.wire.codec` would be reduced to the code here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _codec: ModuleType
 
 
 def install(codec: str) -> None:
-    """Uses the prototype named `codec`. Comes before any import of a message."""
+    """Makes this process use the prototype `codec`. Must be called before any import of a message."""
     global _codec
     _codec = importlib.import_module(f"codec_prototype.{codec}")
     import kcli.protocol.messages

@@ -48,7 +48,7 @@ def _version(wanted: bool) -> None:
 app = typer.Typer(
     name="kcli",
     help="Apache Kafka's broker and command-line tools, without the JVM.",
-    epilog="Each command takes the options of the Kafka script it stands for, and --output, --profile.",
+    epilog="Each command has the options of the Kafka script that it replaces, and --output and --profile.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

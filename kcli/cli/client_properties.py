@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kcli.cli.output import warn
 from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.model.addresses import read_server
 
@@ -53,10 +54,12 @@ def load_properties(path: str | None, profile: Mapping[str, str] | None = None) 
         return properties
     try:
         properties.update_from(load(path), where=path)
-        return properties
     except FileNotFoundError as error:
         raise CommandError(path) from error
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
     except ConfigError as error:
         raise CommandError(error.located()) from error
+    for line in properties.repeated:
+        warn(f"WARN {line}")
+    return properties

@@ -21,7 +21,7 @@ class ClusterOptions(CallingOptions):
     """The options of nearly every tool that talks to brokers."""
 
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     command_config: str | None = option(
         "A properties file with settings of the admin client.", metavar="command config property file"

@@ -13,7 +13,7 @@ COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
 
 
 def main() -> None:
-    """The `kcli` program."""
+    """Runs the `kcli` program, and ends the process with its exit code."""
     # If Hypothesis is installed, kio imports it to register strategies. A command must not wait for a test library.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     _open_standard_streams()
@@ -35,8 +35,8 @@ def _open_standard_streams() -> None:
 def run(argv: list[str]) -> int:
     """Runs `kcli ARGV...` inside this process and returns the exit code.
 
-    An argument that names a tool runs that tool directly, because importing Typer would double the start-up time. Typer
-    does the rest: help, version, misspelt commands, completion.
+    An argument that names a tool runs that tool directly, because importing Typer would double the start-up time. All
+    other cases (help, version, misspelt commands, completion) use Typer.
     """
     tool = TOOLS.get(argv[0]) if argv else None
     if tool is not None and COMPLETION not in os.environ:

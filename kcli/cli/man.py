@@ -35,8 +35,8 @@ def _root_page(tools: list[Tool]) -> str:
     lines += [".SH SYNOPSIS", ".B kcli", r"\fICOMMAND\fR [\fIOPTIONS\fR]"]
     lines += [".SH DESCRIPTION"]
     lines += _text(
-        "Each command takes the options of the Kafka script it stands for, prints the same lines and exits with the "
-        "same code. Results go to standard output, everything else to standard error."
+        "Each command has the options of the Kafka script that it replaces, prints the same lines and exits with the "
+        "same code. Results go to standard output, messages to standard error."
     )
     for panel in dict.fromkeys(tool.panel for tool in tools):
         lines += [f".SH {panel.upper()}"]
@@ -48,7 +48,7 @@ def _root_page(tools: list[Tool]) -> str:
     lines += [
         ".TP",
         r".B \-\-install\-completion",
-        "Install completion for the current shell, also of the names of topics, groups and profiles.",
+        "Install completion for the current shell. It also completes the names of topics, groups and profiles.",
     ]
     lines += [".TP", r".B \-\-help", "Show the commands and exit."]
     lines += _profiles()
@@ -67,7 +67,7 @@ def _tool_page(tool: Tool, command: Command) -> str:
     ]
     lines += [".SH DESCRIPTION", *_text(tool.summary)]
     if tool.script:
-        lines += _text(f"Stands for {tool.script} of Apache Kafka {KAFKA_VERSION}.")
+        lines += _text(f"Replaces {tool.script} of Apache Kafka {KAFKA_VERSION}.")
     shown = [] if is_raw else options_of(command.options)
     if is_raw and command.subcommands:
         lines += [".SH COMMANDS"]
@@ -111,20 +111,22 @@ def _sub_page(tool: Tool, command: Command, sub: Subcommand) -> str:
 
 
 def _profiles() -> list[str]:
-    """The section about the file of profiles."""
+    """Returns the section about the file of profiles."""
     lines = [".SH PROFILES"]
     lines += _text(
-        "A profile gives a name to a cluster: its servers, settings of the clients, defaults of the commands. Every "
-        "command that connects takes --profile NAME; without it the environment variable KCLI_PROFILE names one. "
-        "Profiles are tables of ~/.config/kcli/profiles.toml ($XDG_CONFIG_HOME/kcli/profiles.toml if that is set):"
+        "A profile has a name. It has the servers of a cluster, client settings and defaults of options. Every command "
+        "that connects to a cluster has the option --profile NAME. Without the option, the environment variable "
+        "KCLI_PROFILE names the profile. Profiles are tables of the file ~/.config/kcli/profiles.toml "
+        "($XDG_CONFIG_HOME/kcli/profiles.toml if this variable is set):"
     )
     lines += _example(_PROFILE_EXAMPLE)
     lines += _text(
-        "bootstrap-server is the option of that name. command-config is a properties file with client settings, with "
-        "a path relative to profiles.toml. properties holds client settings that take precedence over this file. A "
-        "table with the name of a command holds options of that command: true for an option without argument, a list "
-        "for an option that may be given more than once. The command line takes precedence over the profile: options "
-        "over the same options, files and properties over the profile's client settings."
+        "bootstrap-server is the value of the option --bootstrap-server. command-config names a properties file with "
+        "client settings; its path is relative to profiles.toml. The table properties has client settings that take "
+        "precedence over the properties file. A table with the name of a command has options of this command: true for "
+        "an option without an argument, a list for an option that may be given more than once. The command line takes "
+        "precedence over the profile: an option replaces the same option of the profile, and client settings of the "
+        "command line replace the same client settings of the profile."
     )
     lines += [
         ".SH ENVIRONMENT",
@@ -170,7 +172,7 @@ def _as_phrase(summary: str) -> str:
 
 
 def _help(tool: Tool, command: Command) -> str:
-    """Describes `--help`, which is an error in most of Kafka's scripts."""
+    """Returns the description of `--help`, which is an error in most of Kafka's scripts."""
     text = "Print usage information and exit."
     if not tool.script:
         return text

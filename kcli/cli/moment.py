@@ -12,8 +12,8 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 FORMS = (
-    "a date (2026-05-01, 2026-05-01T12:00:00Z; UTC if no zone is named), milliseconds since the epoch, or how long "
-    "ago (10m, 2h30m ago, 1d, PT10M)"
+    "a date (2026-05-01, 2026-05-01T12:00:00Z; UTC if it has no time zone), milliseconds since the epoch, or an age "
+    "(10m, 2h30m ago, 1d, PT10M)"
 )
 
 

@@ -59,7 +59,10 @@ class Output:
             self.row(row, text)
 
     def say(self, line: str) -> None:
-        """Writes a line that Kafka prints on stdout but that is not a result. Only in text output."""
+        """Writes a line that Kafka prints on stdout but that is not a result.
+
+        Output as json or tsv does not contain it.
+        """
         if self.is_text:
             sys.stdout.write(line + "\n")
 

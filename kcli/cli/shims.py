@@ -65,7 +65,7 @@ def _shim(name: str, script: str) -> str:
 def _run_class() -> str:
     cases = "\n".join(f"    {name}) command={command} ;;" for name, command in MAIN_CLASSES.items())
     return f"""#!/bin/sh
-# Runs the command that stands for a main class of Kafka's. A JVM's options (-loggc) have nothing to do.
+# Runs the command that replaces a main class of Kafka. Options for the JVM (-loggc) have no effect.
 daemon=
 name=kafka
 while [ $# -gt 0 ]; do
@@ -84,7 +84,7 @@ fi
 case "${{1##*.}}" in
 {cases}
     *)
-        echo "$0: $1 is a Java class that no kcli command stands for; see kcli --help" >&2
+        echo "$0: $1 is a Java class that no kcli command replaces; see kcli --help" >&2
         exit 1
         ;;
 esac

@@ -173,7 +173,8 @@ class CommonOptions:
     The command line takes precedence over these settings.
     """
     output: str = option(
-        "How results are written: Kafka's text, one JSON object a line, or tab-separated with a header.",
+        "The format of the results: Kafka's text, one JSON object per line, or tab-separated values with "
+        "a header line.",
         metavar="format",
         default="text",
         choices=("text", "json", "tsv"),

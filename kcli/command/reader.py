@@ -26,7 +26,7 @@ OptionsT = TypeVar("OptionsT", bound=CommonOptions)
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """The rules that tell options from arguments."""
+    """The rules that distinguish options from arguments."""
 
     abbreviations: bool
     """Whether an unambiguous prefix of `--name` is accepted in place of the full name."""

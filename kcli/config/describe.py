@@ -83,8 +83,8 @@ def describe_broker_defaults(layers: BrokerLayers, broker: BrokerConfig) -> tupl
 def describe_group(
     overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]
 ) -> tuple[ConfigEntry, ...]:
-    """Describes every group key, sorted by name. A key that is not set has the value of its broker key but, as in
-    Kafka, no synonym."""
+    """Describes every group key, sorted by name. A key that is not set has the value of its broker key, and a synonym
+    of its own name with that value, as in Kafka."""
     defaults = {name: broker.get(synonym) for name, synonym in BROKER_SYNONYMS.items()}
     return _described(GROUP, overrides, defaults, ConfigSource.DYNAMIC_GROUP_CONFIG)
 
@@ -202,14 +202,14 @@ def _described(
 ) -> tuple[ConfigEntry, ...]:
     entries = []
     for key in table.values():
-        synonyms: tuple[ConfigSynonym, ...] = ()
         if key.name in overrides:
             value = value_text(key.parse(overrides[key.name]))
-            synonyms = (ConfigSynonym(key.name, value, source),)
+            synonym = ConfigSynonym(key.name, value, source)
         else:
             default = defaults.get(key.name)
             value = value_text(table.default(key.name) if default is None else default)
-        entries.append(_entry(key, key.name, value, synonyms, read_only=False))
+            synonym = ConfigSynonym(key.name, value, ConfigSource.DEFAULT_CONFIG)
+        entries.append(_entry(key, key.name, value, (synonym,), read_only=False))
     return tuple(entries)
 
 

@@ -133,9 +133,9 @@ def _check_quorum_of_one(config: BrokerConfig) -> None:
 
 
 def start_up_warnings(config: BrokerConfig) -> list[str]:
-    """The warnings at start: a line for each key of the file that has no effect, with file and line, and for each
+    """The warnings at start, with file and line: a line for each key that is set twice or has no effect, and for each
     setting that is probably a mistake."""
-    found = []
+    found = list(config.texts.repeated)
     for name in config.texts:
         said = _what_is_wrong_with(name, config)
         if said is not None:

@@ -34,6 +34,8 @@ class Properties(MutableMapping[str, str]):
 
     def __init__(self, entries: Mapping[str, str] | None = None, *, where: str = "") -> None:
         self._entries: dict[str, _Entry] = {}
+        self.repeated: tuple[str, ...] = ()
+        """A warning for each key that a file sets again. The values are left out, because they may be passwords."""
         self.update_from(entries or {}, where=where)
 
     def update_from(self, entries: Mapping[str, str], *, where: str) -> None:
@@ -41,6 +43,8 @@ class Properties(MutableMapping[str, str]):
         for key, value in entries.items():
             place = entries.where(key) if isinstance(entries, Properties) else where
             self._entries[key] = _Entry(value, place)
+        if isinstance(entries, Properties):
+            self.repeated += entries.repeated
 
     def where(self, key: str) -> str:
         """The place where the key is set, such as `server.properties:12`. Empty if it is unknown."""
@@ -79,14 +83,19 @@ def load(path: str) -> Properties:
 def parse(text: str, *, source: str = "") -> Properties:
     """The properties in `text`. Errors name `source`, such as the name of the file."""
     properties = Properties()
+    repeated: list[str] = []
     name = os.path.basename(source) or "properties"
     for line_number, line in _logical_lines(text):
         where = f"{name}:{line_number}"
         key, value = _split(line)
         try:
-            properties.update_from({_unescape(key): _unescape(value)}, where=where)
+            key, value = _unescape(key), _unescape(value)
         except ValueError as error:
             raise ConfigError(str(error), where=where) from None
+        if key in properties:
+            repeated.append(f"{where}: {key} is set again; the value at {properties.where(key)} is ignored")
+        properties.update_from({key: value}, where=where)
+    properties.repeated = tuple(repeated)
     return properties
 
 

@@ -1,1 +1,1 @@
-"""The decisions of the active controller: which records an operation on the cluster needs. Pure."""
+"""The decisions of the active controller: which records an operation on the cluster needs. No input or output."""

@@ -169,7 +169,6 @@ def describe_client_quotas(
     """
     wanted = _filter(request.components)
     return DescribeClientQuotasResponse(
-        error_message=None,
         entries=tuple(
             _entry(entity, image.client_quotas[entity])
             for entity in image.client_quotas
@@ -225,5 +224,5 @@ def _entry(entity: QuotaEntity, quotas: Mapping[str, float]) -> EntryData:
     names = dict(entity)
     return EntryData(
         entity=tuple(EntityData(entity_type=kind, entity_name=names[kind]) for kind in hash_order(names)),
-        values=tuple(ValueData(key=key, value=quotas[key]) for key in hash_order(quotas)),
+        values=tuple(ValueData(key=key, value=quotas[key]) for key in _order(hash_order(quotas))),
     )

@@ -40,5 +40,10 @@ class ApiError:
         """The code and message of an exception. The message is None if it is the default message of the code."""
         return cls(error.code, None if error.message == error.default_message else error.message)
 
+    @classmethod
+    def standard(cls, error: type[KafkaError]) -> ApiError:
+        """The error with its code's own message, for the few places where Kafka sends that message."""
+        return cls(error.code, error.default_message)
+
 
 NO_ERROR = ApiError()

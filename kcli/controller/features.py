@@ -40,7 +40,7 @@ def update_features(
         for update in request.feature_updates:
             records += _update(image, settings, update, proposed)
     except InvalidUpdateVersionException as error:
-        return Decision((), _refused(request, error))
+        return Decision((), _refused(error))
     results = tuple(
         uf.UpdatableFeatureResult(feature=update.feature, error_message=None)
         for update in request.feature_updates
@@ -49,18 +49,10 @@ def update_features(
     return decide([] if request.validate_only else records, response)
 
 
-def _refused(
-    request: uf.UpdateFeaturesRequest, error: InvalidUpdateVersionException
-) -> uf.UpdateFeaturesResponse:
+def _refused(error: InvalidUpdateVersionException) -> uf.UpdateFeaturesResponse:
+    """The error at the top. Only a success has a result for each feature (before version 2)."""
     message = f"The update failed for all features since the following feature had an error: {error.message}"
-    return uf.UpdateFeaturesResponse(
-        error_code=error.code,
-        error_message=message,
-        results=tuple(
-            uf.UpdatableFeatureResult(feature=update.feature, error_code=error.code, error_message=message)
-            for update in request.feature_updates
-        ),
-    )
+    return uf.UpdateFeaturesResponse(error_code=error.code, error_message=message)
 
 
 def _update(

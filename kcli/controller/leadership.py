@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 from kcli.config.topic import TOPIC
 from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
-from kcli.controller.decision import Decision, decide
+from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
 from kcli.controller.election import Election, ElectionRules, PartitionTarget, may_lead, partition_change
 from kcli.controller.settings import ControllerSettings
-from kcli.errors import ErrorCode, InvalidRequestException
+from kcli.errors import (
+    ElectionNotNeededException,
+    EligibleLeadersNotAvailableException,
+    ErrorCode,
+    InvalidRequestException,
+    PreferredLeaderNotAvailableException,
+)
 from kcli.metadata.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
 from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.model.ids import NO_LEADER, BrokerId
@@ -125,9 +131,7 @@ def elect_leaders(
     try:
         election = _ELECTIONS[request.election_type]
     except KeyError:
-        raise InvalidRequestException(
-            f"The election type {request.election_type} is neither 0 (preferred) nor 1 (unclean)"
-        ) from None
+        raise InvalidRequestException(f"Unknown election type {request.election_type}") from None
     updates = PartitionUpdates(image, settings, image.brokers)
     everywhere = request.topic_partitions is None
     asked = (
@@ -140,8 +144,7 @@ def elect_leaders(
         answers = tuple(_elect_one(image, updates, name, number, election) for number in numbers)
         if everywhere:
             answers = tuple(each for each in answers if each.error_code is not ErrorCode.ELECTION_NOT_NEEDED)
-        if answers:
-            results.append(el.ReplicaElectionResult(topic=name, partition_result=answers))
+        results.append(el.ReplicaElectionResult(topic=name, partition_result=answers))
     return decide(updates.records, el.ElectLeadersResponse(replica_election_results=tuple(results)))
 
 
@@ -151,22 +154,22 @@ _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 def _elect_one(
     image: MetadataImage, updates: PartitionUpdates, name: str, number: int, election: Election
 ) -> el.PartitionResult:
-    def answer(code: ErrorCode, message: str | None = None) -> el.PartitionResult:
-        return el.PartitionResult(partition_id=number, error_code=code, error_message=message)
+    def answer(error: ApiError) -> el.PartitionResult:
+        return el.PartitionResult(partition_id=number, error_code=error.code, error_message=error.message)
 
     topic = image.topics.topic(name)
     if topic is None:
-        return answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        return answer(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"))
     partition = topic.partitions.get(number)
     if partition is None:
-        return answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
+        return answer(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}"))
     preferred = election is Election.PREFERRED
     if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
-        return answer(ErrorCode.ELECTION_NOT_NEEDED)
+        return answer(ApiError.standard(ElectionNotNeededException))
     if updates.change(PartitionRef(topic, number, partition), PartitionTarget(election=election)) is None:
         return answer(
-            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-            if preferred
-            else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+            ApiError.standard(
+                PreferredLeaderNotAvailableException if preferred else EligibleLeadersNotAvailableException
+            )
         )
-    return answer(ErrorCode.NONE)
+    return answer(NO_ERROR)

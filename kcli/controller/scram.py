@@ -7,7 +7,7 @@ contains a secret.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from kcli.config.features import SCRAM_SUPPORTED_FROM
 from kcli.controller.decision import ApiError, Decision, decide
@@ -20,7 +20,7 @@ from kcli.errors import (
     UnsupportedVersionException,
 )
 from kcli.metadata.image import MetadataImage, ScramKey
-from kcli.model.java_order import hash_order
+from kcli.model.java_order import hash_order_steps
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -106,19 +106,25 @@ def _record(image: MetadataImage, change: Change) -> MetadataRecord:
 
 def describe_user_scram_credentials(
     image: MetadataImage, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
-    """The mechanisms and iterations of the named users, or of all users. The response contains no keys."""
-    asked = Counter(user.name for user in request.users or ())
+) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
+    """The mechanisms and iterations of the named users, or of all users. The response contains no keys.
+
+    Has a step after each user.
+    """
+    asked: Counter[str] = Counter()
+    for user in request.users or ():
+        asked[user.name] += 1
+        yield
     by_user: dict[str, list[CredentialInfo]] = {}
     for key, credential in sorted(image.scram.items(), key=lambda item: item[0].mechanism):
         info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
         by_user.setdefault(key.user, []).append(info)
-    return DescribeUserScramCredentialsResponse(
-        error_message=None,
-        results=tuple(
-            _described(user, by_user.get(user, ()), asked[user]) for user in hash_order(asked or by_user)
-        ),
-    )
+        yield
+    results = []
+    for name in (yield from hash_order_steps(asked or by_user)):
+        results.append(_described(name, by_user.get(name, ()), asked[name]))
+        yield
+    return DescribeUserScramCredentialsResponse(results=tuple(results))
 
 
 def _described(user: str, infos: Iterable[CredentialInfo], asked: int) -> DescribeUserScramCredentialsResult:
@@ -135,4 +141,4 @@ def _described(user: str, infos: Iterable[CredentialInfo], asked: int) -> Descri
         return DescribeUserScramCredentialsResult(
             user=user, error_code=error.code, error_message=error.message
         )
-    return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=tuple(infos))
+    return DescribeUserScramCredentialsResult(user=user, credential_infos=tuple(infos))

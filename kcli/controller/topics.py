@@ -28,6 +28,7 @@ from kcli.errors import (
     PolicyViolationException,
     TopicDeletionDisabledException,
     TopicExistsException,
+    UnknownTopicIdException,
     UnknownTopicOrPartitionException,
 )
 from kcli.metadata.image import (
@@ -433,10 +434,8 @@ def delete_topics(
         if error is NO_ERROR:
             topic = _target(image, state)
             if topic is None:
-                error = ApiError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    if state.topic_id is None
-                    else ErrorCode.UNKNOWN_TOPIC_ID
+                error = ApiError.standard(
+                    UnknownTopicOrPartitionException if state.topic_id is None else UnknownTopicIdException
                 )
             else:
                 error = _charged(charge, topic)

@@ -175,7 +175,7 @@ class Timers(Generic[KeyT]):
         while self._heap and self._heap[0][0] <= now_ms:
             queued_ms, _, key = heapq.heappop(self._heap)
             if self._queued.get(key) != queued_ms:
-                continue  # an earlier entry took this one's place
+                continue  # an entry with an earlier time replaced this one
             del self._queued[key]
             deadline_ms = self._deadlines.get(key)
             if deadline_ms is None:

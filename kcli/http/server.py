@@ -1,9 +1,9 @@
 """An HTTP/1.1 server: a table of routes, and limits that protect the process from slow or hostile clients.
 
 aiohttp parses requests, finds the route and writes responses; sockets come from the caller's `Network`. This module
-adds the limits that aiohttp does not have. They are on the number of connections, on the time in which a client must
-read its response, and on the bytes that a client sends ahead. A handler is a coroutine `(Request) -> Response`, or
-raises HttpError.
+adds limits that aiohttp does not have. The number of connections is limited. A client must read its response in a
+limited time, and may send only a limited number of bytes before its last request is handled. A handler is a coroutine
+`(Request) -> Response`, or raises HttpError.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class HttpServer:
 
 
 class Connection(web.RequestHandler):
-    """A connection of aiohttp with a limit on bytes sent ahead, and with our response to a malformed request."""
+    """A connection of aiohttp with the limit AHEAD_MAX_BYTES, and with our response to a malformed request."""
 
     __slots__ = ("ahead_bytes",)
 
@@ -166,7 +166,7 @@ class Connection(web.RequestHandler):
 
 
 _TOO_MANY = "Too many"
-"""A part of the message of an aiohttp error that has no class of its own."""
+"""A part of the message by which an error of aiohttp is recognised, because it has no separate class."""
 
 
 class _Refusal(asyncio.Protocol):

@@ -85,7 +85,7 @@ class VersionRange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A registered broker. `epoch` is the offset of its registration. It fences earlier runs of the same broker."""
+    """A registered broker. `epoch` is the offset of its registration, which fences earlier runs of the broker."""
 
     id: BrokerId
     epoch: int
@@ -219,7 +219,7 @@ class Topics:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topics) and self.by_id == other.by_id
 
-    __hash__ = None  # type: ignore[assignment]  # a table is no key
+    __hash__ = None  # type: ignore[assignment]  # not hashable, because it is too large to be a key
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,5 +53,5 @@ def broker_registration(record: RegisterBrokerRecord) -> BrokerRegistration:
 
 
 def known_id(value: uuid.UUID | None) -> uuid.UUID:
-    """Converts an id of a message to that of a record: None, which stands for the zero id in messages, becomes it."""
+    """Converts an id of a message to that of a record. Messages have None in place of the zero id; records do not."""
     return MIGRATING_DIRECTORY if value is None else value

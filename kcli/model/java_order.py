@@ -9,7 +9,8 @@ here.)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+import struct
+from collections.abc import Callable, Collection, Generator, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -23,8 +24,8 @@ def string_hash(text: str) -> int:
     """Java's `String.hashCode` as an unsigned 32-bit number, over UTF-16 code units."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
-    for index in range(0, len(units), 2):
-        value = (31 * value + int.from_bytes(units[index : index + 2], "big")) & _UINT32
+    for unit in struct.unpack(f">{len(units) // 2}H", units):
+        value = (31 * value + unit) & _UINT32
     return value
 
 
@@ -37,10 +38,19 @@ def partition_hash(partition: tuple[str, int]) -> int:
 def map_order(keys: Iterable[T], hash_of: Callable[[T], int], *, capacity: int = DEFAULT_CAPACITY) -> list[T]:
     """`keys` without repetitions, in the order of a Java HashMap that was created with this initial capacity."""
     distinct = list(dict.fromkeys(keys))
-    table = 1 << max(0, capacity - 1).bit_length()
-    while len(distinct) > table * _LOAD_FACTOR:
-        table *= 2
+    table = _table_size(len(distinct), capacity)
     return sorted(distinct, key=lambda key: _bucket(hash_of(key), table))
+
+
+def hash_order_steps(names: Iterable[str]) -> Generator[None, None, list[str]]:
+    """The same as `hash_order`, with a step after each name, for a number of names that a client chooses."""
+    distinct = list(dict.fromkeys(names))
+    table = _table_size(len(distinct), DEFAULT_CAPACITY)
+    buckets = {}
+    for name in distinct:
+        buckets[name] = _bucket(string_hash(name), table)
+        yield
+    return sorted(distinct, key=buckets.__getitem__)
 
 
 def hash_order(names: Iterable[str]) -> list[str]:
@@ -52,6 +62,13 @@ def copied_hash_order(names: Collection[str]) -> list[str]:
     """`names` in the order of a Java HashMap that was copied from another map. Such a table is as small as possible."""
     table = 1 << math.ceil(math.log2(max(1.0, len(names) / _LOAD_FACTOR + 1)))
     return map_order(names, string_hash, capacity=table)
+
+
+def _table_size(count: int, capacity: int) -> int:
+    table = 1 << max(0, capacity - 1).bit_length()
+    while count > table * _LOAD_FACTOR:
+        table *= 2
+    return table
 
 
 def _bucket(value: int, table: int) -> int:

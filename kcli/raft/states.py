@@ -49,7 +49,10 @@ class Leader:
     flushed: Mapping[BrokerId, Offset] = field(default_factory=dict)
 
     def flushed_by(self, voter_id: BrokerId, end_offset: Offset, voters: VoterSet) -> Leader:
-        """The same leader after a voter reported `end_offset`. The high watermark never goes back."""
+        """Returns the leader's state, updated with the `end_offset` that a voter reported.
+
+        The high watermark never goes back.
+        """
         flushed = {**self.flushed, voter_id: end_offset}
         counted = voters.majority_offset(flushed)
         if counted <= max(self.epoch_start_offset, self.high_watermark):

@@ -22,7 +22,7 @@ JAVA_DEFAULTS: dict[str, object] = {
 
 # max.poll.records of Java's consumer.
 POLL_RECORDS = 500
-# How long records wait for those of slower partitions, and the time without a record after which a queue counts as
+# How long records wait for records of slower partitions, and the time without a record after which a queue counts as
 # empty.
 GATHER_S = 0.5
 QUIET_S = 0.02

@@ -1,4 +1,4 @@
-"""A librdkafka producer that has the defaults and time-outs of Java's producer and chooses partitions as that does."""
+"""A librdkafka producer with the defaults and time-outs of Java's producer and the same choice of partitions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECORD_OVERHEAD_BYTES = 61 + 21
 Java's producer adds both to the size of a record.
 """
 BATCH_BYTES = 16_384
-"""Java's batch.size: after so many bytes of records without a key, the next partition is chosen (KIP-794)."""
+"""Java's batch.size: after this number of bytes without a key, the next partition is chosen (KIP-794)."""
 LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # the defaults of Java's producer
 IN_FLIGHT_MAX = 5  # the limit for an idempotent producer
 MAX_BLOCK_MS = 60_000  # max.block.ms
@@ -49,7 +49,7 @@ FULL_QUEUE_WAIT_S = 0.01
 def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, object]:
     """Returns librdkafka's configuration for Java's properties.
 
-    As in Java, idempotence is on if they permit it (KIP-679).
+    As in Java, idempotence is on if these properties permit it (KIP-679).
     """
     config = {**translate(properties), **more}
     may_be_idempotent = (

@@ -1,1 +1,2 @@
-"""The leader's decisions on a partition: high watermark, in-sync replicas, and which waiting requests are due. Pure."""
+"""The leader's decisions on a partition (high watermark, ISR, waiting requests that are due), without input or
+output."""

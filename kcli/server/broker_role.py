@@ -1,7 +1,7 @@
 """The broker role of a node: partitions, coordinators, and the registration with the controller.
 
 Start: load partitions and coordinators from the image, then register. Stop: the coordinators give up their groups and
-transactions, then the controller moves the leaderships away (KIP-841).
+transactions, then the controller moves the leaderships to other brokers (KIP-841).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from kcli.storage.store.store import LogStore
 class Surroundings:
     """The parts of a node that its broker role uses.
 
-    `background` runs work that blocks. `cleaner_executor` runs the log cleaner, None: threads and processes of its own.
+    `background` runs work that blocks. `cleaner_executor` runs the log cleaner. If it is None, the cleaner makes its
+    own threads.
     """
 
     config: BrokerConfig
@@ -59,7 +60,7 @@ class Surroundings:
 
 
 class BrokerRole:
-    """Starts when the node has metadata. Handlers reach it through `ports` only."""
+    """The broker role, which starts when the node has metadata. Handlers use it only through `ports`."""
 
     def __init__(self, given: Surroundings) -> None:
         config, clock, logs = given.config, given.clock, given.logs
@@ -161,9 +162,9 @@ class BrokerRole:
         self.cleaning.start()
 
     async def stop(self, *, clean: bool) -> None:
-        """Gives up leaderships and answers the requests that wait.
+        """Stops the role: gives up leaderships and answers waiting requests.
 
-        Not `clean`: only ends the tasks; groups, transactions and the registration stay as they are.
+        If not `clean`, it only ends the tasks. Groups, transactions and the registration do not change.
         """
         await self.cleaning.stop()
         await self.transactions.stop_sending()

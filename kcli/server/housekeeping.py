@@ -1,4 +1,4 @@
-"""Work by the clock: retention, checkpoints, flushes, expiry. The configuration has the interval of most jobs."""
+"""The periodic jobs of a node: retention, checkpoints, flushes, expiry. Most intervals are in the configuration."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger("kcli.server.Scheduler")
 
-# A job that is due in more than ten years is switched off (Kafka's default is Long.MAX_VALUE).
+# A job with an interval of more than ten years is disabled. (Kafka's default of such an interval is Long.MAX_VALUE.)
 NEVER_MS = 10 * 365 * 86_400_000
-# Interval of the search for files whose deletion delay has passed.
+# The interval at which files are removed whose deletion delay is over.
 DELETION_INTERVAL_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicJob:
-    """Work to repeat. If `blocking`, it waits for a disk and runs in a thread, else on the event loop.
+    """A job that is repeated. A `blocking` job waits for a disk, so it runs in a thread. Others run on the event loop.
 
-    `first_ms`: the longest wait between the start and the first turn.
+    `first_ms`: the longest time between the start of the node and the first run of the job.
     """
 
     name: str
@@ -36,7 +36,8 @@ class PeriodicJob:
 
 
 class Housekeeping:
-    """Runs the jobs until it is cancelled. A failed job is logged and repeated at its next turn."""
+    """Runs the jobs until it is cancelled. If a job fails, the error is logged, and the job runs again when it is
+    due."""
 
     def __init__(self, jobs: Sequence[PeriodicJob], executor: Executor) -> None:
         self._jobs = [job for job in jobs if 0 < job.interval_ms < NEVER_MS]

@@ -33,7 +33,8 @@ METRICS_LISTENER = "kcli.metrics.listener"
 
 
 def run(config: BrokerConfig) -> int:
-    """Serves until SIGTERM or SIGINT. Returns the exit code. Raises ConfigError if a feature is missing."""
+    """Runs a node until SIGTERM or SIGINT. Returns the exit code. Raises ConfigError if the configuration needs a
+    feature that is not built."""
     server_logging.configure()
     check_can_serve(config)
     for warning in start_up_warnings(config):
@@ -70,7 +71,7 @@ def _freeze_garbage_collection(_warmed_up: asyncio.Task[None]) -> None:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Returns uvloop's loop if it is installed: it halves the cost of a small request."""
+    """Returns the event loop of uvloop if this library is installed, because it halves the cost of a small request."""
     with contextlib.suppress(ImportError):
         import uvloop
 
@@ -80,9 +81,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def configured(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
-    """Reads the configuration of a file; `overrides` take precedence. Raises ConfigError and OSError.
+    """Reads the configuration from a file. `overrides` take precedence. Raises ConfigError and OSError.
 
-    As Kafka's start script does, opens a port for metrics on every interface if the environment has JMX_PORT.
+    If the environment variable JMX_PORT is set, the node opens this port for metrics on every interface, as Kafka's
+    start script does.
     """
     properties = load(path)
     port = os.environ.get(JMX_PORT)

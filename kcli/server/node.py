@@ -1,8 +1,8 @@
 """A node: its roles, the parts that they share, and the order in which all of them start and stop.
 
 Start: format new directories, open logs, bind listeners (clients wait), start the controller, load the metadata, start
-the broker (it registers and is unfenced), admit clients. Stop: the reverse. If the start fails, the node stops unclean
-and the error is raised. No other module knows the whole.
+the broker (it registers and is unfenced), admit clients. The stop has the reverse order. If the start fails, the node
+stops as after a crash and raises the error. No other module uses the whole node.
 """
 
 from __future__ import annotations
@@ -49,16 +49,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
-# Flushes and checkpoints queue here; two, so that a slow flush does not hold up a checkpoint.
+# The threads for flushes and checkpoints. There are two, so that a slow flush does not delay a checkpoint.
 BACKGROUND_THREADS = 2
-# Interval of the search for idle connections.
+# The interval at which idle connections are searched.
 IDLE_CHECK_INTERVAL_MS = 10_000
 
 
 class Node:
-    """Serves from `start` to `stop`. A failure that ends the node sets `halted` to its reason.
+    """A node, which serves clients from `start` to `stop`. A failure that ends the node sets `halted` to the reason.
 
-    `controller` always exists, because this node is the whole quorum. `broker` is None if `process.roles` omits it.
+    `controller` always exists, because this node is the whole quorum. `broker` is None if `process.roles` does not
+    contain it.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Node:
     ) -> None:
         """Opens the directories. Raises StorageError if they cannot be used.
 
-        `background` flushes logs and writes checkpoints. None: two threads of the node's own.
+        `background` flushes logs and writes checkpoints. If it is None, the node makes two threads for this.
         """
         self.config = config
         self.clock = clock
@@ -180,7 +181,7 @@ class Node:
     # Start and stop.
 
     async def start(self) -> None:
-        """Returns when clients are served. Raises OSError, KafkaError or StorageError."""
+        """Starts the node. Returns when clients are served. Raises OSError, KafkaError or StorageError."""
         began = self.clock.monotonic()
         try:
             await self._start_parts()
@@ -208,9 +209,9 @@ class Node:
         await self._loop.run_in_executor(None, warm_up)
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Gives up leaderships, answers the requests that wait, flushes and closes.
+        """Stops the node: gives up leaderships, answers waiting requests, flushes and closes.
 
-        Not `clean`: gives up nothing and leaves the disks as they are, as after a crash.
+        If not `clean`, keeps leaderships and leaves the disks unchanged, as after a crash.
         """
         began = self.clock.monotonic()
         _log.info("[%s id=%d] shutting down", self._server, self.config.node_id)
@@ -232,7 +233,7 @@ class Node:
 
     @property
     def _server(self) -> str:
-        """The part of the node that serves clients, as Kafka's log names it."""
+        """The name of the server in the log, as in Kafka's log."""
         return "ControllerServer" if self.broker is None else "BrokerServer"
 
     def _epoch(self) -> int:
@@ -301,7 +302,8 @@ class Node:
         return jobs
 
     def _make_metrics_endpoint(self) -> MetricsEndpoint | None:
-        """Imports the endpoint only if it is configured, because a start must not pay for features it lacks."""
+        """Makes the metrics endpoint. Its code is imported only if it is configured, so that other starts are
+        faster."""
         if self.config.metrics_address is None:
             return None
         from kcli.server.beans.broker_beans import BeanSources

@@ -185,7 +185,7 @@ class SinkOptions:
     transactional: bool | None = None
     """Whether rows are written in transactions.
 
-    None selects the default: streams do, and batches do if they have a transactional id.
+    None selects the default: transactions for streams, and for batches that have a transactional id.
     """
     transactional_id: str | None = None
     """The prefix of the transactional ids of the tasks."""

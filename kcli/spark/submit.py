@@ -31,10 +31,10 @@ from types import FrameType
 JOBS = {
     "export": "topics to Parquet, JSON, CSV or text files, or to Delta or Iceberg tables",
     "ingest": "files of text, CSV, JSON or Parquet, or the rows of a database, to a topic",
-    "transform": "a SQL query over topics, its result to a topic",
-    "sql": "SQL over topics: a shell, statements, or a file of them",
+    "transform": "the rows of a SQL query over topics, to a topic",
+    "sql": "SQL over topics: in a shell, from the command line or from a file",
     "replay": "a range of records to another topic or cluster",
-    "profile": "statistics of topics: sizes, keys, gaps, rates; a table and a page with charts",
+    "profile": "statistics of topics (sizes, keys, gaps, rates), as a table and a page with charts",
 }
 PREPARE = "prepare"
 """The argument that, in place of a job, makes the archive of Java classes for faster starts."""

@@ -1,1 +1,1 @@
-"""The partition log on disk, in Kafka's format (docs/architecture.md has the theory of operation)."""
+"""The partition log on disk, in Kafka's format. docs/architecture.md explains how it works."""

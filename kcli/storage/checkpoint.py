@@ -1,6 +1,6 @@
 """The small text files of a log directory: offset checkpoints, leader epochs, topic id, clean shutdown.
 
-All are replaced whole (`replace_file`), so a reader finds the old or the new one.
+A file is always replaced as a whole (`replace_file`), so a reader finds either the old or the new content.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
-    """The entries of an offset checkpoint; none if the file is missing or empty."""
+    """The entries of an offset checkpoint. Empty if the file is missing or empty."""
     offsets = {}
     for line, fields in _read_table(disk, path, columns=3):
         try:
@@ -45,7 +45,7 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, Offset
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:
-    """leader-epoch-checkpoint: (epoch, start offset), ascending."""
+    """The entries (epoch, start offset) of leader-epoch-checkpoint, in ascending order."""
     epochs = []
     for line, fields in _read_table(disk, path, columns=2):
         try:
@@ -63,7 +63,8 @@ def write_epochs(
 
 
 def _read_table(disk: Disk, path: str, *, columns: int) -> list[tuple[int, list[str]]]:
-    """Line number and fields of each row of `version`, `count`, rows."""
+    """The line number and fields of each row. The file has a line with its version, a line with the number of rows, and
+    the rows."""
     try:
         text = read_file(disk, path).decode("utf-8")
     except FileNotFoundError:
@@ -95,7 +96,7 @@ def _write_table(disk: Disk, path: str, rows: Iterable[str], count: int, *, sync
 
 
 def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
-    """The topic id in partition.metadata; None when there is no such file."""
+    """The topic id in partition.metadata. None if there is no such file."""
     try:
         lines = read_file(disk, path).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
@@ -118,7 +119,7 @@ def write_partition_metadata(disk: Disk, path: str, topic_id: uuid.UUID) -> None
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
-    """The broker epoch of the last clean stop (−1 if the file has none); None after an unclean stop."""
+    """The broker epoch of the last clean stop (−1 if the file names no epoch). None after an unclean stop."""
     try:
         content = read_file(disk, path)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""One log directory: its state (online or offline), and the parts that its logs share.
+"""One log directory: its state (online or offline), and the objects that its logs share.
 
-A disk fails as a whole: the first OSError of any log in it marks the directory offline, and every later call on its
-logs raises at once. Other directories go on.
+The first OSError of any log in a directory takes the whole directory offline. After that every call on its logs raises
+at once. Other directories stay in use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
 
 MAX_NAME_LENGTH = 255
-"""The longest name that file systems allow."""
+"""The longest file name that usual file systems allow."""
 
 
 _SUFFIXED = re.compile(r"(\S+)-(\S+)\.(\S+)(-delete|-stray|-future)")
@@ -61,7 +61,7 @@ class LogDirectory:
         self._guard = threading.Lock()
 
     def failed(self, cause: Exception) -> StorageError:
-        """Takes the directory offline; returns the error to raise."""
+        """Takes the directory offline. Returns the error that the caller must raise."""
         error = (
             cause if isinstance(cause, StorageError) else StorageError(f"Log directory {self.path}: {cause}")
         )
@@ -75,7 +75,8 @@ class LogDirectory:
         return error
 
     def closed(self, log_path: str) -> LogDirectory:
-        """The directory of a closed log: it refuses every call, and no failure counts as one of the disk."""
+        """The directory of a closed log. Every call on that log raises an error, which does not take the real directory
+        offline."""
         directory = LogDirectory(self.path, self.pool, background=self.background)
         directory.error = StorageError(f"The log {log_path} is closed")
         return directory
@@ -110,9 +111,9 @@ def on_disk(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
 
 
 class DeletionQueue:
-    """Files under a `.deleted` name (and directories under `-delete`), each to be removed when its delay is over.
+    """Files that were renamed to `.deleted`, and directories to `-delete`. Each is removed when its delay is over.
 
-    The delay is `file.delete.delay.ms`: readers that still hold an old segment finish meanwhile.
+    The delay is `file.delete.delay.ms`, in which readers of an old segment can finish.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
@@ -129,7 +130,7 @@ class DeletionQueue:
         return len(self._queue)
 
     def run(self, now_ms: int) -> int:
-        """Removes what is due; returns how many names are gone. May block."""
+        """Removes the files and directories whose delay is over. Returns their number. May block."""
         removed = 0
         while self._directory.error is None:
             with self._guard:
@@ -154,7 +155,8 @@ def partition_dir_name(topic: str, partition: int) -> str:
 
 
 def parse_partition_dir_name(name: str) -> tuple[str, int, str] | None:
-    """(topic, partition, suffix) of a partition's directory; suffix is '' or -delete, -stray, -future."""
+    """The topic, partition and suffix in the name of a partition's directory. The suffix is '', -delete, -stray or
+    -future."""
     suffix = ""
     if name.endswith((DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)):
         match = _SUFFIXED.fullmatch(name)
@@ -169,7 +171,7 @@ def parse_partition_dir_name(name: str) -> tuple[str, int, str] | None:
 
 
 def suffixed_dir_name(topic: str, partition: int, unique: uuid.UUID, suffix: str) -> str:
-    """The name a partition's directory takes when it is deleted, stray, or to replace another."""
+    """The new name of a partition's directory that is deleted, unknown to the metadata (stray), or a future copy."""
     ending = f"-{partition}.{unique.hex}{suffix}"
     if suffix == FUTURE_SUFFIX:
         name = topic + ending

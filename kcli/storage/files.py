@@ -1,7 +1,7 @@
-"""Names of the files of a partition, and a pool that keeps only so many of them open.
+"""The names of the files of a partition, and a pool that limits how many files are open.
 
-Ten thousand partitions have thirty thousand files and more; a process may hold a few thousand descriptors. A `Handle`
-is a path that opens when used and that the pool may close when it has been idle the longest.
+Ten thousand partitions have more than thirty thousand files, but a process may only have a few thousand descriptors
+open. A `Handle` opens its file at the first use. The pool closes the handles that were not used for the longest time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DELETED_SUFFIX = ".deleted"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 OFFSET_DIGITS = 20
-"""Base offsets are zero-padded to the width of the largest 64-bit number, so names sort as offsets do."""
+"""The digits of a base offset in a file name. With leading zeros the names have the order of the offsets."""
 
 
 def offset_name(offset: Offset, suffix: str) -> str:
@@ -32,7 +32,7 @@ def offset_name(offset: Offset, suffix: str) -> str:
 
 
 def offset_of(name: str) -> Offset | None:
-    """The offset that a file name begins with (`00000000000000000042.log`), or None."""
+    """The offset at the start of a file name such as `00000000000000000042.log`. None for other names."""
     digits = name.partition(".")[0]
     return Offset(int(digits)) if digits.isascii() and digits.isdigit() else None
 
@@ -50,10 +50,10 @@ MAX_OPEN_HANDLES = 16_384  # more gains nothing: an open costs ten microseconds
 
 
 class HandlePool:
-    """A pool that closes the handles idle the longest when more than `capacity` are open.
+    """A pool that closes the handles that were not used for the longest time, if more than `capacity` are open.
 
-    Second chance: a handle used since the last sweep over it stays. Eviction only drops the reference, so a
-    thread that is reading the file still can; the descriptor goes with the last reader.
+    It uses the second-chance algorithm: a handle stays if it was used since the pool last checked it. The pool only
+    drops its reference to the file. So a thread that reads the file can finish, and then the descriptor is closed.
     """
 
     def __init__(self, disk: Disk, capacity: int | None = None) -> None:
@@ -77,7 +77,7 @@ class HandlePool:
             return file
 
     def rename(self, handle: Handle, path: str) -> None:
-        """Renames under the guard, so that no thread opens the old name after it is gone."""
+        """Renames a file under the pool's lock, so that no thread tries to open the old name later."""
         with self._guard:
             self.disk.rename(handle.path, path)
             handle.path = path
@@ -109,7 +109,7 @@ class Handle:
         self.pooled = False
 
     def file(self) -> File:
-        """The open file. Raises FileNotFoundError when it does not exist."""
+        """The open file. Raises FileNotFoundError if it does not exist."""
         file = self.open_file
         if file is None:
             return self._pool.open(self, create=False)
@@ -120,7 +120,7 @@ class Handle:
         return self._pool.open(self, create=True)
 
     def rename(self, path: str) -> None:
-        """Renames the file; it stays open, and readers of it are undisturbed."""
+        """Renames the file. It stays open, and its readers can continue."""
         self._pool.rename(self, path)
 
     def close(self) -> None:

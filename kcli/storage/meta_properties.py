@@ -1,4 +1,4 @@
-"""meta.properties: the cluster, node and id of a log directory, in the form of Java's `Properties.store`."""
+"""Reads and writes meta.properties: the cluster id, node id and directory id of a log directory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """The content of meta.properties. Version 1 is KRaft's; version 0 is ZooKeeper's, where node.id is called
-    broker.id."""
+    """The content of meta.properties. Version 1 is for KRaft. Version 0 is for ZooKeeper, and has broker.id in place of
+    node.id."""
 
     cluster_id: str | None
     node_id: int | None
@@ -34,7 +34,7 @@ class MetaProperties:
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """The content of the file; None without a file. Raises StorageError if it is invalid."""
+    """The content of the file. None if there is no file. Raises StorageError if it is invalid."""
     path = f"{directory}/{META_PROPERTIES_FILE}"
     try:
         text = read_file(disk, path).decode("utf-8", "replace")
@@ -42,8 +42,8 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         return None
     fields = _parse(text)
     if not fields.keys() & {"version", "cluster.id", "broker.id", "node.id"}:
-        # Version 0 needs none of them, but a file without any was cut or overwritten: a new identity would
-        # disown the records.
+        # In version 0 each key may be missing, but a file without any key was truncated or overwritten. With a new
+        # identity the records of the directory would no longer belong to it.
         raise StorageError(
             f"{path} names neither version nor cluster.id nor node.id: it is damaged. Restore it: with "
             f"version={CURRENT_VERSION}, node.id, cluster.id and directory.id of this directory"
@@ -71,7 +71,7 @@ def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties
 
 
 def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
-    """The file's bytes, with the keys in the order of Java's hash table."""
+    """The bytes of the file, as Java's `Properties.store` writes them: the keys are in the order of a hash table."""
     fields: dict[str, str] = {}
     if properties.node_id is not None:
         fields["node.id" if properties.version else "broker.id"] = str(properties.node_id)
@@ -85,7 +85,7 @@ def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
 
 
 def java_date(now_ms: int) -> str:
-    """`Sat Nov 21 08:52:41 UTC 2026`, whatever the locale."""
+    """Formats a time like `Sat Nov 21 08:52:41 UTC 2026`, for every locale."""
     at = datetime.fromtimestamp(now_ms / 1000, UTC)
     return f"{_WEEKDAYS[at.weekday()]} {_MONTHS[at.month - 1]} {at:%d %H:%M:%S} UTC {at.year}"
 

@@ -69,7 +69,7 @@ async def test_a_topics_configs_come_in_kafkas_order_with_their_origin(tmp_path:
         configs = {"max.message.bytes": "200000", "retention.ms": "3600000", "cleanup.policy": "compact"}
         await create(node, "gamma", 2, **configs)
         result = await describe(node, TOPIC, "gamma", documentation=True)
-        assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
+        assert (result.error_code, result.error_message) == (ErrorCode.NONE, "")
         shown = [entry for entry in result.configs if entry.config_source != ConfigSource.DEFAULT_CONFIG]
         # As `kafka-topics --describe` of Kafka 4.1 prints them.
         assert ",".join(f"{entry.name}={entry.value}" for entry in shown) == (
@@ -92,6 +92,23 @@ async def test_only_requested_keys_are_returned(tmp_path: Path) -> None:
         await create(node, "t")
         result = await describe(node, TOPIC, "t", keys=("segment.ms", "nope"), synonyms=False)
         assert [(entry.name, entry.synonyms) for entry in result.configs] == [("segment.ms", ())]
+
+
+@on_a_loop
+async def test_an_empty_list_of_keys_asks_for_all_keys(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        await create(node, "t")
+        for kind, name in ((TOPIC, "t"), (BROKER, "1"), (GROUP, "g"), (METRICS, "m")):
+            every = await describe(node, kind, name)
+            assert every.configs and (await describe(node, kind, name, keys=())).configs == every.configs
+
+
+@on_a_loop
+async def test_each_broker_key_has_a_text(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        result = await describe(node, BROKER, "1", documentation=True)
+        # The node of this test sets no key that Kafka does not know.
+        assert [entry.name for entry in result.configs if not entry.documentation] == []
 
 
 @on_a_loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,16 @@ def test_no_client_is_served_from_a_log_that_cannot_be_read(
     assert bool(failure.exc_info) is isinstance(error, ZeroDivisionError), (
         "only our mistakes need their place"
     )
+
+
+@on_a_loop
+async def test_the_partitions_of_a_topic_have_one_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with running(tmp_path, offsets_topic_num_partitions="8") as it:
+        await it.find()
+        lines = [each.getMessage() for each in caplog.records if each.getMessage().startswith("Loaded ")]
+        assert [line.rpartition(" in ")[0] for line in lines if "__consumer_offsets" in line] == [
+            "Loaded 0 records of 8 partitions of __consumer_offsets"
+        ]

@@ -192,7 +192,7 @@ def test_deleting_the_topic_wakes_its_readers(tmp_path: Path) -> None:
         (b"", 12, ErrorCode.INVALID_RECORD),
         (batch(b"a") + batch(b"b"), 12, ErrorCode.INVALID_RECORD),
         (batch(b"a", base_offset=7), 12, ErrorCode.INVALID_RECORD),
-        (batch(b"a")[:-1], 12, ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"a")[:-1], 12, ErrorCode.INVALID_RECORD),  # no whole batch
         (batch(b"a")[:-1] + b"\xff", 12, ErrorCode.CORRUPT_MESSAGE),
         (batch(b"a")[:16] + b"\x01" + batch(b"a")[17:], 12, ErrorCode.INVALID_RECORD),
         (batch(b"a", codec_=Codec.ZSTD), 6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
@@ -209,6 +209,47 @@ def test_batches_that_are_refused(
         assert rig.replicas.get("t", 0).log.log_end_offset == 0
         row = await send(client, produce_request(batch(b"good")))
         assert (row.error_code, row.base_offset) == (ErrorCode.NONE, 0)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("trailing", "error"),
+    [
+        (b"\0" * 11, ErrorCode.NONE),  # too short for a size
+        (batch(b"b")[:60], ErrorCode.NONE),  # a cut batch
+        (b"\0" * 12, ErrorCode.CORRUPT_MESSAGE),  # a batch of size 0
+        (batch(b"b")[:16] + b"\x03", ErrorCode.CORRUPT_MESSAGE),  # an unknown format
+        (batch(b"b"), ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_bytes_after_a_batch(tmp_path: Path, trailing: bytes, error: ErrorCode) -> None:
+    """Kafka drops a cut batch after the first one, and refuses a second batch or an impossible one."""
+
+    async def scenario(rig: BrokerRig, client: Client) -> None:
+        row = await send(client, produce_request(batch(b"a") + trailing))
+        assert row.error_code is error
+        good = (error is ErrorCode.NONE) * batch(b"a")
+        row = await read(client, fetch_request())
+        assert len(row.records) == len(good)
+
+    run(tmp_path, scenario)
+
+
+def test_a_refused_append_has_the_log_start_offset(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
+        for value in (b"a", b"b"):
+            assert (await send(client, produce_request(batch(value)))).error_code is ErrorCode.NONE
+        rig.replicas.get("t", 0).log.delete_records_before(2)
+        gap = batch(b"x", producer_id=5, producer_epoch=0, base_sequence=3)
+        first = batch(b"x", producer_id=5, producer_epoch=0, base_sequence=0)
+        assert (await send(client, produce_request(first))).error_code is ErrorCode.NONE
+        row = await send(client, produce_request(gap))
+        assert (row.error_code, row.log_start_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 2)
+        row = await send(client, produce_request(batch(bytes(2_000_000))))
+        assert (row.error_code, row.log_start_offset) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
+        row = await send(client, produce_request(b""))
+        assert (row.error_code, row.log_start_offset) == (ErrorCode.INVALID_RECORD, -1)
 
     run(tmp_path, scenario)
 
@@ -342,7 +383,8 @@ def test_not_enough_replicas(tmp_path: Path) -> None:
 def test_acks_all_waits_for_the_follower_and_times_out_without_it(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig, client: Client) -> None:
         late = await send(client, produce_request(batch(b"a"), topic=pair, timeout_ms=50))
-        assert late.error_code is ErrorCode.REQUEST_TIMED_OUT
+        # The records are in the log, and the answer says where.
+        assert (late.error_code, late.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
         waiting = asyncio.ensure_future(
             send(client, produce_request(batch(b"b"), topic=pair, timeout_ms=20_000))
         )

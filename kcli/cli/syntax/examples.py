@@ -9,7 +9,7 @@ from dataclasses import dataclass
 ExitStatus = tuple[int, str]
 """An exit code, and the cases in which the command returns it."""
 
-SUCCESS: ExitStatus = (0, "The command did its work.")
+SUCCESS: ExitStatus = (0, "The command succeeded.")
 FAILURE: ExitStatus = (1, "The command failed, or its options are wrong.")
 INTERRUPTED: ExitStatus = (130, "Ctrl-C ended the command.")
 TERMINATED: ExitStatus = (143, "SIGTERM ended the command.")

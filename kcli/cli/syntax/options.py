@@ -91,7 +91,8 @@ class ConnectingOptions(CommonOptions):
     """The options of all tools that connect to a cluster."""
 
     profile: str | None = option(
-        "Take servers, client settings and defaults from this profile of profiles.toml: see PROFILES in kcli(1).",
+        "The profile of profiles.toml that has the servers, client settings and defaults of options. See "
+        "PROFILES in kcli(1).",
         metavar="name",
     )
 
@@ -101,7 +102,8 @@ class CallingOptions(ConnectingOptions):
     """The options of every tool that makes admin calls."""
 
     timeout: int | None = option(
-        "How long, in milliseconds, a call to the cluster may take in all (default.api.timeout.ms).",
+        "The time limit of a call to the cluster, with all retries, in milliseconds "
+        "(default.api.timeout.ms).",
         Kind.INTEGER,
         metavar="ms",
     )
@@ -133,7 +135,7 @@ class Subcommand:
     help: str
     options: type[CommonOptions]
     run: Run | None = None
-    """Runs the sub-command. None for a raw tool, which runs its commands itself.
+    """The function that runs the sub-command, or None for a raw tool, which runs its commands itself.
 
     Each command of a raw tool has its own manual page.
     """
@@ -153,7 +155,7 @@ class Command:
     """The first line of the help, in Kafka's own words."""
     options: type[CommonOptions] = CommonOptions
     run: Run | None = None
-    """Runs the command. None if the command has sub-commands."""
+    """The function that runs the command, or None if the command has sub-commands."""
     family: Family = Family.JOPT
     on_parse_error: OnParseError = OnParseError.USAGE
     prog: str = ""

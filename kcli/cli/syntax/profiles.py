@@ -210,7 +210,10 @@ class ProfilesFile:
 
 
 def profiles_path() -> str:
-    """The path of the profiles file. A relative XDG_CONFIG_HOME is ignored (XDG Base Directory Specification)."""
+    """Returns the path of the profiles file.
+
+    A relative XDG_CONFIG_HOME is ignored (XDG Base Directory Specification).
+    """
     home = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(home):
         home = os.path.join(os.path.expanduser("~"), ".config")

@@ -101,14 +101,14 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "verifiable-consumer",
             "kafka-verifiable-consumer.sh",
-            "Read as a member of a group and print its events.",
+            "Read as a member of a group and print the events of the member.",
             _DATA,
             place="verifiable.consumer",
         ),
         Tool(
             "e2e-latency",
             "kafka-e2e-latency.sh",
-            "Measure how long a record takes from producer to consumer.",
+            "Measure the time that a record takes from the producer to the consumer.",
             _DATA,
         ),
         Tool(
@@ -145,7 +145,10 @@ TOOLS: dict[str, Tool] = {
             _CLUSTER,
         ),
         Tool(
-            "log-dirs", "kafka-log-dirs.sh", "Show what each broker holds in its log directories.", _CLUSTER
+            "log-dirs",
+            "kafka-log-dirs.sh",
+            "Show the log directories of brokers and the partitions in them.",
+            _CLUSTER,
         ),
         Tool(
             "reassign-partitions",
@@ -164,7 +167,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "leader-election",
             "kafka-leader-election.sh",
-            "Make the preferred replicas of partitions their leaders.",
+            "Elect the preferred replica as the leader of each partition.",
             _CLUSTER,
         ),
         Tool(
@@ -206,7 +209,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "metadata-shell",
             "kafka-metadata-shell.sh",
-            "Explore the metadata in a log or a snapshot.",
+            "Browse the metadata in a log file or a snapshot with a shell.",
             _SERVER,
             place="metadata_shell.command",
         ),

@@ -102,7 +102,7 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The versions were printed. A broker that does not answer has a line with ERROR."),
+        (0, "The versions were printed. For a broker that does not answer, a line with ERROR was printed."),
         FAILURE,
         INTERRUPTED,
     ),

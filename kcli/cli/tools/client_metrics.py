@@ -23,25 +23,28 @@ ACTIONS = ("alter", "delete", "describe", "list")
 class ClientMetricsOptions(ClusterOptions):
     alter: bool = flag("Change or create a subscription.")
     delete: bool = flag("Delete a subscription.")
-    describe: bool = flag("Show one subscription or all.")
+    describe: bool = flag("Show the subscription that --name names, or all subscriptions.")
     list: bool = flag("List the subscriptions.")
-    name: str | None = option("The subscription.", metavar="name")
+    name: str | None = option("The name of the subscription.", metavar="name")
     generate_name: bool = flag("With --alter: create a subscription with a random name.")
     interval: str | None = option(
-        "Milliseconds between two pushes of a client; empty for the default.", metavar="push interval"
+        "Milliseconds between two reports of a client. An empty value means the default.",
+        metavar="push interval",
     )
     metrics: tuple[str, ...] = option(
-        "Prefixes of the metrics to push, separated by commas; empty for none.",
+        "The prefixes of the metrics that clients report, separated by commas. An empty value means no "
+        "metrics.",
         metavar="a,b",
         repeatable=True,
     )
     match: tuple[str, ...] = option(
-        "The clients, as key=regex pairs separated by commas; empty for all. Keys: client_id, client_instance_id, "
-        "client_software_name, client_software_version, client_source_address, client_source_port.",
+        "The clients, as key=regex pairs separated by commas. An empty value means all clients. Keys: "
+        "client_id, client_instance_id, client_software_name, client_software_version, "
+        "client_source_address, client_source_port.",
         metavar="k1=v1,k2=v2",
         repeatable=True,
     )
-    dry_run: bool = flag("Only check what --alter or --delete would do.")
+    dry_run: bool = flag("With --alter or --delete: check the request, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True)

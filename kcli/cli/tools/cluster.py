@@ -18,9 +18,11 @@ _ONE_CLUSTER = (Exclusive(names=("bootstrap-server", "bootstrap-controller"), re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterIdOptions(ClusterOptions):
-    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.", short="b")
+    bootstrap_server: str | None = option(
+        "The brokers to connect to first, as host:port,host:port.", short="b"
+    )
     bootstrap_controller: str | None = option(
-        "Controllers to connect to first, as host:port,host:port.", short="C"
+        "The controllers to connect to first, as host:port,host:port.", short="C"
     )
     config: str | None = option("A properties file with settings of the admin client.", short="c")
     command_config: str | None = option("The same as --config.")
@@ -34,7 +36,7 @@ class UnregisterOptions(ClusterIdOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListEndpointsOptions(ClusterIdOptions):
-    include_fenced_brokers: bool = flag("Include fenced brokers: registered, but not in service.")
+    include_fenced_brokers: bool = flag("Include fenced brokers, which are registered but not in service.")
 
 
 @dataclass(frozen=True, slots=True)

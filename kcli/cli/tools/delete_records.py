@@ -22,12 +22,12 @@ HIGH_WATERMARK = -1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecordsOptions(ClusterOptions):
     offset_json_file: str | None = option(
-        'A JSON file: {"partitions": [{"topic": "foo", "partition": 1, "offset": 1}], "version": 1}; '
-        "offset -1 is the end of the partition.",
+        'A JSON file: {"partitions": [{"topic": "foo", "partition": 1, "offset": 1}], "version": 1}. The '
+        "offset -1 means the end of the partition.",
         metavar="Offset json file path",
     )
-    dry_run: bool = flag("Only show what would be deleted.")
-    yes: bool = flag("Delete without asking. The command asks only on a terminal.")
+    dry_run: bool = flag("Print what would be deleted, but delete nothing.")
+    yes: bool = flag("Do not ask before deleting. The command asks only if it runs on a terminal.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,13 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The request was made. The line of each partition has its new low watermark or its error."),
+        (
+            0,
+            (
+                "The request was sent. The output has a line for each partition, with its new low watermark or "
+                "its error."
+            ),
+        ),
         FAILURE,
         INTERRUPTED,
     ),

@@ -37,22 +37,29 @@ LETTER_A, LETTERS = 65, 26
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2eLatencyOptions(CallingOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     topic: str | None = option("The topic to send to and read from.", metavar="topic")
     num_records: int | None = option("How many records to send.", Kind.INTEGER, metavar="count")
     producer_acks: str | None = option(
-        "The replicas that must have a record: 1 (the leader) or all.", metavar="1 or all"
+        "The acknowledgements to wait for: 1 (the leader) or all (all in-sync replicas).", metavar="1 or all"
     )
-    record_size: int | None = option("Bytes of each value.", Kind.INTEGER, metavar="bytes")
+    record_size: int | None = option("The size of each value in bytes.", Kind.INTEGER, metavar="bytes")
     command_config: str | None = option("A properties file for all clients.", metavar="config file")
-    record_key_size: int = option("Bytes of each key; 0 for none.", Kind.INTEGER, metavar="bytes", default=0)
-    num_headers: int = option("How many headers each record has.", Kind.INTEGER, metavar="count", default=0)
+    record_key_size: int = option(
+        "The size of each key in bytes. 0 means no key.", Kind.INTEGER, metavar="bytes", default=0
+    )
+    num_headers: int = option(
+        "The number of headers of each record.", Kind.INTEGER, metavar="count", default=0
+    )
     record_header_key_size: int = option(
-        "Bytes of each header's key.", Kind.INTEGER, metavar="bytes", default=0
+        "The size of the key of each header in bytes.", Kind.INTEGER, metavar="bytes", default=0
     )
     record_header_size: int = option(
-        "Bytes of each header's value; -1 for null.", Kind.INTEGER, metavar="bytes", default=0
+        "The size of the value of each header in bytes. -1 means null.",
+        Kind.INTEGER,
+        metavar="bytes",
+        default=0,
     )
 
 

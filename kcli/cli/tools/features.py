@@ -28,11 +28,11 @@ OFF = 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeOptions(QuorumOptions):
     metadata: str | None = option(
-        "The new metadata.version. --release-version also sets the other features.", deprecated=True
+        "The new metadata.version. To set the other features as well, use --release-version.", deprecated=True
     )
-    feature: tuple[str, ...] = option("A feature and its new level, name=level.", repeatable=True)
-    release_version: str | None = option("Change to the feature levels of this release.")
-    dry_run: bool = flag("Only show what would be done.")
+    feature: tuple[str, ...] = option("A feature and its new level, as name=level.", repeatable=True)
+    release_version: str | None = option("Set all features to their levels in this release.")
+    dry_run: bool = flag("Print what the command would do, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class DowngradeOptions(UpgradeOptions):
 class DisableOptions(QuorumOptions):
     feature: tuple[str, ...] = option("The feature to disable.", repeatable=True)
     unsafe: bool = flag("Disable even if metadata may be lost.")
-    dry_run: bool = flag("Only show what would be done.")
+    dry_run: bool = flag("Print what the command would do, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,9 @@ class VersionMapping(QuorumOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureDependencies(QuorumOptions):
-    feature: tuple[str, ...] = option("A feature and its level, name=level.", repeatable=True, required=True)
+    feature: tuple[str, ...] = option(
+        "A feature and its level, as name=level.", repeatable=True, required=True
+    )
 
 
 @dataclass(frozen=True, slots=True)

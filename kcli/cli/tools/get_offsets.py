@@ -48,16 +48,16 @@ _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|([0-9]*)-([0-9]*)))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetOffsetsOptions(ClusterOptions):
-    topic: str | None = option("The topics, as a regular expression.", metavar="topic")
+    topic: str | None = option("A regular expression for the names of the topics.", metavar="topic")
     partitions: str | None = option("The partitions, separated by commas.", metavar="partition ids")
     topic_partitions: str | None = option(
-        "Rules, separated by commas: a regular expression for topics, optionally with a colon and a partition or a "
-        "range (2-7, 2-, -7).",
+        "Topics and partitions, separated by commas. Each entry is a regular expression for topics. A "
+        "colon and a partition or a range of partitions (2-7, 2-, -7) may follow.",
         metavar="topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3",
     )
     time: str = option(
-        "The point in time: latest, earliest, max-timestamp, earliest-local, latest-tiered, -1 to -5, or "
-        "milliseconds since the epoch.",
+        "The point in time: latest (-1), earliest (-2), max-timestamp (-3), earliest-local (-4), "
+        "latest-tiered (-5), or milliseconds since the epoch.",
         metavar="<timestamp> / -1 or latest / -2 or earliest / ...",
         default="latest",
     )

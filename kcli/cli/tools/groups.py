@@ -20,16 +20,18 @@ _KINDS = ("consumer", "share", "streams")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to", required=True
+        "The brokers to connect to first, as host:port,host:port.",
+        metavar="server to connect to",
+        required=True,
     )
     list: bool = flag("List the groups.")
     group_type: str | None = option(
-        "Only groups of this type: classic, consumer, share or streams.", metavar="type"
+        "List only groups of this type: classic, consumer, share or streams.", metavar="type"
     )
-    protocol: str | None = option("Only groups of this protocol type.", metavar="protocol")
-    consumer: bool = flag("Only consumer groups, including classic groups and groups without members.")
-    share: bool = flag("Only share groups.")
-    streams: bool = flag("Only streams groups.")
+    protocol: str | None = option("List only groups of this protocol type.", metavar="protocol")
+    consumer: bool = flag("List only consumer groups, including classic groups and groups without members.")
+    share: bool = flag("List only share groups.")
+    streams: bool = flag("List only streams groups.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ command = Command(
             "kcli groups --bootstrap-server localhost:9092 --list",
         ),
         Example(
-            "List share groups, one JSON object a line:",
+            "List share groups, one JSON object per line:",
             "kcli groups --bootstrap-server localhost:9092 --list --share --output json",
         ),
     ),

@@ -1,7 +1,7 @@
 """kafka-jmx: prints the metrics of a broker, row after row.
 
-Kafka's tool speaks RMI to a JVM. This one asks the metrics endpoint of a broker of kcli (JMX_PORT, or
-`kcli.metrics.listener`) over HTTP; of a service:jmx:rmi URL only host and port are used.
+Kafka's tool speaks RMI to a JVM. This tool requests the metrics endpoint of a kcli broker (JMX_PORT, or
+`kcli.metrics.listener`) over HTTP. If a service:jmx:rmi URL is given, only its host and port are used.
 """
 
 from __future__ import annotations
@@ -38,13 +38,17 @@ ORIGINAL = "original"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JmxOptions(CommonOptions):
     object_name: tuple[str, ...] = option(
-        "An object name, or a pattern of names (*, ?, and ,* for more keys). Default: all objects.",
+        "An object name, or a pattern of object names. In a pattern, * and ? match characters, and a "
+        "final ,* matches further keys. Default: all objects.",
         metavar="name",
         repeatable=True,
     )
-    attributes: str | None = option("Only these attributes, separated by commas.", metavar="name")
+    attributes: str | None = option("Print only these attributes, separated by commas.", metavar="name")
     reporting_interval: int = option(
-        "Milliseconds between two rows; -1 means --one-time.", Kind.INTEGER, metavar="ms", default=2000
+        "Milliseconds between two rows. -1 means the same as --one-time.",
+        Kind.INTEGER,
+        metavar="ms",
+        default=2000,
     )
     one_time: bool = option(
         "Print one row and exit.",
@@ -55,30 +59,34 @@ class JmxOptions(CommonOptions):
         bare_value=True,
     )
     date_format: str | None = option(
-        "The format of the time, as in SimpleDateFormat. Default: milliseconds since the epoch.",
+        "The format of the time: a pattern of Java's SimpleDateFormat. Default: milliseconds since the "
+        "epoch.",
         metavar="format",
     )
     jmx_url: str = option(
-        "The metrics endpoint of the broker: http://host:port, or a service URL, of which host and port are used.",
+        "The metrics endpoint of the broker, as http://host:port. Only host and port of a JMX service URL "
+        "are used.",
         metavar="service-url",
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
     report_format: str = option(
-        "One row of values under a header (original), or a line for each value: properties, csv, tsv.",
+        "The format of the output. original: a row of values under a header. properties, csv, tsv: a line "
+        "for each value.",
         metavar="report-format",
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "user=password for a proxy in front of the endpoint, sent as HTTP Basic. The endpoint has no authentication.",
+        "user=password, which is sent as HTTP Basic authentication. Only a proxy can check it, because "
+        "the endpoint itself has no authentication.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(
-        "Refused when true: the endpoint speaks plain HTTP.",
+        "The value true is refused, because the endpoint has no TLS.",
         Kind.BOOLEAN,
         metavar="ssl-enable",
         default=False,
     )
-    wait: bool = flag("Wait until all objects exist. No name may be a pattern.")
+    wait: bool = flag("Wait until all objects exist. With this option, no object name may be a pattern.")
 
 
 @dataclass(frozen=True, slots=True)

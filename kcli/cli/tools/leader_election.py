@@ -25,20 +25,23 @@ SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionOptions(ClusterOptions):
     election_type: str | None = option(
-        "The type of election: preferred, the first replica of the list, or unclean, any live replica if there is no "
-        "leader.",
+        "The type of election. preferred: the first replica of the list becomes the leader. unclean: any "
+        "live replica becomes the leader, if there is no leader.",
         metavar="election type",
     )
-    topic: str | None = option("The topic of the one partition.", metavar="topic name")
-    partition: int | None = option("The partition of --topic.", Kind.INTEGER, metavar="partition id")
-    all_topic_partitions: bool = flag("Every partition that needs an election.")
+    topic: str | None = option("The topic of the partition that --partition names.", metavar="topic name")
+    partition: int | None = option(
+        "The partition of the topic that --topic names.", Kind.INTEGER, metavar="partition id"
+    )
+    all_topic_partitions: bool = flag("Elect leaders for all partitions that need an election.")
     path_to_json_file: str | None = option(
-        'A JSON file: {"partitions": [{"topic": "foo", "partition": 1}]}.', metavar="path to json file"
+        'A JSON file with the partitions: {"partitions": [{"topic": "foo", "partition": 1}]}.',
+        metavar="path to json file",
     )
     admin_config: str | None = option(
         "The same as --command-config.", name="admin.config", metavar="config file", deprecated=True
     )
-    dry_run: bool = flag("Only show the partitions of the request.")
+    dry_run: bool = flag("Print the partitions of the request, but elect no leaders.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +182,7 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "Every partition has the leader that was asked for."),
+        (0, "Every partition has the requested leader."),
         (1, "The election of at least one partition failed, or the options are wrong."),
         INTERRUPTED,
     ),

@@ -21,8 +21,12 @@ VERSION = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirsOptions(ClusterOptions):
     describe: bool = flag("Describe the log directories.")
-    topic_list: str = option("Only these topics, separated by commas.", metavar="Topic list", default="")
-    broker_list: str | None = option("Only these brokers, ids separated by commas.", metavar="Broker list")
+    topic_list: str = option(
+        "Describe only these topics, separated by commas.", metavar="Topic list", default=""
+    )
+    broker_list: str | None = option(
+        "Describe only the brokers with these ids, separated by commas.", metavar="Broker list"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,20 +34,24 @@ HEADER = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeOptions(QuorumOptions):
     status: bool = flag("Show a summary of the quorum.")
-    replication: bool = flag("Show how far each replica is.")
-    human_readable: bool = flag("Show how long ago each time was.")
+    replication: bool = flag("Show the log end offset and the lag of each replica.")
+    human_readable: bool = flag(
+        "With --replication: show how long ago a replica fetched and caught up, in place of times."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddControllerOptions(QuorumOptions):
-    dry_run: bool = flag("Only show what would be done.")
+    dry_run: bool = flag("Print what the command would do, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveControllerOptions(QuorumOptions):
-    controller_id: int = option("The node to remove.", Kind.INTEGER, short="i", required=True)
-    controller_directory_id: str = option("The id of its metadata directory.", short="d", required=True)
-    dry_run: bool = flag("Only show what would be done.")
+    controller_id: int = option("The id of the controller to remove.", Kind.INTEGER, short="i", required=True)
+    controller_directory_id: str = option(
+        "The directory id of the controller's metadata directory.", short="d", required=True
+    )
+    dry_run: bool = flag("Print what the command would do, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class VoterRow:
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """The summary of the quorum. A lag time of -1 means that it is unknown."""
+    """The summary of the quorum. A lag time of -1 means that the lag is unknown."""
 
     cluster_id: str
     leader_id: int
@@ -327,7 +331,7 @@ command = Command(
         ),
         Subcommand(
             name="add-controller",
-            help="Add the controller that --command-config configures to the voters.",
+            help="Add a controller to the voters. --command-config names the properties file of this controller.",
             options=AddControllerOptions,
             run=add_controller,
         ),

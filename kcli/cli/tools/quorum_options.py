@@ -10,6 +10,6 @@ from kcli.cli.syntax.options import option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumOptions(ClusterOptions):
-    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
-    bootstrap_controller: str | None = option("Controllers to connect to first, as host:port,host:port.")
+    bootstrap_server: str | None = option("The brokers to connect to first, as host:port,host:port.")
+    bootstrap_controller: str | None = option("The controllers to connect to first, as host:port,host:port.")
     command_config: str | None = option("A properties file with settings of the admin client.")

@@ -34,25 +34,34 @@ FOLLOWER_FETCH_VERSION = 11
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaVerificationOptions(CallingOptions):
     broker_list: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
+        "The brokers to connect to first, as host:port,host:port.", metavar="hostname:port,...,hostname:port"
     )
     command_config: str | None = option(
         "A properties file with settings of the clients.", metavar="command config property file"
     )
     topics_include: str = option(
-        "The topics to verify, as a regular expression.", metavar="Java regex (String)", default=".*"
+        "A regular expression for the names of the topics to verify.",
+        metavar="Java regex (String)",
+        default=".*",
     )
     fetch_size: int = option(
-        "Bytes of a partition in one request.", Kind.INTEGER, metavar="bytes", default=1024 * 1024
+        "The maximum size of the data of one partition in a request, in bytes.",
+        Kind.INTEGER,
+        metavar="bytes",
+        default=1024 * 1024,
     )
     max_wait_ms: int = option(
-        "Milliseconds a broker may wait for records.", Kind.INTEGER, metavar="ms", default=1000
+        "How many milliseconds a broker may wait for records before it answers.",
+        Kind.INTEGER,
+        metavar="ms",
+        default=1000,
     )
     report_interval_ms: int = option(
         "Milliseconds between two reports.", Kind.LONG, metavar="ms", default=30_000
     )
     time: int = option(
-        "The start: a timestamp, -1 for the end, -2 for the beginning.",
+        "The time of the first records to compare: milliseconds since the epoch, -1 for the end, -2 for "
+        "the beginning.",
         Kind.LONG,
         metavar="timestamp/-1(latest)/-2(earliest)",
         default=-1,
@@ -271,7 +280,7 @@ command = Command(
     run=run,
     examples=(
         Example(
-            "Compare the replicas of a topic from their first offset on:",
+            "Compare the replicas of a topic, from the first offset of each:",
             "kcli replica-verification --broker-list localhost:9092 \\\n"
             "  --topics-include orders --time -2 --report-interval-ms 1000",
             exit_code=130,

@@ -27,10 +27,11 @@ SERVER_MODULE = "kcli.server.main"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStartOptions(CommonOptions):
     daemon: bool = flag(
-        "Run in the background, writing to $LOG_DIR/kafkaServer.out (default of LOG_DIR: logs)."
+        "Run the server in the background. Its output goes to $LOG_DIR/kafkaServer.out (default of "
+        "LOG_DIR: logs)."
     )
     override: tuple[str, ...] = option(
-        "A property that takes precedence over the file. Stands after the file.",
+        "A property, as key=value, that takes precedence over the file. Write this option after the file.",
         metavar="property=value",
         repeatable=True,
     )
@@ -134,7 +135,7 @@ command = Command(
     bare=lambda: print(USAGE),
     examples=(
         Example(
-            "Format the log directories of a node and start it:",
+            "Format the log directories of a node and start the node:",
             'kcli storage format --standalone -t "$(kcli storage random-uuid)" \\\n'
             "  -c server.properties\n"
             "kcli server-start server.properties",

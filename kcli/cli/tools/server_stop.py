@@ -66,7 +66,9 @@ def running_servers(proc: str = PROC) -> Iterator[Server]:
 
 
 def server_words(argv: Sequence[str]) -> tuple[str, ...] | None:
-    """Returns the arguments of `kcli server-start` or `python -m kcli.server.main`. None for another command line.
+    """Returns the arguments of `kcli server-start` or `python -m kcli.server.main`.
+
+    Returns None for another command line.
 
     A server that was started with `-daemon` has the second form.
     """
@@ -121,7 +123,7 @@ def _roles(text: str) -> set[str]:
 
 
 def _properties(server: Server) -> dict[str, str]:
-    """The properties of the server's file, overridden by those of its command line."""
+    """Returns the properties of the server's file, overridden by those of its command line."""
     from kcli.config.definition import ConfigError
     from kcli.config.properties import load
 
@@ -173,7 +175,13 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The servers were asked to stop. The command does not wait until they have stopped."),
-        (1, "No such server runs on this machine, it belongs to another user, or the options are wrong."),
+        (0, "The servers got the signal to stop. The command does not wait until they have stopped."),
+        (
+            1,
+            (
+                "No such server runs on this machine, the server belongs to another user, or the options are "
+                "wrong."
+            ),
+        ),
     ),
 )

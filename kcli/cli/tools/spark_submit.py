@@ -53,21 +53,21 @@ Usage: kcli spark-submit [--profile NAME] [SPARK OPTIONS] JOB [JOB OPTIONS]
 Jobs (kcli spark-submit JOB --help shows the options of one):
 {{jobs}}
 
-`prepare` is run once on a machine: it saves the classes that Spark loads (160 MB in ~/.cache/kcli), and every later
-start is seconds faster.
+Run prepare once on a machine. It stores the Java classes that Spark loads (160 MB in ~/.cache/kcli), so that later
+starts are seconds faster.
 
-Spark options go to the spark-submit of the PySpark package unchanged, for example --master local[4],
---conf KEY=VALUE, --driver-memory 4g, --properties-file FILE; --version and --verbose are Spark's too.
-Without --master the job runs in this machine (local[*]). Spark logs warnings and errors only;
---conf spark.log.level=INFO shows more.
+The command passes Spark options unchanged to the spark-submit of the PySpark package. Examples: --master local[4],
+--conf KEY=VALUE, --driver-memory 4g, --properties-file FILE, --version, --verbose. Without --master the job runs on
+this machine (local[*]). Spark logs only warnings and errors. --conf spark.log.level=INFO logs more.
 
---profile NAME takes the servers and client settings of a job from that profile of profiles.toml: see PROFILES
-in kcli(1).
+--profile NAME reads the servers and client settings of a job from a profile in profiles.toml. See PROFILES in
+kcli(1).
 
-In any job, spark.read.format("kcli") reads topics as Spark's own Kafka source does, and
-frame.write.format("kcli") writes to them; the same holds for readStream and writeStream.
+In your own programs, spark.read.format("kcli") reads topics as Spark's own Kafka source does, and
+frame.write.format("kcli") writes to topics. readStream and writeStream have the format kcli too.
 
-Needs Java {MIN_JAVA} or newer and pip install 'kcli-streaming[spark]'. The exit code is Spark's."""
+The command needs Java {MIN_JAVA} or newer and pip install 'kcli-streaming[spark]'. It returns
+Spark's exit code."""
 
 
 def run(options: CommonOptions, output: Output) -> int:
@@ -156,11 +156,11 @@ class SubmitOptions(ConnectingOptions):
     """The options before the name of the job that are not Spark's."""
 
     output: str = "text"
-    """Not an option of spark-submit: each job has its own option --output."""
+    """A placeholder: spark-submit has no option --output, because each job has its own."""
 
 
 EXIT_STATUS: tuple[ExitStatus, ...] = (
-    (0, "The job did its work, or SIGTERM or Ctrl-C stopped a stream after its micro-batch."),
+    (0, "The job succeeded, or SIGTERM or Ctrl-C ended a stream after its current micro-batch."),
     (1, "The job failed, its options are wrong, or a batch was stopped."),
 )
 

@@ -41,41 +41,46 @@ _INTERNAL = re.compile(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsApplicationResetOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port. Takes precedence over a config file.",
+        "The brokers to connect to first, as host:port,host:port. This option takes precedence over a "
+        "config file.",
         metavar="server to connect to",
         default=DEFAULT_SERVER,
     )
-    application_id: str | None = option(
-        "The application, by its application.id.", metavar="id", required=True
-    )
+    application_id: str | None = option("The application.id of the application.", metavar="id", required=True)
     input_topics: tuple[str, ...] = option(
-        "Input topics, separated by commas, whose offsets are reset: by default to the start.",
+        "The input topics, separated by commas. Their offsets are reset, by default to the beginning.",
         metavar="list",
         repeatable=True,
     )
     intermediate_topics: tuple[str, ...] = option(
-        "Topics, separated by commas, that the application writes and reads: their offsets are set to the end.",
+        "The topics that the application both writes and reads, separated by commas. Their offsets are "
+        "set to the end.",
         metavar="list",
         repeatable=True,
         deprecated=True,
     )
     internal_topics: tuple[str, ...] = option(
-        "Delete only these internal topics, separated by commas. Default: all of the application.",
+        "Delete only these internal topics, separated by commas. Default: all internal topics of the "
+        "application.",
         metavar="list",
         repeatable=True,
     )
     to_offset: int | None = option("Reset to this offset.", Kind.LONG)
     to_datetime: str | None = option("Reset to the first record at or after YYYY-MM-DDTHH:mm:SS.sss.")
-    by_duration: str | None = option("Reset to the first record of a duration that ends now, as PnDTnHnMnS.")
-    to_earliest: bool = flag("Reset to the start.")
+    by_duration: str | None = option(
+        "Reset to the first record that is not older than this duration (ISO 8601: PnDTnHnMnS)."
+    )
+    to_earliest: bool = flag("Reset to the beginning.")
     to_latest: bool = flag("Reset to the end.")
     from_file: str | None = option("Reset to the offsets of a CSV file: topic,partition,offset in each line.")
-    shift_by: int | None = option("Move by this many records: forward, or backward if negative.", Kind.LONG)
+    shift_by: int | None = option(
+        "Move the offsets by this number of records. A negative number moves them back.", Kind.LONG
+    )
     config_file: str | None = option(
         "The old name of --command-config.", metavar="file name", deprecated=True
     )
     force: bool = flag("Remove members that are still in the group.")
-    dry_run: bool = flag("Only show what would be done.")
+    dry_run: bool = flag("Print what the command would do, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ async def list_groups(
 ) -> list[GroupListing]:
     """Returns the groups of all brokers, sorted by id. `states` and `types` select groups (empty: all).
 
-    If a broker does not answer, a warning is logged. Its error is raised only if no broker answers.
+    If a broker does not answer, a warning is logged. An error is raised only if no broker answers.
     """
     from kcli.protocol.messages.list_groups import ListGroupsRequest
 

@@ -53,7 +53,9 @@ class RecordSearch:
 async def lag_seconds(
     client: Client, committed: Mapping[TopicPartition, int], now_ms: int
 ) -> dict[TopicPartition, Lag]:
-    """Returns the age, in seconds, of the first record at or after each offset. It is 0 if there is no such record.
+    """Returns the age, in seconds, of the first record at or after each offset.
+
+    The age is 0 if there is no such record.
 
     The value is None if that record has no timestamp, and the error if the partition failed. The call does not wait for
     leaders, so a partition without a leader does not delay the others.

@@ -141,7 +141,7 @@ def decode(key: bytes, value: bytes | None) -> LogRecord | None:
 def _decode_offset(key: bytes, value: bytes | None) -> OffsetRecord:
     head = _unpack_offset_key(key)
     if head is None:
-        parsed = decode_key(key)  # says what is wrong with it
+        parsed = decode_key(key)  # raises an error that names the problem
         assert isinstance(parsed, OffsetCommitKey | LegacyOffsetCommitKey)
         head = (parsed.group, parsed.topic, parsed.partition)
     committed = None if value is None else _unpack_offset_value(value)

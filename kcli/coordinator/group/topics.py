@@ -15,7 +15,7 @@ from typing import Protocol
 from xxhash import xxh3_64_intdigest
 
 NO_HASH = 0
-"""The hash of a topic that does not exist, and of a group that subscribes no existing topic."""
+"""The hash of a topic that does not exist, and of a group that subscribes to no existing topic."""
 _VERSION_OF_HASH = 0
 _HEAD = struct.Struct("<BQQ")
 _INT32 = struct.Struct("<i")

@@ -62,7 +62,7 @@ def _judge_tv2(known: Transaction, request: EndTxnRequest) -> EndDecision:
             return _FENCED
         return _AGAIN if known.commits == request.committed else _REFUSED
     if repeats and known.producer_epoch == MAX_EPOCH:
-        return _FENCED  # a fence took the last epoch, which no client may have (KAFKA-20090)
+        return _FENCED  # the coordinator fenced with the last epoch (KAFKA-20090)
     is_current = known.producer_id == request.producer_id and known.producer_epoch == request.producer_epoch
     if known.state in (State.ONGOING, State.EMPTY):
         if not is_current:

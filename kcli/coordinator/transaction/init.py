@@ -46,7 +46,7 @@ def renewed(
     expected = expected_epoch(request)
     if before is None or rotates(before, expected):
         if fresh_producer_id is None:
-            return ErrorCode.CONCURRENT_TRANSACTIONS  # the id was freed meanwhile: ask again
+            return ErrorCode.CONCURRENT_TRANSACTIONS  # removed meanwhile: the client retries
         if before is None:
             return new_transactional_id(fresh_producer_id, timeout_ms, now_ms)
         return with_new_producer_id(

@@ -82,10 +82,10 @@ class TransactionShard:
         self._config = config
         self._version = version
         self._transactions: dict[str, Transaction] = {}
-        self._pending = set[str]()  # a change of theirs is on its way to the log
-        self._overdue = set[str]()  # of those, the ones whose write timed out; it may be committed yet
+        self._pending = set[str]()  # ids with a write in progress
+        self._overdue = set[str]()  # pending ids whose write timed out but may still be committed
         self._unmarked: dict[str, set[TopicPartition]] = {}
-        self._failed_fences: dict[str, int] = {}  # the epoch that is not good any more
+        self._failed_fences: dict[str, int] = {}  # the epochs that are no longer valid, by id
         self._timers = Timers[tuple[str, str]]()
         """Deadlines by their kind and transactional id. The id is empty if a deadline concerns all ids."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -27,9 +28,10 @@ from kcli.model.ids import (
     ProducerId,
 )
 from kcli.protocol.batches import legacy
-from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
+from kcli.protocol.batches.byte_stream import ByteStream
+from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, inflate
 from kcli.protocol.batches.legacy import Record
-from kcli.protocol.wire.varint import VarintError, encode_varint, read_varint, read_varlong
+from kcli.protocol.wire.varint import MAX_VARINT_BYTES, VarintError, encode_varint, read_varint, read_varlong
 
 __all__ = [
     "CODEC_MASK",
@@ -291,10 +293,11 @@ def advance_sequence(sequence: int, step: int) -> int:
 def read_records(
     buffer: Buffer, position: int = 0, *, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """Yields the records of the batch at `position`. Each record is decoded when the caller asks for it.
+    """Yields the records of the batch at `position`. It decompresses and decodes only as far as the caller reads.
 
     It is as strict as Kafka's readers. Raises InvalidRecordException if counts or lengths are wrong, and
-    CorruptRecordException if the compressed data is invalid or decompresses to more than `limit` bytes.
+    CorruptRecordException if the compressed data is invalid. `limit`: bytes that a compressed message of an old format
+    may hold, because such a message is decompressed whole.
     """
     header = read_header(buffer, position)
     end = position + header.size_bytes
@@ -310,9 +313,11 @@ def read_records(
             f"Found invalid record count {header.records_count} in magic v2 batch "
             f"at offset {header.base_offset}"
         )
-    with memoryview(buffer) as view:
-        payload = decompress(header.codec, view[position + HEADER_SIZE : end], limit)
-    return decode_records(header, payload)
+    pieces = inflate(header.codec, memoryview(buffer)[position + HEADER_SIZE : end])
+    first, second = next(pieces, b""), next(pieces, None)
+    if second is None:
+        return decode_records(header, first)
+    return _decode_pieces(header, chain((first, second), pieces))
 
 
 def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
@@ -323,9 +328,7 @@ def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
         try:
             record, position = _decode_record(header, payload, position)
         except (IndexError, VarintError) as error:
-            raise InvalidRecordException(
-                f"Record {index} of the batch at offset {header.base_offset} is cut short: {error}"
-            ) from None
+            raise _cut_short(header, index, error) from None
         yield record
     if position != len(payload):
         raise InvalidRecordException(
@@ -333,6 +336,34 @@ def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
             f"{len(payload) - position} bytes after the {header.records_count} records "
             f"of the batch at offset {header.base_offset}"
         )
+
+
+def _decode_pieces(header: BatchHeader, pieces: Iterable[bytes]) -> Iterator[Record]:
+    """Like `decode_records`, for a payload that comes in pieces."""
+    stream = ByteStream(pieces)
+    for index in range(header.records_count):
+        try:
+            while stream.ready_bytes < MAX_VARINT_BYTES and stream.grow():
+                pass
+            size = stream.size_of_record()
+            if size > stream.ready_bytes:
+                stream.grow_to(size)
+            record, end = _decode_record(header, stream.front, stream.at)
+        except (IndexError, VarintError) as error:
+            raise _cut_short(header, index, error) from None
+        stream.advance(end - stream.at)
+        yield record
+    if not stream.is_at_end():
+        raise InvalidRecordException(
+            f"Incorrect declared batch size, records still remaining in file: more bytes after the "
+            f"{header.records_count} records of the batch at offset {header.base_offset}"
+        )
+
+
+def _cut_short(header: BatchHeader, index: int, error: Exception) -> InvalidRecordException:
+    return InvalidRecordException(
+        f"Record {index} of the batch at offset {header.base_offset} is cut short: {error}"
+    )
 
 
 def _decode_record(header: BatchHeader, payload: bytes, position: int) -> tuple[Record, int]:
@@ -439,16 +470,23 @@ def encode_batch(
         | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
     )
     body = compress(codec, payload, level) if codec else payload
-    batch = bytearray(HEADER_SIZE + len(body))
     delta = last_offset - base_offset if last_offset_delta is None else last_offset_delta
-    _HEADER.pack_into(
-        batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch, 2, 0, attributes, delta,
-        base_timestamp_ms, max_timestamp_ms, producer_id, producer_epoch, base_sequence, count,
+    header = BatchHeader(
+        Offset(base_offset), 0, LeaderEpoch(leader_epoch), CURRENT_MAGIC, 0, attributes, delta, base_timestamp_ms,
+        max_timestamp_ms, ProducerId(producer_id), producer_epoch, base_sequence, count,
     )  # fmt: skip
-    batch[HEADER_SIZE:] = body
+    return bytes(seal(header, (body,)))
+
+
+def seal(header: BatchHeader, body: Iterable[Buffer]) -> bytearray:
+    """A batch with this header and these (compressed) records. Its length and checksum are set here."""
+    batch = bytearray(HEADER_SIZE)
+    for piece in body:
+        batch += piece
+    _HEADER.pack_into(batch, 0, *header._replace(batch_length=len(batch) - LENGTH_OVERHEAD))
     with memoryview(batch) as view:
         _UINT32.pack_into(batch, PREFIX_SIZE, crc32c(view[CRC_END:]))
-    return bytes(batch)
+    return batch
 
 
 def _append_record(payload: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:

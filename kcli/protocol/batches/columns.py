@@ -20,14 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import KafkaError
-from kcli.protocol.batches.batch import CODEC_MASK, CONTROL, HEADER_SIZE, LENGTH_OVERHEAD, LOG_APPEND_TIME
+from kcli.protocol.batches.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    read_header,
+)
 from kcli.protocol.batches.batch_headers import (
     AbortedTransaction,
     BatchHeaders,
     aborted_batches,
     corrupt,
 )
-from kcli.protocol.batches.compression import Codec, decompress
+from kcli.protocol.batches.compression import Codec, InflatesTooFar, decompress
+from kcli.protocol.batches.record_parts import RecordPart, batch_parts
 from kcli.protocol.batches.record_starts import (
     MAX_VARLONG_SIZE,
     MIN_RECORD_SIZE,
@@ -47,6 +55,10 @@ CHUNK_BYTES = 64 << 20
 MAX_RATIO = 64
 """The usual limit of the compression ratio. If the record count of a header is plausible only with a higher ratio, the
 count is not trusted before the batch is decompressed."""
+
+
+MIN_INT32 = -1 << 31
+"""The smallest number that a length can have."""
 
 
 class Depth(IntEnum):
@@ -162,8 +174,41 @@ def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Col
 def walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk]:
     """Yields the records of the batches `rows`, for callers that need the bytes of each record. No batch may be
     empty."""
-    for part, buffer, begins, ends in _areas(table, rows):
-        yield RecordWalk(table, part, buffer, begins, ends)
+    for walk in whole_walks(table, rows):
+        if isinstance(walk, GiantBatch):
+            yield from walk.walks()
+        else:
+            yield walk
+
+
+def whole_walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk | GiantBatch]:
+    """Like `walks`; a batch that is too large to be held whole comes by itself."""
+    for area in _areas(table, rows):
+        if isinstance(area, GiantBatch):
+            yield area
+        else:
+            part, buffer, begins, ends = area
+            yield walk_of(table, part, buffer, begins, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class GiantBatch:
+    """The batch `row`, which inflates to more than MAX_DECOMPRESSED_BYTES."""
+
+    table: BatchHeaders
+    row: int
+
+    def walks(self) -> Iterator[RecordWalk]:
+        """Its records, a part at a time."""
+        start = int(self.table.positions[self.row])
+        header = read_header(self.table.raw, start)
+        try:
+            for part in batch_parts(memoryview(self.table.raw)[start:], header, whole=True):
+                assert isinstance(part, RecordPart), "large records are buffered too"
+                if len(part):
+                    yield part_walk(self.table, self.row, part)
+        except KafkaError as error:
+            raise corrupt(self.table, self.row, f"does not decompress to records: {error}") from error
 
 
 def _is_dense(headers: NDArray[np.void], counts: Ints) -> bool:
@@ -174,11 +219,11 @@ def _is_dense(headers: NDArray[np.void], counts: Ints) -> bool:
     return bool(dense.all())
 
 
-def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints, Ints]]:
+def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints, Ints] | GiantBatch]:
     """Yields (rows, buffer, starts, ends): the places of the records of the batches `rows` in a buffer.
 
     Without compression the buffer is the input. Otherwise the decompressed batches are joined in new buffers, each of
-    about CHUNK_BYTES.
+    about CHUNK_BYTES. A giant batch comes by itself.
     """
     begins = table.positions[rows] + HEADER_SIZE
     ends = table.positions[rows] + LENGTH_OVERHEAD + table.headers["length"][rows]
@@ -190,56 +235,81 @@ def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints,
     parts: list[bytes | memoryview] = []
     first = size = 0
     for nth, codec in enumerate(codecs):
-        area: bytes | memoryview = view[int(begins[nth]) : int(ends[nth])]
+        area: bytes | memoryview | None = view[int(begins[nth]) : int(ends[nth])]
         if codec:
             area = _decompressed(table, int(rows[nth]), codec, view[int(begins[nth]) : int(ends[nth])])
-        parts.append(area)
-        size += len(area)
-        if size >= CHUNK_BYTES or nth + 1 == len(codecs):
+        if area is not None:
+            parts.append(area)
+            size += len(area)
+        if parts and (area is None or size >= CHUNK_BYTES or nth + 1 == len(codecs)):
             stops = np.cumsum([len(part) for part in parts])
             starts = stops - [len(part) for part in parts]
-            yield rows[first : nth + 1], b"".join(parts), starts, stops
+            yield rows[first : first + len(parts)], b"".join(parts), starts, stops
             parts, first, size = [], nth + 1, 0
+        if area is None:
+            yield GiantBatch(table, int(rows[nth]))
+            first = nth + 1
 
 
-def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -> bytes:
+def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -> bytes | None:
+    """The records area of a batch; None if it is too large to be held whole."""
     try:
         known = Codec(codec)
     except ValueError:
         raise corrupt(table, row, f"is compressed by unknown codec {codec}") from None
     try:
         return decompress(known, area)
+    except InflatesTooFar:
+        return None
     except KafkaError as error:
         raise corrupt(table, row, f"does not decompress: {error}") from error
+
+
+def walk_of(table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: Ints) -> RecordWalk:
+    """The records of the batches `rows`; `begins` and `ends` are those of their records areas in `buffer`."""
+    counts = table.headers["count"][rows].astype(np.int64)
+    crowded = np.flatnonzero(counts * MIN_RECORD_SIZE > ends - begins)
+    if len(crowded):
+        nth = int(crowded[0])
+        size = int(ends[nth] - begins[nth])
+        raise corrupt(table, int(rows[nth]), f"counts {counts[nth]} records in {size} bytes")
+    starts, record_ends, wrong = record_starts(np.frombuffer(buffer, np.uint8), begins, ends, counts)
+    if wrong >= 0:
+        raise corrupt(table, int(rows[wrong]), "holds records that do not fill it exactly")
+    return RecordWalk(table, rows, buffer, counts, starts, record_ends)
+
+
+def part_walk(table: BatchHeaders, row: int, part: RecordPart) -> RecordWalk:
+    """Some neighbouring records of the batch `row`, at least one."""
+    ends = np.append(part.starts[1:], len(part.buffer))
+    if (ends - part.starts < MIN_RECORD_SIZE).any():
+        raise corrupt(table, row, f"holds a record of less than {MIN_RECORD_SIZE} bytes")
+    return RecordWalk(table, np.array([row]), part.buffer, np.array([len(part)]), part.starts, ends)
 
 
 class RecordWalk:
     """Reads the records of a chunk of batches, one field of all records at a time.
 
-    `rows` are the batches, `counts` the numbers of their records, and `raw[starts[r]:ends[r]]` is the whole record r.
+    `rows` are the batches, `counts` the number of records of each, and `raw[starts[r]:ends[r]]` is record r whole.
     """
 
-    def __init__(self, table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: Ints) -> None:
+    def __init__(
+        self, table: BatchHeaders, rows: Ints, buffer: bytes, counts: Ints, starts: Ints, ends: Ints
+    ) -> None:
         self.table, self.rows, self.raw = table, rows, buffer
         self.buffer: Bytes = np.frombuffer(buffer, np.uint8)
         self.headers = table.headers[rows]
-        self.counts = self.headers["count"].astype(np.int64)
-        crowded = np.flatnonzero(self.counts * MIN_RECORD_SIZE > ends - begins)
-        if len(crowded):
-            nth = int(crowded[0])
-            size = int(ends[nth] - begins[nth])
-            raise corrupt(table, int(rows[nth]), f"counts {self.counts[nth]} records in {size} bytes")
-        self.starts, self.ends, wrong = record_starts(self.buffer, begins, ends, self.counts)
-        if wrong >= 0:
-            raise corrupt(table, int(rows[wrong]), "holds records that do not fill it exactly")
+        self.counts, self.starts, self.ends = counts, starts, ends
 
-    def columns(self, depth: Depth) -> Columns:
+    def columns(self, depth: Depth, *, any_offsets: bool = False) -> Columns:
+        """`any_offsets`: the offset deltas are not checked, because the caller replaces them."""
         _, at = varints(self.buffer, self.starts)
         deltas, at = varints(self.buffer, at + 1, MAX_VARLONG_SIZE)  # one byte of attributes, unused
         timestamps, log_append_time = self._timestamps(deltas)
         deltas, at = varints(self.buffer, at)
         offsets = np.repeat(self.headers["base_offset"].astype(np.int64), self.counts) + deltas
-        self._check_offsets(offsets, deltas)
+        if not any_offsets:
+            self._check_offsets(offsets, deltas)
         keys = values = headers = None
         if depth >= Depth.KEY:
             keys, at = self._spans(at, "key")
@@ -261,7 +331,7 @@ class RecordWalk:
         return timestamps, by_broker
 
     def _spans(self, at: Ints, field: str) -> tuple[Spans, Ints]:
-        lengths, begin = varints(self.buffer, at)
+        lengths, begin = _lengths(self.buffer, at)
         end = begin + np.maximum(lengths, 0)
         self._check((lengths < -1) | (end > self.ends), f"has a {field} that runs beyond its end")
         return Spans(begin, lengths), end
@@ -279,7 +349,7 @@ class RecordWalk:
         while len(rows):
             entry = offsets[rows] + nth
             for spans, least in ((keys, 0), (values, -1)):
-                lengths, begin = varints(self.buffer, at[rows])
+                lengths, begin = _lengths(self.buffer, at[rows])
                 end = begin + np.maximum(lengths, 0)
                 self._check(
                     (lengths < least) | (end > self.ends[rows]), "has a header that runs beyond its end", rows
@@ -307,6 +377,15 @@ class RecordWalk:
         lane = int(np.searchsorted(np.cumsum(self.counts), record, side="right"))
         nth = record - int(self.counts[:lane].sum())
         raise corrupt(self.table, int(self.rows[lane]), f"is corrupt: its record {nth + 1} {what}")
+
+
+def _lengths(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
+    """The lengths of fields. Every negative length is that of a null, as in Kafka; it is -1 here."""
+    lengths, end = varints(buffer, at)
+    is_null = (lengths < -1) & (lengths >= MIN_INT32)
+    if is_null.any():
+        lengths[is_null] = -1
+    return lengths, end
 
 
 def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:

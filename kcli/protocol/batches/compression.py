@@ -3,20 +3,29 @@
 gzip is one member with the JDK's header. snappy is the block stream of snappy-java ("xerial"). lz4 is the LZ4 frame
 format: kcli writes the same subset of it as Kafka, and reads everything that Kafka reads. zstd is one plain frame. The
 library of a codec is imported at its first use.
+
+Both directions work in pieces, because a few compressed bytes can hold gigabytes. A piece costs little memory, and the
+reader of `inflate` may stop after any of them.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
 from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeException
 from kcli.model.buffers import Buffer
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""The largest decompressed size of a batch: 128 times Kafka's default max.message.bytes. A larger batch is refused,
-because it is probably an attack."""
+"""A batch that inflates beyond this is never held whole in memory: 128 times Kafka's default max.message.bytes."""
+
+PIECE_BYTES = 1 << 20
+"""Bytes that a piece has about: small beside a broker's memory, and large beside the cost of a call."""
+
+MAX_PARTS = 256
+"""Blocks or frames that become one piece at most, because a hostile stream has many thousands of empty ones."""
 
 
 class Codec(IntEnum):
@@ -47,41 +56,99 @@ def codec_named(name: str) -> Codec:
 
 def compress(codec: Codec, payload: Buffer, level: int | None = None) -> bytes:
     """Compresses `payload`. A `level` of None means Kafka's default for the codec. `none` and snappy have no levels."""
+    return b"".join(deflate(codec, (payload,), level))
+
+
+def deflate(codec: Codec, pieces: Iterable[Buffer], level: int | None = None) -> Iterator[Buffer]:
+    """Like `compress`, in pieces."""
     match codec:
         case Codec.NONE:
-            return bytes(payload)
+            return iter(pieces)
         case Codec.GZIP:
-            return _gzip(payload, GZIP_DEFAULT_LEVEL if level is None else level)
+            return _gzip(pieces, GZIP_DEFAULT_LEVEL if level is None else level)
         case Codec.SNAPPY:
-            return _snappy(payload)
+            return _snappy(pieces)
         case Codec.LZ4:
-            return _lz4(payload, LZ4_DEFAULT_LEVEL if level is None else level)
+            return _lz4(pieces, LZ4_DEFAULT_LEVEL if level is None else level)
         case Codec.ZSTD:
-            return _zstd(payload, ZSTD_DEFAULT_LEVEL if level is None else level)
+            return _zstd(pieces, ZSTD_DEFAULT_LEVEL if level is None else level)
 
 
 def decompress(codec: Codec, payload: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Decompresses `payload`. Raises CorruptRecordException if it is invalid or decompresses to more than `limit`
-    bytes."""
+    """Decompresses `payload`. Raises CorruptRecordException if it is invalid, InflatesTooFar if it decompresses to more
+    than `limit` bytes."""
+    parts: list[bytes] = []
+    size = 0
+    for part in _parts(codec, payload):
+        size += len(part)
+        if size > limit:
+            raise InflatesTooFar(f"A {codec.label} batch inflates to more than {limit} bytes, the limit")
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def decompress_small(codec: Codec, payload: Buffer, limit: int) -> bytes | None:
+    """Like `decompress`; None if that takes long, because there are more than `limit` bytes or MAX_PARTS blocks."""
+    parts: list[bytes] = []
+    size = 0
+    for part in _parts(codec, payload):
+        size += len(part)
+        parts.append(part)
+        if size > limit or len(parts) > MAX_PARTS:
+            return None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def inflate(codec: Codec, payload: Buffer) -> Iterator[bytes]:
+    """The decompressed bytes in pieces of about PIECE_BYTES; some are smaller, even empty.
+
+    A piece of snappy or lz4 may be as large as its block. Raises CorruptRecordException where the stream is broken.
+    """
+    parts: list[bytes] = []
+    size = 0
+    for part in _parts(codec, payload):
+        size += len(part)
+        parts.append(part)
+        if size >= PIECE_BYTES or len(parts) == MAX_PARTS:
+            yield b"".join(parts)
+            parts, size = [], 0
+    yield b"".join(parts)
+
+
+def _parts(codec: Codec, payload: Buffer) -> Iterator[bytes]:
+    """The decompressed bytes, frame by frame and block by block."""
     match codec:
         case Codec.NONE:
-            return bytes(payload)
+            return iter((bytes(payload),))
         case Codec.GZIP:
-            return _gunzip(payload, limit)
+            return _gunzip(payload)
         case Codec.SNAPPY:
-            return _unsnappy(payload, limit)
+            return _unsnappy(payload)
         case Codec.LZ4:
-            return _unlz4(payload, limit)
+            return _unlz4(payload)
         case Codec.ZSTD:
-            return _unzstd(payload, limit)
+            return _unzstd(payload)
 
 
-def _too_big(codec: Codec, limit: int) -> CorruptRecordException:
-    return CorruptRecordException(f"A {codec.label} batch inflates to more than {limit} bytes, the limit")
+class InflatesTooFar(CorruptRecordException):
+    """A batch is sound so far, but holds more bytes than its reader takes at once."""
 
 
 def _broken(codec: Codec, why: object) -> CorruptRecordException:
     return CorruptRecordException(f"A {codec.label} batch cannot be decompressed: {why}")
+
+
+def _blocks(pieces: Iterable[Buffer], size_bytes: int) -> Iterator[memoryview]:
+    """The same bytes in blocks of `size_bytes`; the last one may be shorter."""
+    rest = b""
+    for piece in pieces:
+        view = memoryview(rest + piece if rest else piece)
+        whole = len(view) - len(view) % size_bytes
+        for start in range(0, whole, size_bytes):
+            yield view[start : start + size_bytes]
+        rest = bytes(view[whole:])
+    if rest:
+        yield memoryview(rest)
 
 
 # --- gzip
@@ -90,34 +157,38 @@ GZIP_DEFAULT_LEVEL = zlib.Z_DEFAULT_COMPRESSION
 # The gzip header (RFC 1952) that the JDK writes: deflate, no flags, no time, OS "unknown" (255 since JDK 16).
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 _GZIP_TRAILER = struct.Struct("<II")
-_GZIP_WBITS = 31  # a window of 15 bits, plus 16 for gzip's header
+_GZIP_WBITS = 31  # 15 bits of window, 16 = expect gzip's header
+# The library copies what it does not use of the bytes that it is given.
+_GZIP_FED_BYTES = PIECE_BYTES
 
 
-def _gzip(payload: Buffer, level: int) -> bytes:
-    deflate = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
-    trailer = _GZIP_TRAILER.pack(zlib.crc32(payload), len(payload) & 0xFFFF_FFFF)
-    return b"".join((_GZIP_HEADER, deflate.compress(payload), deflate.flush(), trailer))
+def _gzip(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
+    stream = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+    crc = size = 0
+    yield _GZIP_HEADER
+    for piece in pieces:
+        crc, size = zlib.crc32(piece, crc), size + len(piece)
+        yield stream.compress(piece)
+    yield stream.flush()
+    yield _GZIP_TRAILER.pack(crc, size & 0xFFFF_FFFF)
 
 
-def _gunzip(payload: Buffer, limit: int) -> bytes:
-    """Decompresses all gzip members. RFC 1952, section 2.2, allows several."""
-    parts: list[bytes] = []
-    size = 0
-    rest: Buffer = payload
-    while len(rest):
+def _gunzip(payload: Buffer) -> Iterator[bytes]:
+    """Decompresses all members (RFC 1952, section 2.2, allows several)."""
+    view = memoryview(payload)
+    position = 0
+    while position < len(view):
         member = zlib.decompressobj(_GZIP_WBITS)
-        try:
-            part = member.decompress(rest, limit - size + 1)
-        except zlib.error as error:
-            raise _broken(Codec.GZIP, error) from None
-        size += len(part)
-        if size > limit:
-            raise _too_big(Codec.GZIP, limit)
-        if not member.eof:
-            raise _broken(Codec.GZIP, "the stream ends too early")
-        parts.append(part)
-        rest = member.unused_data
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        while not member.eof:
+            fed = view[position : position + _GZIP_FED_BYTES]
+            try:
+                part = member.decompress(fed, PIECE_BYTES)
+            except zlib.error as error:
+                raise _broken(Codec.GZIP, error) from None
+            position += len(fed) - len(member.unconsumed_tail) - len(member.unused_data)
+            if not part and not fed:
+                raise _broken(Codec.GZIP, "the stream ends too early")
+            yield part
 
 
 # --- snappy
@@ -129,23 +200,25 @@ _XERIAL_BLOCK_BYTES = 32 * 1024
 _INT32 = struct.Struct(">i")
 
 
-def _snappy(payload: Buffer) -> bytes:
+_SNAPPY_MAX_RATIO = 22
+"""The densest element of a snappy block is a copy of 64 bytes in three; a block that claims more is broken."""
+
+
+def _snappy(pieces: Iterable[Buffer]) -> Iterator[Buffer]:
     import cramjam
 
-    parts = [_XERIAL_HEADER]
-    view = memoryview(payload)
-    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
-        parts += (_INT32.pack(len(block)), block)
-    return b"".join(parts)
+    yield _XERIAL_HEADER
+    for plain in _blocks(pieces, _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(plain))
+        yield _INT32.pack(len(block))
+        yield block
 
 
-def _unsnappy(payload: Buffer, limit: int) -> bytes:
+def _unsnappy(payload: Buffer) -> Iterator[bytes]:
     view = memoryview(payload)
     if view[:8] != _XERIAL_MAGIC:
-        return _unsnappy_block(view, limit)  # a block without header, as of old librdkafka
-    parts: list[bytes] = []
-    size = 0
+        yield _unsnappy_block(view)  # snappy-java reads a bare block too: old librdkafka wrote them
+        return
     position = 0
     while position < len(view):
         is_header = view[position : position + 8] == _XERIAL_MAGIC
@@ -158,19 +231,17 @@ def _unsnappy(payload: Buffer, limit: int) -> bytes:
         position += 4
         if not 0 <= length <= len(view) - position:
             raise _broken(Codec.SNAPPY, f"a block of {length} bytes where {len(view) - position} are left")
-        part = _unsnappy_block(view[position : position + length], limit, size)
-        size += len(part)
-        parts.append(part)
+        yield _unsnappy_block(view[position : position + length])
         position += length
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _unsnappy_block(block: memoryview, limit: int, before: int = 0) -> bytes:
+def _unsnappy_block(block: memoryview) -> bytes:
     import cramjam
 
     try:
-        if before + cramjam.snappy.decompress_raw_len(block) > limit:
-            raise _too_big(Codec.SNAPPY, limit)
+        claimed = cramjam.snappy.decompress_raw_len(block)
+        if claimed > _SNAPPY_MAX_RATIO * len(block):
+            raise _broken(Codec.SNAPPY, f"a block of {len(block)} bytes claims to hold {claimed}")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise _broken(Codec.SNAPPY, error) from None
@@ -189,41 +260,38 @@ _LZ4_END = bytes(4)
 _UINT32_LE = struct.Struct("<I")
 
 
-def _lz4(payload: Buffer, level: int) -> bytes:
+def _lz4(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
     from lz4 import block as lz4_block
 
-    parts: list[Buffer] = [_LZ4_HEADER]
-    view = memoryview(payload)
-    for start in range(0, len(view), _LZ4_BLOCK_BYTES):
-        plain = view[start : start + _LZ4_BLOCK_BYTES]
+    yield _LZ4_HEADER
+    for plain in _blocks(pieces, _LZ4_BLOCK_BYTES):
         if level == LZ4_DEFAULT_LEVEL:
             packed = lz4_block.compress(plain, store_size=False)
         else:
             packed = lz4_block.compress(plain, mode="high_compression", compression=level, store_size=False)
         if len(packed) < len(plain):
-            parts += (_UINT32_LE.pack(len(packed)), packed)
+            yield _UINT32_LE.pack(len(packed))
+            yield packed
         else:
-            parts += (_UINT32_LE.pack(len(plain) | _LZ4_STORED), plain)
-    parts.append(_LZ4_END)
-    return b"".join(parts)
+            yield _UINT32_LE.pack(len(plain) | _LZ4_STORED)
+            yield plain
+    yield _LZ4_END
 
 
-def _unlz4(payload: Buffer, limit: int) -> bytes:
-    """Decompresses lz4 block by block. The library for whole frames is not used, because it refuses the wrong header
-    checksums that Kafka wrote in messages of magic 0 (KAFKA-3160)."""
+def _unlz4(payload: Buffer) -> Iterator[bytes]:
+    """Decompresses block by block, because the frame library refuses the wrong header checksums of magic 0
+    (KAFKA-3160)."""
     from lz4 import block as lz4_block
 
     view = memoryview(payload)
     position, block_limit, block_checksums = _lz4_header(view)
-    parts: list[bytes] = []
-    size = 0
     while True:
         if position + 4 > len(view):
             raise _broken(Codec.LZ4, "the frame ends without its end mark")
         (word,) = _UINT32_LE.unpack_from(view, position)
         position += 4
         if word == 0:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return
         length = word & ~_LZ4_STORED
         if length > block_limit or position + length > len(view):
             raise _broken(Codec.LZ4, f"a block of {length} bytes where {len(view) - position} are left")
@@ -239,10 +307,7 @@ def _unlz4(payload: Buffer, limit: int) -> bytes:
             )
         except (lz4_block.LZ4BlockError, ValueError) as error:
             raise _broken(Codec.LZ4, error) from None
-        size += len(part)
-        if size > limit:
-            raise _too_big(Codec.LZ4, limit)
-        parts.append(part)
+        yield part
 
 
 def _lz4_header(view: memoryview) -> tuple[int, int, bool]:
@@ -311,46 +376,68 @@ def _rotate(value: int, turn: int) -> int:
 # --- zstd
 
 ZSTD_DEFAULT_LEVEL = 3
-_ZSTD_SLICE_BYTES = 1024
-"""The compressed bytes that are decompressed before the limit is checked again. A zstd block has at least 4 bytes and
-at most 128 KiB of content, so one slice can exceed the limit by at most 32 MiB."""
+_ZSTD_PART_BLOCKS = 8
+"""Blocks that are decompressed at once: the library cannot limit its output, but a block has at most 128 KiB."""
+_ZSTD_MAX_HEADER_BYTES = 18
+_ZSTD_BLOCK_HEADER_BYTES = 3
+_ZSTD_RLE = 1
+_ZSTD_CHECKSUM_BYTES = 4
+_ZSTD_SKIPPABLE = range(0x184D_2A50, 0x184D_2A60)
 
 
-def _zstd(payload: Buffer, level: int) -> bytes:
-    """Compresses to the bytes of the Java client: no content size, no checksum, and a flush before the end, so that the
-    last block is empty."""
+def _zstd(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
+    """Compresses as the Java client does: no content size, no checksum, a flush before the (then empty) last block."""
     import zstandard
 
     stream = zstandard.ZstdCompressor(level=level).compressobj()
-    return b"".join(
-        (stream.compress(payload), stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK), stream.flush())
-    )
+    for piece in pieces:
+        yield stream.compress(piece)
+    yield stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    yield stream.flush()
 
 
-def _unzstd(payload: Buffer, limit: int) -> bytes:
-    """Decompresses all zstd frames. The input is passed in slices, because the library cannot limit its output."""
+def _unzstd(payload: Buffer) -> Iterator[bytes]:
+    """Decompresses all frames, a few blocks at a time."""
     import zstandard
 
     view = memoryview(payload)
-    parts: list[bytes] = []
-    size = 0
     position = 0
     while position < len(view):
         frame = zstandard.ZstdDecompressor().decompressobj()
-        while not frame.eof:
-            if position >= len(view):
-                raise _broken(Codec.ZSTD, "the stream ends too early")
-            slice_end = min(position + _ZSTD_SLICE_BYTES, len(view))
-            try:
-                part = frame.decompress(view[position:slice_end])
-            except zstandard.ZstdError as error:
-                raise _broken(Codec.ZSTD, error) from None
-            position = slice_end - len(frame.unused_data)
-            size += len(part)
-            if size > limit:
-                raise _too_big(Codec.ZSTD, limit)
-            parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        try:
+            block = _first_zstd_block(view, position)
+            while not frame.eof:
+                if position >= len(view):
+                    raise _broken(Codec.ZSTD, "the stream ends too early")
+                block = _zstd_blocks(view, block)
+                part = frame.decompress(view[position:block])
+                position = min(block, len(view)) - len(frame.unused_data)
+                yield part
+        except zstandard.ZstdError as error:
+            raise _broken(Codec.ZSTD, error) from None
+
+
+def _first_zstd_block(view: memoryview, position: int) -> int:
+    """The position of a frame's first block (RFC 8878, section 3.1.1), or the end of a skippable frame."""
+    import zstandard
+
+    head = view[position : position + _ZSTD_MAX_HEADER_BYTES]
+    if len(head) >= 8 and int.from_bytes(head[:4], "little") in _ZSTD_SKIPPABLE:
+        return position + 8 + int.from_bytes(head[4:8], "little")
+    return position + int(zstandard.frame_header_size(head))
+
+
+def _zstd_blocks(view: memoryview, block: int) -> int:
+    """The position after the next few blocks of a frame; after the last block, also past the checksum."""
+    for _ in range(_ZSTD_PART_BLOCKS):
+        head = int.from_bytes(view[block : block + _ZSTD_BLOCK_HEADER_BYTES], "little")
+        is_last, kind, size = head & 1, head >> 1 & 3, head >> 3
+        block += _ZSTD_BLOCK_HEADER_BYTES + (1 if kind == _ZSTD_RLE else size)
+        if is_last:
+            return block + _ZSTD_CHECKSUM_BYTES
+        if block >= len(view):
+            break
+    return block
 
 
 _FIRST_BYTES = {Codec.GZIP: b"\x1f\x8b", Codec.LZ4: b"\x04\x22\x4d\x18", Codec.ZSTD: b"\x28\xb5\x2f\xfd"}

@@ -8,8 +8,8 @@ has three methods:
 * **columns**, for many records of different shapes: numpy, which is imported at its first use.
 * **steps**, for a few records: one record after another.
 
-Each method only recognises valid records of usual kinds. For any other records the result is None, and the caller reads
-the batch with `read_records`, which names the error.
+Each method only recognises valid records of usual kinds, and only if that takes a few milliseconds at most. For any
+other records the result is None, and the caller reads the batch in a way that names the error.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ MANY = 20
 
 COLUMNS_FROM = 250
 """With at least this many records of different shapes, columns are cheaper than steps, despite the copy (measured)."""
+
+COLUMNS_UNTIL = 20_000
+"""Uneven records that are read at once, two or three milliseconds of work."""
+
+MOST_RUNS = 250
+"""Runs that are read at once, about two milliseconds of work."""
 
 SHORT_RUN = 12
 """If runs have fewer records than this on average, they cost more than steps (measured)."""
@@ -84,7 +90,7 @@ class _Tally:
 def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Survey | None:
     """Checks the records of a batch (magic 2, CreateTime, decompressed) from `begin` to the end of `records`.
 
-    Returns None if the records contradict the header, or if this module cannot check records of their kind.
+    Returns None if the records contradict the header, or if this module cannot check records of their kind or number.
     """
     count, end = header.records_count, len(records)
     base_ms = header.base_timestamp_ms
@@ -97,6 +103,8 @@ def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Su
         else:
             raw = records
             at, index = _runs(raw, begin, end, count, tally)
+            if count - index > COLUMNS_UNTIL:
+                return None
             if count - index >= COLUMNS_FROM:
                 return _by_columns(header, raw, begin)
             sound = _step(raw, at, end, index, count, tally)
@@ -210,7 +218,7 @@ def _runs(raw: bytes | bytearray, at: int, end: int, count: int, tally: _Tally) 
     """Reads runs of records of one shape, until the runs get too short or a record is unusual. Returns the position and
     the number of the next record."""
     index = runs = 0
-    while index < count and index >= SHORT_RUN * (runs - 2):
+    while index < count and index >= SHORT_RUN * (runs - 2) and runs < MOST_RUNS:
         shape = _shape(raw, at, end, tally)
         if shape is None:
             break

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kcli.errors import CorruptRecordError
 from kcli.protocol.batches.batch import BatchHeader
 from kcli.protocol.batches.batch_headers import HEADER, BatchHeaders
-from kcli.protocol.batches.columns import Depth, RecordWalk
+from kcli.protocol.batches.columns import Depth, walk_of
 
 Words = NDArray[np.uint64]
 Found = tuple[int, int, bool, bool]
@@ -125,7 +125,7 @@ def _thorough(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
     headers["base_timestamp"] = header.base_timestamp_ms
     table = BatchHeaders(raw, np.zeros(1, np.int64), headers, "a producer's request")
     try:
-        walk = RecordWalk(table, np.zeros(1, np.int64), raw, np.array([begin]), np.array([len(raw)]))
+        walk = walk_of(table, np.zeros(1, np.int64), raw, np.array([begin]), np.array([len(raw)]))
         columns = walk.columns(Depth.HEADERS)
     except CorruptRecordError:
         return None

@@ -19,6 +19,7 @@ from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer
 from kcli.protocol.wire import compiled, schema
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
+from kcli.protocol.wire.packing import cause_text
 from kcli.protocol.wire.shared_array import Output
 
 Message = Any
@@ -65,7 +66,7 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
         if spec is not None and spec.is_flexible(api_version):
             offset = _skip_tags(frame, offset)
     except (IndexError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"request header is malformed: {error}") from error
+        raise ProtocolError(f"Error parsing request header: {cause_text(error)}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id, offset)
 
 
@@ -98,7 +99,9 @@ def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Messa
         if _response_has_tags(spec, version):
             offset = _skip_tags(frame, offset)
     except (struct.error, IndexError) as error:
-        raise ProtocolError(f"{spec.name} v{version} response header is malformed: {error}") from error
+        raise ProtocolError(
+            f"{spec.name} v{version} response header is malformed: {cause_text(error)}"
+        ) from error
     return correlation_id, _decode(spec, version, "response", frame, offset)
 
 
@@ -207,8 +210,9 @@ def _check_end(spec: ApiSpec, version: int, kind: str, frame: bytes, end: int) -
         raise _malformed(spec, version, kind, f"it ends {end - len(frame)} bytes after its frame")
 
 
-def _malformed(spec: ApiSpec, version: int, kind: str, error: Exception | str) -> ProtocolError:
-    return ProtocolError(f"{spec.name} v{version} {kind} is malformed: {error}")
+def _malformed(spec: ApiSpec, version: int, kind: str, cause: Exception | str) -> ProtocolError:
+    why = cause if isinstance(cause, str) else cause_text(cause)
+    return ProtocolError(f"{spec.name} v{version} {kind} is malformed: {why}")
 
 
 def encode_body(message: Message, spec: ApiSpec, version: int, kind: str) -> bytes:

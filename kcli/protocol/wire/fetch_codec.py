@@ -28,6 +28,7 @@ from kcli.protocol.messages.fetch import (
 from kcli.protocol.wire.packing import (
     INT32,
     INT64,
+    cause_text,
     pack_count,
     pack_string,
     pack_tags,
@@ -81,7 +82,7 @@ def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
     try:
         return _decode(version, frame, at)
     except (error, IndexError, UnicodeDecodeError) as cause:
-        raise ProtocolError(f"malformed Fetch request of version {version}: {cause}") from cause
+        raise ProtocolError(f"Fetch v{version} request is malformed: {cause_text(cause)}") from cause
 
 
 def _decode(version: int, frame: Buffer, at: int) -> FetchRequest:

@@ -31,6 +31,18 @@ NO_TAGS = b"\x00"
 _ZERO_UUID = bytes(16)
 
 
+def cause_text(cause: Exception) -> str:
+    """Why bytes could not be read, in the words of Kafka's protocol instead of Python's."""
+    match cause:
+        case error() | IndexError():
+            return "it ends too early"
+        case OverflowError():
+            return "a number is out of range"
+        case UnicodeDecodeError():
+            return "a string is not valid UTF-8"
+    return str(cause)
+
+
 def read_uvarint(buffer: Buffer, at: int) -> tuple[int, int]:
     byte = buffer[at]
     if byte < 0x80:
@@ -126,7 +138,7 @@ def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
         api_key, api_version, correlation_id = _REQUEST_HEADER.unpack_from(frame, 0)
         client_id, at = read_string(frame, _REQUEST_HEADER.size, False)
     except (error, UnicodeDecodeError) as cause:
-        raise ProtocolError(f"request header is malformed: {cause}") from cause
+        raise ProtocolError(f"Error parsing request header: {cause_text(cause)}") from cause
     return api_key, api_version, correlation_id, client_id, at
 
 
@@ -135,7 +147,7 @@ def read_header_tags(frame: Buffer, at: int) -> int:
     try:
         return read_tags(frame, at)
     except IndexError as cause:
-        raise ProtocolError("request header ends inside its tags") from cause
+        raise ProtocolError(f"Error parsing request header: {cause_text(cause)}") from cause
 
 
 def pack_uvarint(value: int) -> bytes:

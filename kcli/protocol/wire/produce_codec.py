@@ -24,6 +24,7 @@ from kcli.protocol.messages.produce import (
 )
 from kcli.protocol.wire.packing import (
     INT32,
+    cause_text,
     pack_count,
     pack_string,
     pack_tags,
@@ -61,7 +62,7 @@ def decode_produce_request(version: int, frame: Buffer, at: int) -> ProduceReque
     try:
         return _decode(version, frame, at)
     except (error, IndexError, UnicodeDecodeError) as cause:
-        raise ProtocolError(f"malformed Produce request of version {version}: {cause}") from cause
+        raise ProtocolError(f"Produce v{version} request is malformed: {cause_text(cause)}") from cause
 
 
 def _decode(version: int, frame: Buffer, at: int) -> ProduceRequest:

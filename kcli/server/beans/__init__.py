@@ -1,1 +1,1 @@
-"""Beans: the state of a node under the names that operators know, over HTTP."""
+"""Beans: the metrics of a node, under the object names of Kafka's JMX, served over HTTP."""

@@ -11,7 +11,7 @@ from kcli.server.metrics.meters import Attributes
 
 @dataclass(frozen=True, slots=True)
 class Bean:
-    """`properties` come in the order in which Kafka writes them: type, name, then the labels."""
+    """One bean. `properties` of its name are in Kafka's order: type, name, then the labels."""
 
     domain: str
     properties: Mapping[str, str]
@@ -23,7 +23,7 @@ class Bean:
 
 
 def bean(domain: str, type_: str, attributes: Attributes, name: str = "", **labels: str) -> Bean:
-    """The object name: `domain:type=…,name=…,label=value…`."""
+    """Makes a bean with the object name `domain:type=…,name=…,label=value…`."""
     properties = {"type": type_}
     if name:
         properties["name"] = name
@@ -33,5 +33,5 @@ def bean(domain: str, type_: str, attributes: Attributes, name: str = "", **labe
 
 
 def gauge(domain: str, type_: str, name: str, value: str | int | float, **labels: str) -> Bean:
-    """A bean with one attribute, Value."""
+    """Makes a bean with the single attribute Value."""
     return bean(domain, type_, {"Value": value}, name, **labels)

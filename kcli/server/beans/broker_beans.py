@@ -1,8 +1,8 @@
 """The beans of a broker, with the object names and attributes of Kafka.
 
-Beans without a counterpart in a single event loop are left out, not shown as zero: request and response queue times,
-further network threads, replica fetchers. The idle ratio of Kafka's handler and network threads is that of the event
-loop: the share of time in which its thread used no CPU.
+Beans that have no meaning with a single event loop are left out: request and response queue times, further network
+threads, replica fetchers. The idle ratio of Kafka's handler and network threads is here that of the event loop: the
+share of time in which its thread used no CPU.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SERVER, NETWORK, CONTROLLER, LOG, CLUSTER = (
 GROUP = "kafka.coordinator.group"
 CLASSIC, CONSUMER = "classic", "consumer"
 _CLASSIC_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
-# The domain of figures that Kafka does not have: those of a process that is no JVM.
+# The domain of beans that Kafka does not have: figures of a process without a JVM.
 OWN = "kcli"
 
 # Kafka's values of BrokerState.
@@ -69,7 +69,7 @@ class BeanSources:
 
 
 def broker_beans(sources: BeanSources) -> Iterator[Bean]:
-    """Makes each bean when it is needed, so that a reader of many can give other work a turn in between."""
+    """Yields all beans. Each bean is made when it is needed, so that the caller can do other work in between."""
     for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
         yield from make(sources)
     if isinstance(sources.ports, BrokerPorts):

@@ -1,11 +1,11 @@
-"""The metrics endpoint: a broker's counts over HTTP, for Prometheus and for `kcli jmx` and `kcli top`.
+"""The metrics endpoint: the metrics of a broker over HTTP, for Prometheus, `kcli jmx` and `kcli top`.
 
     GET /metrics      Prometheus' text format
     GET /jmx          {"beans": [{"name": OBJECT NAME, ATTRIBUTE: VALUE, …}, …]}; ?qry=PATTERN, any number of times
     GET /requests     {"requests": […]}: the slowest requests of the last minutes
 
-`kcli.metrics.listener` or the environment's JMX_PORT opens it. Like Kafka's JMX port it has no authentication: bind it
-to an address that only operators can reach. Clients can read through it, and change nothing.
+It is opened by `kcli.metrics.listener` or the environment variable JMX_PORT. Like Kafka's JMX port it has no
+authentication, so bind it to an address that only operators can reach. Its clients can read metrics but change nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from kcli.server.beans.exposition import CONTENT_TYPE, PrometheusText, json_bean
 
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
-# Beans made in one turn of the event loop, about a millisecond, because producers must not wait for a scrape.
+# The beans that are made in one turn of the event loop (about a millisecond), because producers must not wait for a
+# scrape.
 BEANS_PER_TURN = 200
 
 
 class MetricsEndpoint:
-    """The server of the metrics. It starts before the broker's listeners, so that a start can be watched, and stops
-    after them."""
+    """The HTTP server for metrics. It starts before the broker's listeners and stops after them, so that operators can
+    watch the start and the stop."""
 
     def __init__(self, sources: BeanSources, network: Network, host: str, port: int) -> None:
         self.port = port
@@ -46,11 +47,11 @@ class MetricsEndpoint:
             get("/{path:.*}", self._unknown),
         ]
         self._server = HttpServer(routes, network)
-        # One scrape at a time: it shares the event loop with clients, but not with another scrape.
+        # Only one scrape runs at a time, because a scrape uses the event loop that also serves clients.
         self._reading = asyncio.Lock()
 
     async def start(self) -> None:
-        """Raises OSError if the port is not free."""
+        """Starts to listen. Raises OSError if the port is not free."""
         self.port = await self._server.start(self._host, self.port)
         _log.info("Metrics are served on http://%s:%d/metrics", self._host or "0.0.0.0", self.port)
 
@@ -86,7 +87,7 @@ class MetricsEndpoint:
         return respond(json.dumps({"requests": slowest}).encode(), JSON)
 
     async def _turns(self) -> AsyncIterator[list[Bean]]:
-        """All beans, some in each turn of the event loop."""
+        """Yields all beans, BEANS_PER_TURN in each turn of the event loop."""
         async with self._reading:
             self._sources.ports.metrics.refresh(self._sources.sockets.listeners)
             beans = broker_beans(self._sources)

@@ -1,6 +1,6 @@
-"""Beans as text: Prometheus' exposition format, and JSON as Hadoop's /jmx has it.
+"""Beans as text: the exposition format of Prometheus, and JSON in the form of Hadoop's /jmx.
 
-Prometheus names are those that the usual jmx_exporter configuration for Kafka makes, so that its dashboards fit:
+The names for Prometheus are those of the usual jmx_exporter configuration for Kafka, so that dashboards for it work:
 
     kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t
         kafka_server_brokertopicmetrics_messagesin_total{topic="t"}
@@ -45,7 +45,7 @@ _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class PrometheusText:
-    """Gathers beans by metric, because all lines of a metric must stand together."""
+    """Collects beans by metric, because all lines of a metric must follow each other."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, tuple[str, list[str]]] = {}
@@ -115,12 +115,12 @@ class PrometheusText:
 
 
 def json_bean(bean: Bean) -> str:
-    """One element of the list `beans`."""
+    """The JSON text of one bean, an element of the list `beans`."""
     return json.dumps({"name": bean.object_name, **bean.attributes}, ensure_ascii=False)
 
 
 def _name(*parts: str) -> str:
-    """`kafka.server`, `raft-metrics` as kafka_server_raft_metrics."""
+    """The name for Prometheus, such as kafka_server_raft_metrics for `kafka.server` and `raft-metrics`."""
     return _NOT_IN_A_NAME.sub("_", "_".join(part for part in parts if part)).lower()
 
 

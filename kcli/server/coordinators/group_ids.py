@@ -1,4 +1,4 @@
-"""Checks of requests of the group APIs before a coordinator handles them, and the merging of answers."""
+"""Checks requests of the group APIs before a coordinator handles them, and merges partial answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def client_host(context: RequestContext[object]) -> str:
 
 
 def existing(topics: Topics, asked: tuple[TopicT, ...]) -> Steps[tuple[TopicT, ...]]:
-    """Returns the requested partitions that exist; `asked` itself if all do. Has a step after each partition."""
+    """Returns the requested partitions that exist. If all exist, returns `asked` itself.
+
+    Has a step after each partition.
+    """
     known: list[TopicT] = []
     are_all = True
     for topic in asked:
@@ -57,7 +60,8 @@ def merged_codes(
     part: Callable[[int, ErrorCode], PartT],
     shape: Callable[[str, tuple[PartT, ...]], ShapedT],
 ) -> Steps[tuple[ShapedT, ...]]:
-    """Each requested topic with its partitions: the group's answers, and UNKNOWN for the rest.
+    """Each requested topic with its partitions. The code is that of the group, or UNKNOWN_TOPIC_OR_PARTITION if the
+    group was not asked about the partition.
 
     Has a step after each partition. `part` makes the result of a partition, `shape` that of a topic.
     """

@@ -1,4 +1,4 @@
-"""The cluster's topics as the group coordinator sees them: a view of a metadata image."""
+"""The topics of a metadata image in the form that the group coordinator uses."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class GroupCoordinator:
         session_ms, heartbeat_ms = effective_consumer_times({}, config)
         self._own_times = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
         self._times: dict[str, ConsumerTimes] = {}
-        """Cache for groups with own configs; cleared when any group config changes."""
+        """A cache for groups that have their own configs. It is cleared when any group config changes."""
         self._resolving: set[asyncio.Task[None]] = set()
         kind: ShardKind[LogRecord, GroupSend, GroupShard] = ShardKind(
             topic=GROUP_TOPIC.name,
@@ -70,7 +70,8 @@ class GroupCoordinator:
         return self.shards.partition_of(group_id)
 
     def runner(self, group_id: str) -> GroupRunner:
-        """Returns the shard that coordinates a group. KafkaError if another broker has it, or it is being loaded."""
+        """Returns the runner of the shard that coordinates a group. Raises KafkaError if another broker coordinates the
+        group or the shard is being loaded."""
         return self.shards.runner(group_id)
 
     @property
@@ -89,7 +90,8 @@ class GroupCoordinator:
         *,
         verification: Verification | None = None,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs one step on a group's shard. Returns the answer, or a future of it. Raises KafkaError as `runner`."""
+        """Runs one step on the shard of a group. Returns the answer or a future of it. Raises KafkaError like
+        `runner`."""
         return self.shards.call(group_id, step, verification=verification)
 
     @property
@@ -106,7 +108,7 @@ class GroupCoordinator:
         self.shards.load(image)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Applies a change of metadata, after the replicas have.
+        """Applies a change of metadata. The replicas must have applied it before.
 
         Groups drop the offsets of deleted topics, and consumer groups with changed topics get new targets.
         """

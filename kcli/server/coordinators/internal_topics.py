@@ -12,7 +12,7 @@ from kcli.protocol.messages.create_topics import CreatableTopic, CreatableTopicC
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """An internal topic. `prefix` begins the broker keys of its partitions and replicas."""
+    """An internal topic. `prefix` is the prefix of the broker keys for its partitions and replicas."""
 
     name: str
     prefix: str
@@ -57,7 +57,7 @@ SHARE_TOPIC = InternalTopic(
         "cleanup.policy": "delete",
         "min.insync.replicas": str(config.integer("share.coordinator.state.topic.min.isr")),
         "segment.bytes": str(config.integer("share.coordinator.state.topic.segment.bytes")),
-        # Old state is deleted up to what snapshots make superfluous, never by its age.
+        # Old records are deleted when a snapshot replaces them, never because of their age.
         "retention.ms": "-1",
     },
 )

@@ -1,9 +1,10 @@
 """Reads a coordinator's partition from its start and replays it into a new shard.
 
-The log is read in pieces of `offsets.load.buffer.size`, off the event loop if the page cache does not have them, and
-the loop gets its turn after every `RECORDS_PER_TURN` records. Within a piece only the last record of a key is replayed,
-which is what compaction would have left: a log that was not compacted lately holds the same few keys over and over.
-Large pieces without transactions are taken apart by columns, which needs numpy; its import pays for itself only there.
+The log is read in pieces of `offsets.load.buffer.size`. A piece that is not in the page cache is read in a thread.
+After every `RECORDS_PER_TURN` records the event loop can do other work. Within a piece only the last record of each key
+is replayed, as after compaction, because a log that was not compacted lately has many records of the same few keys.
+Large pieces without transactions are decoded by columns with numpy. For other pieces the import of numpy would cost
+more than it saves.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.server.partitions.replicas import LeaderPartition
 
 RECORDS_PER_TURN = 2_000
-"""About 10 ms of replaying, which a heartbeat on another shard may have to wait."""
+"""The records that are replayed in one turn of the event loop. This takes about 10 ms, for which a heartbeat on another
+shard may have to wait."""
 COLUMNS_FROM_BYTES = 1 << 20
-"""From this size on, decoding by columns saves more than the 100 ms that importing numpy takes."""
+"""The smallest piece that is decoded by columns. This saves more than the 100 ms that the import of numpy takes."""
 
 Entry = tuple[int, bytes, bytes | None, int]
-"""A record: offset, key, value, and the producer of the transaction that it belongs to."""
+"""A record: offset, key, value, and the producer id of its transaction."""
 
 
 class Replay(Protocol):
@@ -39,13 +41,13 @@ async def load(
     end_transaction: Callable[[int, bool], None],
     buffer_bytes: int,
 ) -> int:
-    """Replays everything up to the present end of the log; returns the number of records read. Raises KafkaError and
-    StorageError as the log does."""
+    """Replays the log up to its present end. Returns the number of records that were read. Raises KafkaError and
+    StorageError like the log."""
     offset = leader.log.log_start_offset
     end_offset = leader.log.log_end_offset
     count = 0
     while offset < end_offset:
-        # Asked for each time: the log may move to another directory meanwhile.
+        # `leader.log` is read in each round, because the log may move to another directory in the meantime.
         piece = leader.log.read(offset, buffer_bytes, end_offset=end_offset)
         cached = piece.read_cached()
         raw = bytes(await asyncio.to_thread(piece.read) if cached is None else cached)
@@ -64,7 +66,7 @@ async def _replay_last(entries: Iterator[Entry], replay: Replay) -> int:
     last: dict[bytes, Entry] = {}
     count = 0
     for entry in entries:
-        # Taken out first, so that the table is in the order of the last records.
+        # The key is removed first, so that the table is in the order of the last records.
         last.pop(entry[1], None)
         last[entry[1]] = entry
         count += 1

@@ -1,4 +1,4 @@
-"""The writes of a coordinator shard as batches in its partition."""
+"""Writes the records of a coordinator's shard as batches to its partition."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
 
 RECORD_OVERHEAD_BYTES = 64
-"""An upper bound of the bytes that a record adds to its key and value (varints and length: at most 21)."""
+"""An upper bound of the bytes that a record adds to its key and value. Varints and the length take at most 21 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
     linger_ms: int
     commit_timeout_ms: int
-    """How long callers wait for the other replicas (offsets.commit.timeout.ms)."""
+    """The time for which requests wait for the other replicas (offsets.commit.timeout.ms)."""
     max_batch_bytes: int
     codec: Codec = Codec.NONE
     base_sequence: int = 0
-    """Kafka leaves the sequence of a batch without a producer at 0 in `__consumer_offsets`, at -1 in other topics."""
+    """The base sequence of batches without a producer. In Kafka it is 0 in `__consumer_offsets` and -1 in other
+    topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class ControlMarker:
 
 @dataclass(slots=True)
 class Write(Generic[RecordT, SendT]):
-    """A `Ready` to be written: its encoded records, and their offsets after the append; or a marker."""
+    """A write: either the encoded records of a `Ready`, with their offsets after the append, or a marker."""
 
     ready: Ready[RecordT, SendT]
     records: list[Record]
@@ -55,7 +56,7 @@ class Write(Generic[RecordT, SendT]):
 
     @property
     def is_alone(self) -> bool:
-        """Whether the write needs a batch of its own."""
+        """Whether the write must not share a batch with other writes."""
         return self.marker is not None or self.ready.producer is not None
 
 
@@ -73,8 +74,8 @@ class ShardLog:
         self._now_ms = now_ms
 
     def append(self, writes: Sequence[Write[RecordT, SendT]]) -> Offset:
-        """Appends one batch, or several if one would be too large; returns the offset after the last record. Raises
-        KafkaError. A write that must be alone comes alone."""
+        """Appends one batch, or several if one would be too large. Returns the offset after the last record. Raises
+        KafkaError. If a write `is_alone`, `writes` must have only this write."""
         first = writes[0]
         if first.marker is not None:
             result = self._partition.append_marker(
@@ -103,9 +104,10 @@ class ShardLog:
         return Offset(offsets[-1] + 1)
 
     def _appends(self, batches: list[bytes]) -> list[bytes]:
-        """Joins all batches for one append, so that none is in the log if one of them is refused.
+        """Joins all batches into one append, so that no batch is in the log if one of them is refused.
 
-        The log refuses an append larger than a segment. Batches that are larger only together are appended one by one.
+        The log refuses an append that is larger than a segment. If all batches together are too large, they are
+        appended one by one.
         """
         if len(batches) == 1:
             return batches

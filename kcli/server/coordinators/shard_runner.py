@@ -1,12 +1,12 @@
-"""Runs one coordinator shard: appends what it writes, waits for the commit, sends what it answers, wakes it in time.
+"""Runs one coordinator shard: appends its records, waits for the commit, sends its replies, and sets its timer.
 
-The runner keeps the contract of `coordinator.runtime.Ready`. Writes of the moment are gathered for
-`group.coordinator.append.linger.ms` and appended as one batch; when the high watermark passes it, its records are
-replayed and its callers answered. On a single node that is at once. Everything happens on the event loop, so the
-shard has one owner and needs no lock; a runner that must wait for other replicas has one task that does.
+The runner keeps the contract of `coordinator.runtime.Ready`. Writes are collected for
+`group.coordinator.append.linger.ms` and appended as one batch. When the high watermark is past this batch, its records
+are replayed and the waiting requests are answered. On a single node this happens at once. Everything runs on the event
+loop, so the shard needs no lock. If a runner must wait for other replicas, one task does so.
 
-`call`, `run` and `ask` are the three ways to the shard. Each goes through `ask`, which sets the timer afterwards: any
-touch of a shard may have moved its next deadline.
+There are three ways to use the shard: `call`, `run` and `ask`. The first two use `ask`, which sets the timer
+afterwards, because any call may have changed the next deadline.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""Kafka's value for gathering without a limit; here, until the end of this turn of the event loop."""
+"""Kafka's value of the linger time for no limit. Here writes are then collected until the end of this turn of the event
+loop."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
-    """The state machine that a runner drives."""
+    """The state machine that a runner calls."""
 
     @property
     def next_deadline_ms(self) -> int | None: ...
@@ -51,12 +52,14 @@ class Shard(Protocol[ShardRecordT, ShardSendT]):
     def resign(self, now_ms: int) -> Ready[ShardRecordT, ShardSendT]: ...
 
 
-# A bound cannot name other type variables, so mypy cannot be told that a runner's shard has the runner's types.
+# The bound of a type variable cannot contain other type variables, so mypy does not check that the shard of a runner
+# has the runner's types.
 ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
 class ShardRunner(Generic[RecordT, SendT, ShardT]):
-    """`write_error` translates an error of the log into that of an answer; `send` does the `sends` of a Ready."""
+    """Runs one shard. `write_error` converts an error of the log to that of the answer. `send` does the work in the
+    `sends` of a `Ready`."""
 
     def __init__(
         self,
@@ -89,7 +92,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._stopped = False
 
     def is_stopped(self) -> bool:
-        """Whether another broker has the shard."""
+        """Whether the runner was stopped, because another broker has the shard."""
         return self._stopped
 
     # --- ways to the shard
@@ -111,16 +114,17 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         *,
         verification: Verification | None = None,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs a step for a request. Returns its answer, or a future of it.
+        """Runs a step for a request. Returns the answer or a future of it.
 
-        Records of a transaction are checked against its `verification`.
+        If the records belong to a transaction, `verification` shows that the producer may write them.
         """
         token: asyncio.Future[AnswerT] = self._loop.create_future()
         self._accept(self.ask(lambda shard, now_ms: step(shard, token, now_ms)), verification)
         return token.result() if token.done() and token.exception() is None else token
 
     def _accept(self, ready: Ready[RecordT, SendT], verification: Verification | None = None) -> None:
-        """Does what a step asks for: at once if it writes nothing, else when its records are committed."""
+        """Carries out a `Ready`: writes its records, and sends its replies when these are committed. Without records
+        the replies are sent at once."""
         if not ready.records:
             self._deliver(ready)
             return
@@ -130,7 +134,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._gather(Write(ready, records, size_bytes, verification=verification))
 
     def end_transaction(self, marker: ControlMarker) -> asyncio.Future[None]:
-        """Appends a marker after the gathered writes. The future is done when the marker is committed and replayed."""
+        """Appends a marker after the collected writes. The future is done when the marker is committed and replayed."""
         token: asyncio.Future[None] = self._loop.create_future()
         self._gather(Write(Ready(replies=(Answer(token, None),)), [], len(marker.batch), marker=marker))
         return token
@@ -147,7 +151,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._schedule_flush()
 
     def when_written(self) -> asyncio.Future[None] | None:
-        """Returns None if all writes are committed, else a future of that."""
+        """Returns None if all writes are committed, else a future that is done when they are."""
         if not self._gathered and not self._in_flight:
             return None
         barrier: asyncio.Future[None] = self._loop.create_future()
@@ -189,8 +193,8 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             )
 
     async def _await_commits(self) -> None:
-        """Finishes what is in flight in the order of the log. After the time-out the callers get an error; the records
-        stay in the log, and are replayed if they are committed later."""
+        """Completes the appended writes in the order of the log. If the time is over, the requests get an error. The
+        records stay in the log, and are replayed if they are committed later."""
         while self._in_flight:
             end_offset, writes = self._in_flight[0]
             try:
@@ -254,16 +258,17 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 
     def _tick(self) -> None:
         self._timer = None
-        # The time is taken once, because a shard that works in slices puts the next slice off by a millisecond or so.
+        # The time is read only once. A shard that works in slices sets the deadline of its next slice about a
+        # millisecond later, so the loop ends before that slice.
         now_ms = self._now_ms()
-        # Each deadline is a step of its own, so that an error at one keeps the others.
+        # Each deadline is a separate step, so that an error at one deadline does not affect the others.
         while (ready := self.ask(lambda shard, _: shard.tick(now_ms))) is not None:
             self._accept(ready)
 
     # --- the end
 
     async def drain(self) -> None:
-        """Writes the gathered records, for a clean stop."""
+        """Writes the collected records, for a clean stop."""
         self._flush()
         barrier = self.when_written()
         if barrier is not None:
@@ -296,7 +301,8 @@ def _answer(ready: Ready[RecordT, SendT]) -> None:
 
 
 def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:
-    """Replays a committed write. Returns the shard's next step, unless it was done after a time-out."""
+    """Replays a committed write and reports it to the shard, unless the shard already got the error of a time-out.
+    Returns the shard's next `Ready`."""
     if write.marker is not None:
         shard.end_transaction(write.marker.producer_id, committed=write.marker.committed)
     else:

@@ -1,8 +1,8 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that the broker leads.
 
-A shard is loaded when the broker becomes the leader of its partition and given up when it ceases to be; meanwhile
-callers get COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind` holds
-the differences between groups and transactions.
+A shard is loaded when the broker becomes the leader of its partition, and dropped when the leadership ends. While it is
+loaded, requests get COORDINATOR_LOAD_IN_PROGRESS; without a shard they get NOT_COORDINATOR. FindCoordinator creates the
+topic. A `ShardKind` holds the differences between groups and transactions.
 """
 
 from __future__ import annotations
@@ -47,6 +47,15 @@ class ShardKind(Generic[RecordT, SendT, ShardT]):
     send: Callable[[ShardRunner[RecordT, SendT, ShardT], SendT], None]
 
 
+@dataclass(slots=True)
+class _Loads:
+    """The loads that overlap, such as all of a start. They have one line in the log."""
+
+    began_ms: int
+    partitions: int = 0
+    records: int = 0
+
+
 class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     def __init__(self, kind: ShardKind[RecordT, SendT, ShardT], partition_count: int, clock: Clock) -> None:
         self._kind = kind
@@ -54,10 +63,11 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         self._clock = clock
         self._runners: dict[int, ShardRunner[RecordT, SendT, ShardT]] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
+        self._loads = _Loads(0)
         self._awaited: dict[int, asyncio.Event] = {}
         self._stopped = False
-        # The coordinators' time is the wall clock at the start plus what has passed since, because sessions must end
-        # neither early nor late when the machine's clock is set.
+        # The coordinators' time is the wall clock at the start plus the monotonic time since then. So a change of the
+        # machine's clock does not shorten or lengthen sessions.
         self._epoch_ms = clock.now_ms() - int(clock.monotonic() * 1000)
 
     def now_ms(self) -> int:
@@ -69,7 +79,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return partition_for(key, self._partition_count)
 
     def runner(self, key: str) -> ShardRunner[RecordT, SendT, ShardT]:
-        """Returns the shard of a group or transactional id. KafkaError if it is elsewhere, or being loaded."""
+        """Returns the runner of the shard of a group or transactional id. Raises KafkaError if the shard is on another
+        broker or is being loaded."""
         return self.runner_at(self.partition_of(key))
 
     def runner_at(self, partition: int) -> ShardRunner[RecordT, SendT, ShardT]:
@@ -84,7 +95,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether something that this broker coordinates cannot be served yet."""
+        """Whether a shard of this broker is still being loaded."""
         return bool(self._loading)
 
     def runners(self) -> Iterator[ShardRunner[RecordT, SendT, ShardT]]:
@@ -100,7 +111,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return partition in self._runners
 
     async def wait_until_loaded(self, partitions: Iterable[int], seconds: float) -> None:
-        """Waits at most this long; a shard that is not loaded then refuses its callers."""
+        """Waits until the shards of these partitions are loaded, but at most `seconds`. Requests for a shard that is
+        then not loaded get an error."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 for partition in partitions:
@@ -114,17 +126,21 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         *,
         verification: Verification | None = None,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs one step on the shard of a key: the answer, or a future of it. Raises KafkaError like `runner`."""
+        """Runs one step on the shard of a key. Returns the answer or a future of it. Raises KafkaError like
+        `runner`."""
         return self.runner(key).call(step, verification=verification)
 
     # --- leadership
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
-        """Begins or ends (or, with a new epoch, both) the life of a shard; the replicas call it for every partition."""
+        """Loads the shard of a partition that this broker begins to lead, and stops the old one. The replicas call it
+        for every partition."""
         if leader.topic != self._kind.topic or self._stopped:
             return
         self._give_up(leader.partition)
         if led:
+            if not self._loading:
+                self._loads = _Loads(self.now_ms())
             loading = self._load(leader)
             task = asyncio.get_running_loop().create_task(loading, name=f"load {leader}")
             self._loading[leader.partition] = task
@@ -146,7 +162,6 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             if record is not None:
                 shard.replay(record, offset, producer_id)
 
-        began_ms = self.now_ms()
         try:
             count = await load(
                 leader,
@@ -157,14 +172,18 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
                 buffer_bytes=kind.load_buffer_bytes,
             )
         except Exception as error:
-            # Half a log must not serve requests: its keys have no coordinator here until this broker leads again.
+            # A shard with half a log must not serve requests. So its keys have no coordinator until a broker becomes
+            # the leader again.
             ours = not isinstance(error, KafkaError | StorageError)
             kind.logger.error("Loading %s failed: %s", leader, error, exc_info=ours)
             self._loading.pop(leader.partition, None)
+            self._log_loads()
             return
-        now_ms = self.now_ms()
-        kind.logger.info("Loaded %d records of %s in %d ms", count, leader, now_ms - began_ms)
+        kind.logger.debug("Loaded %d records of %s", count, leader)
         del self._loading[leader.partition]
+        self._loads.partitions += 1
+        self._loads.records += count
+        self._log_loads()
         runner = self._runners[leader.partition] = ShardRunner(
             shard,
             leader,
@@ -178,6 +197,18 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         awaited = self._awaited.pop(leader.partition, None)
         if awaited is not None:
             awaited.set()
+
+    def _log_loads(self) -> None:
+        """Logs the sum of the loads that overlap, after the last of them."""
+        loads = self._loads
+        if loads.partitions and not self._loading:
+            self._kind.logger.info(
+                "Loaded %d records of %d partitions of %s in %d ms",
+                loads.records,
+                loads.partitions,
+                self._kind.topic,
+                self.now_ms() - loads.began_ms,
+            )
 
     # --- metadata
 
@@ -194,7 +225,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     # --- the end
 
     async def stop(self) -> None:
-        """Writes what is gathered, answers the requests that wait, and refuses later ones."""
+        """Writes the collected records, answers the waiting requests, and refuses later requests."""
         self._stopped = True
         for runner in tuple(self._runners.values()):
             try:

@@ -1,6 +1,7 @@
-"""Creates topics that no administrator asked for: those of the coordinators, and those that clients name.
+"""Creates topics automatically: the internal topics of coordinators, and topics that clients name.
 
-The second kind (auto.create.topics.enable) is created in the background, each topic once, however many clients name it.
+The topics that clients name (auto.create.topics.enable) are created in the background. Each topic is created only once,
+even if many clients name it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from kcli.server.quorum.channel import ControllerChannel
 _log = logging.getLogger("kcli.server.AutoTopicCreation")
 
 CREATE_TIMEOUT_MS = 30_000
-"""As long as a request of the broker's own may take (request.timeout.ms)."""
+"""The time limit for the creation of a topic: the default of request.timeout.ms."""
 
 
 class TopicCreator:
-    """Asks the controller for topics. A context charges them to the client that made them necessary."""
+    """Asks the controller to create topics. The context charges them to the quota of the client that needs them."""
 
     def __init__(self, channel: ControllerChannel, config: BrokerConfig) -> None:
         self._channel = channel
@@ -34,7 +35,7 @@ class TopicCreator:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def create_internal(self, topic: InternalTopic, context: ControllerRequestContext) -> bool:
-        """Returns False, and logs the reason, if the controller refuses."""
+        """Creates an internal topic. If the controller refuses, logs the reason and returns False."""
         creation = topic.creation(self._config)
         request = CreateTopicsRequest(topics=(creation,), timeout_ms=CREATE_TIMEOUT_MS)
         try:
@@ -49,7 +50,8 @@ class TopicCreator:
         return True
 
     def create_missing(self, names: Sequence[str], context: ControllerRequestContext) -> None:
-        """Creates in the background what may be created under these names; refusals go to the log."""
+        """Creates topics with these names in the background, if their automatic creation is allowed. Errors are
+        logged."""
         if (
             len(names) > MAX_PARTITIONS_PER_REQUEST
         ):  # the controller would refuse them all, and each takes 5 µs
@@ -86,7 +88,8 @@ class TopicCreator:
     def _creation(self, name: str) -> CreatableTopic:
         """Returns the settings of a new topic.
 
-        Internal topics have their own settings. Others get this broker's if its file has any, else the controller's.
+        Internal topics have their own settings. Other topics get the settings in this broker's file or, if the file has
+        none, those of the controller.
         """
         internal = INTERNAL.get(name)
         if internal is not None:

@@ -1,7 +1,7 @@
-"""Markers in the partitions of this broker: the end of a producer's transaction, written where its records are.
+"""Writes transaction markers to partitions of this broker. A marker ends a producer's transaction in one partition.
 
-In `__consumer_offsets` a marker goes through the group coordinator's shard, which applies or drops the offsets of the
-transaction when it is committed; anywhere else the log alone is concerned.
+A marker in `__consumer_offsets` goes through the shard of the group coordinator. When the marker is committed, this
+shard applies or drops the offsets of the transaction. In all other topics the marker is only appended to the log.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kcli.server.coordinators.shard_log import ControlMarker
 from kcli.server.partitions.replicas import LeaderPartition, Replicas
 
 COMMIT_TIMEOUT_SECONDS = 30
-"""How long a marker may wait for the other replicas: as long as a request between brokers (request.timeout.ms)."""
+"""The time for which a marker may wait for the other replicas: the default of request.timeout.ms."""
 
-# A group coordinator that is not here or not ready is a partition that is led elsewhere.
+# If the group coordinator is not here or not ready, the answer is that of a partition with another leader.
 _NOT_READY = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -44,7 +44,7 @@ class MarkerWriter:
         self._now_ms = now_ms
 
     def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | Awaitable[ErrorCode]:
-        """Writes a marker. Returns the outcome, or a future of it if other replicas need the marker."""
+        """Writes a marker. Returns the error code, or a future of it if other replicas must replicate the marker."""
         try:
             if topic == GROUP_TOPIC.name:
                 runner = self._groups.shards.runner_at(partition)

@@ -1,8 +1,9 @@
 """Verifies with the coordinator that a batch may begin a transaction in its partition (KIP-890).
 
-The first protocol only verifies that the client has added the partition. The second one (Produce from version 12,
-TxnOffsetCommit from 5) also adds the partition. A partition in which the producer's transaction is open needs no
-verification. The result is a `Verification` for the append, or the error for the client.
+With the first transaction protocol (TV1) the coordinator only verifies that the client has added the partition. With
+the second (TV2: Produce from version 12, TxnOffsetCommit from version 5) it also adds the partition. A partition in
+which the producer's transaction is already open needs no verification. The result is a `Verification` for the append,
+or the error for the client.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
 
 VerificationResult = Verification | KafkaError | None
-"""None if verification is switched off: the batch is appended without it."""
+"""The result for one partition. None means that verification is disabled, and the batch is appended without it."""
 VerificationResults = Mapping[TopicPartition, VerificationResult]
 Codes = dict[TopicPartition, ErrorCode]
 CodesOrAwaitable = Codes | Awaitable[Codes]
@@ -39,10 +40,10 @@ _NOT_NOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalClient:
-    """The producer of a transaction. `adds`: it speaks TV2. `knows_abortable`: it understands TRANSACTION_ABORTABLE.
+    """The producer of a transaction. `adds`: it uses TV2. `knows_abortable`: it knows the error TRANSACTION_ABORTABLE.
 
-    `knows_coordinators`: it understands that a coordinator is not ready, as a client that commits offsets does. A
-    Produce of the first protocol gets NOT_ENOUGH_REPLICAS instead, which every client retries.
+    `knows_coordinators`: it knows the errors of a coordinator that is not ready, as clients that commit offsets do. A
+    Produce of TV1 gets NOT_ENOUGH_REPLICAS instead, which every client retries.
     """
 
     transactional_id: str
@@ -69,7 +70,7 @@ class TransactionVerifier:
     def verify(
         self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
     ) -> VerificationResults | Awaitable[VerificationResults]:
-        """Returns the verdict of each partition. `batches` are partitions with the first sequence of their batch."""
+        """Returns the result for each partition. `batches` has the first sequence of the batch of each partition."""
         if not client.adds and not self._config.current.boolean("transaction.partition.verification.enable"):
             return {TopicPartition(leader.topic, leader.partition): None for leader, _ in batches}
         answer: CodesOrAwaitable | None
@@ -98,8 +99,8 @@ class TransactionVerifier:
         asked: dict[TopicPartition, Verification],
         answer: CodesOrAwaitable | None,
     ) -> VerificationResults:
-        """Keeps the batches of one producer in order. The next one wakes up after the caller of this one has appended,
-        because that caller awaited it first."""
+        """Verifies the batches of one producer in order. The next verification continues only after the caller of this
+        one has appended its batch, because that caller waited first."""
         if before is not None:
             await asyncio.wait((before,))
         return await self._wait(client, batches, verdicts, asked, answer)
@@ -182,7 +183,7 @@ def _judged(
 
 
 def _code_for(client: TransactionalClient, code: ErrorCode) -> ErrorCode:
-    """Returns the client's error for an error of the coordinator."""
+    """Converts an error of the coordinator to the error for the client."""
     if code is ErrorCode.TRANSACTION_ABORTABLE and not client.knows_abortable:
         return ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.PRODUCER_FENCED:

@@ -1,8 +1,8 @@
 """The transaction coordinator of this broker: the shards of `__transaction_state`, and the markers they ask for.
 
-A shard decides, and this module writes its markers. A marker for a partition without a leader is retried until it is in
-the log. Partitions of this broker are written to directly (`MarkerWriter`). `_write` is where a cluster sends
-WriteTxnMarkers to the other leaders instead.
+A shard decides the end of a transaction, and this module writes the markers. A marker for a partition without a leader
+is retried until it is in the log. Markers for partitions of this broker are written directly (`MarkerWriter`). In a
+cluster, `_write` will send WriteTxnMarkers to the other leaders.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _log = logging.getLogger("kcli.server.TransactionCoordinator")
 TransactionRunner = ShardRunner[TransactionRecord, SendMarkers, TransactionShard]
 
 MARKER_RETRY_SECONDS = 0.1
-"""Kafka's request.retry backoff between brokers: leaders are elected in about that time."""
+"""The pause before a marker is written again, as in Kafka. The election of a leader takes about this time."""
 
-# A newer coordinator, or a newer incarnation of the producer, has taken the transaction over.
+# The errors which show that a newer coordinator or a newer producer has taken over the transaction.
 _OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
@@ -95,7 +95,7 @@ class TransactionCoordinator:
         )
 
     def apply(self, _delta: MetadataDelta, image: MetadataImage) -> None:
-        """Applies a change of metadata, after the replicas have."""
+        """Applies a change of metadata. The replicas must have applied it before."""
         self.load(image)
 
     async def stop_sending(self) -> None:
@@ -148,7 +148,8 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
         client_version: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Adds partitions to a transaction. The answer is for all of them; an error of the coordinator is raised."""
+        """Adds partitions to a transaction. The error code is for all partitions. Raises KafkaError if this broker does
+        not coordinate the transaction."""
         added = frozenset(partitions)
         return self.shards.call(
             transactional_id,
@@ -172,7 +173,8 @@ class TransactionCoordinator:
         *,
         add: bool,
     ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
-        """Verifies a transaction for a partition's leader before its first batch (KIP-890). With `add` as TV2 does."""
+        """Verifies, for the leader of partitions, that they belong to a transaction (KIP-890). With `add` (TV2), adds
+        the partitions."""
         asked = tuple(partitions)
         try:
             if not add:
@@ -228,7 +230,7 @@ class TransactionCoordinator:
     async def _write(
         self, end: TransactionEnd, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Tries each partition once. All markers are appended before the first wait."""
+        """Tries to write the marker of each partition once. All markers are appended before it waits for a commit."""
         metadata = self._metadata()
         outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic, partition in partitions:

@@ -1,7 +1,8 @@
-"""Formatting: empty log directories get an identity, and a cluster its first metadata (KIP-631, KIP-853).
+"""Formats log directories: gives them an identity, and a new cluster its first metadata (KIP-631, KIP-853).
 
-Every directory gets `meta.properties` and `bootstrap.checkpoint`. With dynamic voters, the metadata directory also gets
-the snapshot 0-0 that names the first of them. `kcli storage format` and a first `kcli server-start` share this.
+Every directory gets `meta.properties` and `bootstrap.checkpoint`. If the voters are dynamic, the metadata directory
+also gets the snapshot 0-0 with the first voters. `kcli storage format` uses this module, and so does the first `kcli
+server-start`.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ FIRST_SNAPSHOT = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
 
 
 class FormatError(Exception):
-    """Formatting is refused; `str()` is Kafka's own text."""
+    """Formatting is refused. `str()` is Kafka's text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRequest:
     """The arguments of `format`.
 
-    `voters` are the first controllers of a dynamic quorum, with this node's directory. `dynamic_quorum` is also true if
-    the node learns the voters later (`--no-initial-controllers`).
+    `voters` are the first controllers of a dynamic quorum. If this node is one of them, they include the id of its
+    directory. `dynamic_quorum` is also true if the node learns the voters later (`--no-initial-controllers`).
     """
 
     cluster_id: str
@@ -79,7 +80,7 @@ class Machine:
 def format_directories(
     config: BrokerConfig, request: FormatRequest, machine: Machine, say: Callable[[str], None]
 ) -> None:
-    """Formats the directories that are not formatted yet. `say` gets the lines that Kafka's tool prints.
+    """Formats the directories that are not formatted yet. `say` is called with each line that Kafka's tool prints.
 
     Raises FormatError or FeatureError if the request is refused, StorageError if a directory belongs to another cluster
     or node, and OSError if it cannot be written.
@@ -120,11 +121,12 @@ def standalone_voters(config: BrokerConfig, rng: Rng) -> VoterSet:
 
 
 def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str], None]) -> str:
-    """Returns the cluster id of this node's directories; formats them first if all of them are new and empty.
+    """Returns the cluster id of this node's directories. If all directories are new and empty, formats them first.
 
-    Only a node that is its whole cluster is formatted here: a node that joins others needs their cluster id. Raises
-    StorageError if the directories disagree, or must be formatted by an administrator. An empty directory beside
-    formatted ones is an error, because it may be the mount point of a missing disk.
+    Only a node that is a cluster by itself is formatted here, because a node that joins a cluster needs the cluster's
+    id. Raises StorageError if the directories have different ids, or if an administrator must format them. It is an
+    error if some directories are formatted and others are empty, because an empty one may be the mount point of a
+    missing disk.
     """
     survey = survey_directories(config.all_dirs, machine.disk)
     if survey.formatted:
@@ -135,7 +137,7 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
                 "format the directory?)"
             )
         return survey.cluster_id or ""
-    # This error is more precise than a report that no meta.properties was found.
+    # An unreadable directory is reported first, because this error is more precise than a missing meta.properties.
     for path in sorted(survey.unreadable):
         raise StorageError(f"{path} cannot be read: {survey.unreadable[path]}")
     full = [path for path in survey.empty if _holds_something(path, machine.disk)]
@@ -168,7 +170,7 @@ class DirectorySurvey:
         return next((found.cluster_id for found in self.formatted.values() if found.cluster_id), None)
 
     def check_identity(self, *, cluster_id: str | None, node_id: int) -> None:
-        """Raises StorageError for a directory of another cluster or node, and for a copy of another directory."""
+        """Raises StorageError if a directory belongs to another cluster or node, or has the id of another directory."""
         expected = cluster_id
         seen: dict[object, str] = {}
         for path in sorted(self.formatted):
@@ -240,8 +242,8 @@ def _kind(path: str, config: BrokerConfig, request: FormatRequest) -> str:
 def _format_directory(
     path: str, config: BrokerConfig, request: FormatRequest, machine: Machine, levels: Mapping[str, int]
 ) -> None:
-    """Writes meta.properties last: without it the directory counts as not formatted, and a later start formats it
-    again."""
+    """Formats one directory. meta.properties is written last, because a directory without it is formatted again at the
+    next start."""
     disk, now_ms = machine.disk, machine.clock.now_ms()
     make_durable_dir(disk, path)
     records = bootstrap_records(levels, request.scram)

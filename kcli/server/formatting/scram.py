@@ -1,6 +1,6 @@
-"""`--add-scram SCRAM-SHA-256=[name=alice,password=…]`: the credential of a user of a new cluster (KIP-900).
+"""Parses `--add-scram SCRAM-SHA-256=[name=alice,password=…]`, the credential of a user of a new cluster (KIP-900).
 
-The password is not stored: the record holds the keys that RFC 5802 has a server store.
+The password is not stored. The record holds the keys that a server stores according to RFC 5802.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kcli.server.formatting.format import FormatError
 
 
 def parse_scram_argument(argument: str) -> UserScramCredentialRecord:
-    """Returns the credential record of one argument. Raises FormatError in Kafka's words, without the password."""
+    """Returns the credential record for one argument. Raises FormatError with Kafka's text, without the password."""
     name, equals, config = argument.strip().partition("=")
     if not equals:
         raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")
@@ -42,7 +42,7 @@ def parse_scram_argument(argument: str) -> UserScramCredentialRecord:
 def _components(texts: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
-        # After a password, this text may be a part of it and must not be shown.
+        # A text after the password may be a part of the password, so it must not be shown.
         key, value = _component(text, HIDDEN if "password" in found else text)
         found[key] = value
     return found

@@ -1,1 +1,1 @@
-"""The handlers, one module per API: `handle(context, request)` returns the response or an awaitable of it. No state."""
+"""The handlers, one module per API. `handle(context, request)` returns the response or an awaitable of it."""

@@ -1,6 +1,7 @@
 """AddOffsetsToTxn (key 25, versions 0-4): adds a group's partition of `__consumer_offsets` to a transaction (KIP-98).
 
-Clients with TV2 do not send it, because TxnOffsetCommit adds the partition itself.
+Clients of the second transaction protocol (TV2) do not send this request, because their TxnOffsetCommit adds the
+partition.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """AddPartitionsToTxn (key 24, versions 0-5): adds partitions to a transaction (KIP-98, KIP-890).
 
-Up to version 3 a client names the partitions of its transaction. A missing partition fails the request: it gets
-UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED. From version 4 on, partition leaders ask about several
-transactions at once, to add (TV2) or only to verify. TRANSACTION_ABORTABLE marks a partition that was not added.
+Up to version 3 a client names the partitions of its transaction. If one of them does not exist, none is added: this
+partition gets UNKNOWN_TOPIC_OR_PARTITION, and the others OPERATION_NOT_ATTEMPTED. From version 4 on, partition leaders
+send the request for several transactions, to add partitions (TV2) or only to verify them. In a verification, a
+partition that is not part of the transaction gets TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ async def _of_broker(
 def _refused(
     context: BrokerContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
 ) -> Steps[dict[TopicPartition, ErrorCode]]:
-    """All partitions with NONE. If one cannot be added, the others have OPERATION_NOT_ATTEMPTED."""
+    """The error code of each partition: NONE for all of them or, if one cannot be added, OPERATION_NOT_ATTEMPTED for
+    the others."""
     image = context.ports.metadata  # one image for all turns
     codes: dict[TopicPartition, ErrorCode] = {}
     are_all = True

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from kcli.errors import DuplicateVoterException, ErrorCode, InvalidRequestException, KafkaError
+from kcli.errors import (
+    DuplicateVoterException,
+    InconsistentClusterIdException,
+    InvalidRequestException,
+    KafkaError,
+)
 from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
@@ -13,7 +18,9 @@ ACCESS = whole_request(ALTER_CLUSTER)
 def handle(context: NodeContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
     ports = context.ports
     if request.cluster_id not in (None, ports.metadata.cluster_id):
-        return AddRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
+        raise InconsistentClusterIdException(
+            f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{ports.metadata.cluster_id}"'
+        )
     if request.voter_id in ports.quorum.voters.ids:
         raise DuplicateVoterException(
             f"The voter id for node {request.voter_id} is already part of the set of voters."

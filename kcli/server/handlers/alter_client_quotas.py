@@ -1,4 +1,4 @@
-"""AlterClientQuotas (key 49, versions 0-1): asks the controller (KIP-546); the rules are in client_quotas.py.
+"""AlterClientQuotas (key 49, versions 0-1): asks the controller; rules in controller/client_quotas.py (KIP-546).
 
 Host names are resolved in a thread before the controller decides, because the resolver blocks.
 """

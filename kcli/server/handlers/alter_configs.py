@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from kcli.controller.api import ALTER_CONFIGS
 from kcli.controller.configs import ConfigChange
-from kcli.controller.decision import NO_ERROR
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.messages.alter_configs import (
@@ -22,6 +21,8 @@ from kcli.server.handlers.shared.config_changes import (
     check_keys,
     check_resource,
     check_resources,
+    merged,
+    passed,
 )
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import (
@@ -39,19 +40,18 @@ ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CL
 async def handle(context: NodeContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     checks = check_resources(request.resources, lambda resource: _check(context, resource))
     errors = await finished(run_in_turns(checks, RESOURCES_PER_TURN))
-    passed = tuple(
-        resource for resource, error in zip(request.resources, errors, strict=True) if error is NO_ERROR
-    )
+    accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
-    if passed:
-        answer = await ask_controller(context, ALTER_CONFIGS, replace(request, resources=passed))
+    if accepted:
+        answer = await ask_controller(context, ALTER_CONFIGS, replace(request, resources=accepted))
         decided = iter(answer.responses)
-    return AlterConfigsResponse(
-        responses=tuple(
-            next(decided) if error is NO_ERROR else _refused(resource, error.code, error.message)
-            for resource, error in zip(request.resources, errors, strict=True)
-        )
+    responses = merged(
+        request.resources,
+        errors,
+        lambda resource, error: _refused(resource, error.code, error.message),
+        lambda _: next(decided),
     )
+    return AlterConfigsResponse(responses=await finished(run_in_turns(responses, REFUSALS_PER_TURN)))
 
 
 def error_response(

@@ -1,9 +1,12 @@
 """AlterReplicaLogDirs (key 34, versions 1-2): moves replicas of this broker to other log directories (KIP-113).
 
-The answer comes when the moves have begun. DescribeLogDirs shows their progress. Errors per partition:
-LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR (the directory, or that of the replica, is offline), INVALID_TOPIC_EXCEPTION (the
-name is too long for a copy), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (not on this broker; the directory is
-remembered).
+The request is answered when the moves have begun. DescribeLogDirs shows their progress. A partition may get these
+errors:
+
+- LOG_DIR_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION;
+- KAFKA_STORAGE_ERROR: the new directory or that of the replica is offline;
+- INVALID_TOPIC_EXCEPTION: the topic name is too long for the directory of a copy;
+- REPLICA_NOT_AVAILABLE: the replica is not on this broker. If it is created later, it gets this directory.
 """
 
 from __future__ import annotations

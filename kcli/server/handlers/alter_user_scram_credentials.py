@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials (key 51, version 0): asks the controller (KIP-554); its rules: controller/scram.py."""
+"""AlterUserScramCredentials (key 51, version 0): asks the controller; rules in controller/scram.py (KIP-554)."""
 
 from __future__ import annotations
 

@@ -24,9 +24,10 @@ ACCESS = OPEN
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
-# Features with minimum 0 are left out below version 4, because old clients refuse such a range (KIP-1022).
+# The first version with features whose lowest level is 0. Clients of older versions refuse such features (KIP-1022).
 _MIN_ZERO_FROM = 4
-# librdkafka before 2.0 assumes that a broker without Produce v0 has no MessageSet support (KAFKA-18659).
+# The lowest version of Produce that is advertised, although the broker serves it only from version 3 on. librdkafka
+# before 2.0 assumes that a broker without Produce v0 does not support MessageSet (KAFKA-18659).
 _PRODUCE_ADVERTISED_FROM = 0
 
 

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69, versions 0-1): the state, epochs and members of consumer groups (KIP-848).
 
-A missing group, or a group of another type, is GROUP_ID_NOT_FOUND. Version 1 adds each member's type.
+A group that is missing or has another type gets GROUP_ID_NOT_FOUND. Version 1 adds the type of each member.
 """
 
 from __future__ import annotations

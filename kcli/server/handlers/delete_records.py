@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21, versions 0-2): moves the start of a partition forward (KIP-107); -1 is the high watermark."""
+"""DeleteRecords (key 21, versions 0-2): moves the log start offset forward (KIP-107). -1 means the high watermark."""
 
 from __future__ import annotations
 

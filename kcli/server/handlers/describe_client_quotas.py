@@ -4,6 +4,7 @@ controller/client_quotas.py."""
 from __future__ import annotations
 
 from kcli.controller.client_quotas import describe_client_quotas
+from kcli.controller.decision import ApiError
 from kcli.errors import KafkaError
 from kcli.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -22,4 +23,6 @@ def handle(context: BrokerContext, request: DescribeClientQuotasRequest) -> Desc
 def error_response(
     _context: BrokerContext, _request: DescribeClientQuotasRequest, error: KafkaError
 ) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+    return DescribeClientQuotasResponse(
+        error_code=error.code, error_message=ApiError.of(error).message, entries=None
+    )

@@ -1,7 +1,7 @@
 """DescribeCluster (key 60, versions 0-2): the brokers or the controllers of the cluster, and the active controller.
 
-KIP-700. A broker listener describes brokers, a controller listener controllers (endpoint types, v1, KIP-919). Fenced
-brokers come on request (v2, KIP-1073).
+KIP-700. A broker listener describes brokers, a controller listener controllers (endpoint types, v1, KIP-919). The
+client may ask for fenced brokers too (v2, KIP-1073).
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def _served_type(context: NodeContext) -> EndpointType:
 
 
 def _check_type(context: NodeContext, request: DescribeClusterRequest, served: EndpointType) -> None:
-    """Raises the error of a wrong endpoint type. Version 0 has no types, so its error is INVALID_REQUEST."""
+    """Raises KafkaError if this listener does not serve the endpoint type. In version 0, which has no endpoint types,
+    the error is INVALID_REQUEST."""
     asked = EndpointType.BROKER if context.api_version == 0 else request.endpoint_type
     error: KafkaError
     if asked not in EndpointType.__members__.values():

@@ -1,7 +1,8 @@
 """DescribeConfigs (key 32, versions 1-4): the keys of a resource, with their values and the source of each value.
 
-KIP-226 (synonyms, v1), KIP-569 (type and documentation, v3), KIP-1142 (groups and subscriptions). Entries have the
-order of Java's HashMap, because tools print them in the order of the answer.
+KIP-226 (synonyms, v1), KIP-569 (type and documentation, v3), KIP-1142 (groups and subscriptions). Entries are in the
+order of Java's HashMap, because tools print entries in the order of the response.
+A success has an empty error message, as in Kafka.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Awaitable, Iterable, Iterator, Mapping
 
 from kcli.config.describe import ConfigEntry
 from kcli.config.dynamic import DynamicConfig
+from kcli.controller.decision import ApiError
 from kcli.errors import (
     InvalidRequestException,
     KafkaError,
@@ -74,19 +76,20 @@ def _describe(
     try:
         configs = _entries(context, image, request, resource)
     except UnknownTopicOrPartitionException as error:
-        # Empty, as in Kafka, because tools print it.
+        # The message is empty, as in Kafka, because tools print it.
         return _failed(resource, error, "")
     except KafkaError as error:
-        return _failed(resource, error, error.message)
+        return _failed(resource, error, ApiError.of(error).message)
     return DescribeConfigsResult(
-        error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=configs,
     )
 
 
-def _failed(resource: DescribeConfigsResource, error: KafkaError, message: str) -> DescribeConfigsResult:
+def _failed(
+    resource: DescribeConfigsResource, error: KafkaError, message: str | None
+) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=error.code,
         error_message=message,
@@ -104,7 +107,8 @@ def _entries(
     """The wanted entries of a resource. Raises KafkaError if the resource is unknown or invalid."""
     _check(context, image, resource)
     dynamic = context.ports.dynamic_config
-    wanted = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
+    # An empty list asks for all keys, as null does.
+    wanted = frozenset(resource.configuration_keys) if resource.configuration_keys else None
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:  # not kept: any library may add a logger
         return tuple(_results(broker_loggers.describe(), wanted, request))
     of_broker = resource.resource_type == ConfigResourceType.BROKER

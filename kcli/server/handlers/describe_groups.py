@@ -1,6 +1,7 @@
 """DescribeGroups (key 15, versions 0-6): the state and members of classic groups.
 
-A missing group, or a group of another type, is "Dead". From version 6 on it is also GROUP_ID_NOT_FOUND (KIP-1043).
+A group that is missing or has another type is reported as "Dead". From version 6 on it also gets GROUP_ID_NOT_FOUND
+(KIP-1043).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ KIP-595; fetch and catch-up times (v1, KIP-836); directories and endpoints of th
 
 from __future__ import annotations
 
-from kcli.errors import ErrorCode, InvalidRequestException
+from kcli.errors import ErrorCode, InvalidRequestException, UnknownTopicOrPartitionException
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -36,7 +36,7 @@ def handle(context: NodeContext, request: DescribeQuorumRequest) -> DescribeQuor
         unknown = ResponsePartitionData(
             partition_index=partition.partition_index,
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=None,
+            error_message=UnknownTopicOrPartitionException.default_message,
         )
         return _response(topic.topic_name, unknown)
     return _response(topic.topic_name, _quorum(context), _nodes(context))
@@ -46,18 +46,16 @@ def _response(
     topic: str, partition: ResponsePartitionData, nodes: tuple[Node, ...] = ()
 ) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
-        error_message=None,
         topics=(ResponseTopicData(topic_name=topic, partitions=(partition,)),),
         nodes=nodes,
     )
 
 
 def _quorum(context: NodeContext) -> ResponsePartitionData:
-    """The state of the quorum. The leader does not fetch, so it is caught up at any time."""
+    """The state of the quorum. The leader itself does not fetch, so its fetch and catch-up times are always now."""
     quorum, now_ms = context.ports.quorum, context.ports.clock.now_ms()
     return ResponsePartitionData(
         partition_index=PARTITION,
-        error_message=None,
         leader_id=quorum.leader_id,
         leader_epoch=quorum.epoch,
         high_watermark=quorum.high_watermark,

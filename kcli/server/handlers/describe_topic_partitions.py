@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75, version 0): KIP-966. Topics by name, a page at a time, with their ELR."""
+"""DescribeTopicPartitions (key 75, version 0): topics with their ELRs, sorted by name and in pages (KIP-966)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _page(
 
 
 def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Steps[Sequence[str]]:
-    """The wanted names, or all if there are none, sorted, from the cursor on."""
+    """The requested topic names from the cursor on, sorted. If the request names none, all topics."""
     all_topics = not request.topics
     names: Sequence[str] = image.topics.names
     if not all_topics:

@@ -1,8 +1,11 @@
-"""DescribeUserScramCredentials (key 50, version 0): mechanisms and iterations, never a key (KIP-554); the rules are in
-controller/scram.py.
+"""DescribeUserScramCredentials (key 50, version 0): mechanisms and iterations of users, without keys (KIP-554).
+
+The rules are in controller/scram.py.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable
 
 from kcli.controller.scram import describe_user_scram_credentials
 from kcli.protocol.messages.describe_user_scram_credentials import (
@@ -11,11 +14,16 @@ from kcli.protocol.messages.describe_user_scram_credentials import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
+from kcli.server.requests.turns import run_in_turns
 
 ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
+USERS_PER_TURN = 200
+"""Users in one turn of the loop: 5 µs each."""
+
+
 def handle(
     context: NodeContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
-    return describe_user_scram_credentials(context.ports.metadata, request)
+) -> DescribeUserScramCredentialsResponse | Awaitable[DescribeUserScramCredentialsResponse]:
+    return run_in_turns(describe_user_scram_credentials(context.ports.metadata, request), USERS_PER_TURN)

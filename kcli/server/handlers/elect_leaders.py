@@ -1,9 +1,16 @@
-"""ElectLeaders (key 43, versions 0-2): asks the controller (KIP-183, KIP-460). Version 0 is always preferred."""
+"""ElectLeaders (key 43, versions 0-2): asks the controller (KIP-183, KIP-460). Version 0 elects preferred replicas."""
 
 from __future__ import annotations
 
 from kcli.controller.api import ELECT_LEADERS
-from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kcli.controller.decision import ApiError
+from kcli.errors import KafkaError
+from kcli.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
@@ -13,3 +20,23 @@ ACCESS = whole_request(ALTER_CLUSTER)
 
 async def handle(context: NodeContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     return await ask_controller(context, ELECT_LEADERS, request)
+
+
+def error_response(
+    _context: NodeContext, request: ElectLeadersRequest, error: KafkaError
+) -> ElectLeadersResponse:
+    """The error at the top (from version 1) and in every partition of the request."""
+    message = ApiError.of(error).message
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=tuple(
+            ReplicaElectionResult(
+                topic=each.topic,
+                partition_result=tuple(
+                    PartitionResult(partition_id=number, error_code=error.code, error_message=message)
+                    for number in each.partitions
+                ),
+            )
+            for each in request.topic_partitions or ()
+        ),
+    )

@@ -1,6 +1,7 @@
 """EndTxn (key 26, versions 0-5): commits or aborts a transaction (KIP-98, KIP-360).
 
-From version 5 on each end raises the producer's epoch, and the answer has the new one (TV2, KIP-890).
+From version 5 on (TV2, KIP-890) each end of a transaction raises the producer epoch, and the response has the new
+epoch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Fetch (key 1, versions 4-18): returns whole batches of the logs, and waits up to max_wait_ms for min_bytes.
 
 Consumers read up to the high watermark. With read_committed they read up to the last stable offset, and get the list of
-aborted transactions (KIP-98). Followers read to the log end. Fetch sessions are KIP-227, divergence by epoch KIP-595,
-topic ids (v13) KIP-516, leader hints (v16) KIP-951. Records in the page cache are read on the event loop without
-waiting, others in a thread.
+aborted transactions (KIP-98). Followers read up to the log end. KIP-227 defines fetch sessions, KIP-595 divergence by
+epoch, KIP-516 topic ids (v13), KIP-951 leader hints (v16). Records in the page cache are read on the event loop without
+waiting, other records in a thread.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 
 @dataclass(slots=True)
 class PartitionRead:
-    """The result of reading one partition: a slice of its log, or an answer without records."""
+    """The result for one partition: a slice of its log, or a response without records."""
 
     target: FetchTarget
     leader: LeaderPartition | None
@@ -97,7 +97,8 @@ def error_response(_context: BrokerContext, _request: FetchRequest, error: Kafka
 
 
 def _read_all(context: BrokerContext, scope: FetchScope) -> list[PartitionRead]:
-    """Reads slices in the order of the request, within its limits. The first one with records has a whole batch."""
+    """Reads slices in the order of the request, within its limits. The first slice with records contains at least one
+    whole batch, even if that exceeds the limits."""
     request = scope.request
     left = min(request.max_bytes, context.ports.fetch_max_bytes)
     reads = []
@@ -153,7 +154,7 @@ def _read(
     except KafkaError as error:
         return PartitionRead(target, None, answer=_failed(context, topic, wants.partition, error))
     except CorruptRecordError as error:
-        # Not KAFKA_STORAGE_ERROR: a consumer retries on that, and the damage would stay unseen.
+        # Not KAFKA_STORAGE_ERROR, because a consumer retries after that error and would not report the damage.
         _log.error("Fetch of %s-%d from offset %d: %s", topic, wants.partition, wants.fetch_offset, error)
         return PartitionRead(
             target, None, answer=_failed(context, topic, wants.partition, CorruptRecordException(str(error)))
@@ -165,8 +166,8 @@ def _read(
 
 
 def _report_follower(replica_id: int, reads: list[PartitionRead]) -> None:
-    """Counts the progress of a follower, once per fetch. A parked fetch that reads again has no news, and would wake
-    itself."""
+    """Records the progress of a follower, once per fetch. Do not call it when a waiting fetch reads again: the follower
+    has made no progress, and the call would wake the same fetch."""
     for read in reads:
         if read.leader is not None and read.slice is not None:
             wants = read.target.wants
@@ -182,7 +183,7 @@ def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
 
 
 def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData | None:
-    """An answer with the point at which the reader's log diverged from this one; None if it did not (KIP-595)."""
+    """A response with the point at which the reader's log diverged from this log (KIP-595). None if they agree."""
     wants, log = target.wants, leader.log
     epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wants.last_fetched_epoch))
     if epoch < 0 or wants.fetch_offset < log.log_start_offset:
@@ -199,9 +200,10 @@ def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData |
 
 
 def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions in the slice, whose records a read_committed consumer drops."""
+    """The aborted transactions of which the slice has records. A read_committed consumer drops these records."""
     log = leader.log
-    # Checked first, because the end of the slice costs a look at the index, and most logs have no aborted transaction.
+    # This is checked first, because most logs have no aborted transactions, and to find the end offset of the slice
+    # costs a read of the index.
     if not part.size_bytes or not log.has_aborted_transactions(offset):
         return ()
     upper = log.upper_bound_offset(offset, part.size_bytes)
@@ -209,6 +211,10 @@ def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[A
         AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
         for entry in log.aborted_transactions(offset, upper)
     )
+
+
+_REFUSED_UNREAD = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""Errors of partitions that Kafka refuses before it reads: their list of aborted transactions is empty, not null."""
 
 
 def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -> PartitionData:
@@ -224,7 +230,7 @@ def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -
         partition_index=index,
         error_code=code,
         high_watermark=-1,
-        aborted_transactions=None,
+        aborted_transactions=() if code in _REFUSED_UNREAD else None,
         current_leader=leader,
     )
 
@@ -234,7 +240,7 @@ def _size(reads: list[PartitionRead]) -> int:
 
 
 def _is_decided(reads: list[PartitionRead]) -> bool:
-    """Whether a partition has an error or a divergence, which is answered at once."""
+    """Whether a partition has an error or a divergence, so that the fetch must be answered at once."""
     return any(read.answer is not None for read in reads)
 
 
@@ -242,10 +248,10 @@ def _is_decided(reads: list[PartitionRead]) -> bool:
 
 
 class _WaitingFetch:
-    """A fetch that waits for min_bytes, for max_wait_ms at most. `answer` is the future of its response.
+    """A fetch that waits until min_bytes are readable, but at most max_wait_ms. `answer` is the future of the response.
 
-    Every append to one of its partitions may end the wait. The fetch then reads again and answers with the records
-    found, enough or not.
+    Every append to one of its partitions may end the wait. The fetch then reads again and answers with the records that
+    it finds, even if they are fewer than min_bytes.
     """
 
     __slots__ = ("_context", "_parked", "_scope", "_timer", "answer")
@@ -253,7 +259,7 @@ class _WaitingFetch:
     def __init__(
         self, context: BrokerContext, scope: FetchScope, reads: list[PartitionRead], size_bytes: int
     ) -> None:
-        """`reads` found `size_bytes`, which are too few."""
+        """Begins to wait. `reads`: the results of the first read, which found only `size_bytes`."""
         loop = asyncio.get_running_loop()
         request = scope.request
         self.answer: asyncio.Future[FetchResponse] = loop.create_future()
@@ -271,7 +277,7 @@ class _WaitingFetch:
 
     def _wait_is_over(self) -> None:
         self._timer.cancel()
-        # One turn later, because a produce request may be about to append to other partitions of this fetch.
+        # Answer one turn later, because a produce request may still append to other partitions of this fetch.
         asyncio.get_running_loop().call_soon(self._respond)
 
     def _respond(self) -> None:
@@ -317,7 +323,7 @@ class _WaitingFetch:
 def _respond(
     context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
 ) -> FetchResponse | asyncio.Future[FetchResponse]:
-    """Returns the response, or a future of it if the page cache does not hold all of the records."""
+    """Returns the response, or a future of it if some records are not in the page cache."""
     results = []
     for read in reads:
         if read.answer is None:

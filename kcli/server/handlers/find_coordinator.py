@@ -1,8 +1,9 @@
 """FindCoordinator (key 10, versions 0-6): the broker that coordinates a group or a transactional id.
 
-KIP-98, KIP-699, KIP-932. The request has one key before version 4, several since, each with its own error. A missing
-internal topic is created first. If the partition has no leader, or the leader lacks the client's listener, the error is
-COORDINATOR_NOT_AVAILABLE. Share keys are INVALID_REQUEST, because this broker does not keep share state.
+KIP-98, KIP-699, KIP-932. Before version 4 the request has one key. From version 4 on it has several keys, each with its
+own error. If the internal topic is missing, it is created first. If the partition has no leader, or the leader does not
+have the client's listener, the error is COORDINATOR_NOT_AVAILABLE. Keys of share groups get INVALID_REQUEST, because
+this broker does not store the state of share groups.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _NO_PORT = -1
 
 
 class _Shards(Protocol):
-    """The partitions of a coordinator, whatever the records of its shards."""
+    """The partitions of a coordinator, for groups or for transactions."""
 
     def partition_of(self, key: str) -> int: ...
     def is_loaded(self, partition: int) -> bool: ...
@@ -150,7 +151,8 @@ def _locate(context: BrokerContext, image: MetadataImage, topic: InternalTopic, 
     found = image.topics.topic(topic.name)
     if found is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    # The number of partitions is that of the topic, because all brokers must agree, whatever their configuration.
+    # The number of partitions is that of the existing topic, because all brokers must agree even if their
+    # configurations differ.
     partition = found.partitions.get(partition_for(key, len(found.partitions)))
     broker = None if partition is None else image.brokers.get(partition.leader)
     endpoint = None if broker is None or broker.fenced else broker.endpoints.get(context.listener)

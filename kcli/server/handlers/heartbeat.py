@@ -1,6 +1,6 @@
 """Heartbeat (key 12, versions 0-4): keeps a member's session alive and reports a rebalance (KIP-345).
 
-Every heartbeat succeeds while the group loads, because its session begins again afterwards.
+While the group is being loaded, every heartbeat succeeds, because the sessions of members begin again afterwards.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from kcli.controller.api import INCREMENTAL_ALTER_CONFIGS
 from kcli.controller.configs import ConfigChange
-from kcli.controller.decision import NO_ERROR
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.messages.incremental_alter_configs import (
@@ -26,6 +25,8 @@ from kcli.server.handlers.shared.config_changes import (
     check_keys,
     check_resource,
     check_resources,
+    merged,
+    passed,
 )
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import (
@@ -36,7 +37,7 @@ from kcli.server.requests.access import (
     per_resource,
 )
 from kcli.server.requests.answers import finished, then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns, run_in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER, CLUSTER_ACTION)
 
@@ -46,30 +47,38 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     checks = check_resources(request.resources, lambda resource: _check(context, resource))
     errors = await finished(run_in_turns(checks, RESOURCES_PER_TURN))
-    resources = tuple(
-        resource for resource, error in zip(request.resources, errors, strict=True) if error is NO_ERROR
-    )
-    own = [each for each in resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
-    passed = tuple(each for each in resources if each.resource_type != ConfigResourceType.BROKER_LOGGER)
+    accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
+    own, others = await finished(run_in_turns(_split(accepted), REFUSALS_PER_TURN))
     if not request.validate_only:
         for resource in own:
             broker_loggers.apply(_changes(resource))
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
-    if passed:
-        answer = await ask_controller(
-            context,
-            INCREMENTAL_ALTER_CONFIGS,
-            replace(request, resources=passed),
-        )
+    if others:
+        answer = await ask_controller(context, INCREMENTAL_ALTER_CONFIGS, replace(request, resources=others))
         decided = iter(answer.responses)
-    return IncrementalAlterConfigsResponse(
-        responses=tuple(
-            next(decided)
-            if error is NO_ERROR and resource.resource_type != ConfigResourceType.BROKER_LOGGER
-            else _told(resource, error.code, error.message)
-            for resource, error in zip(request.resources, errors, strict=True)
-        )
+    responses = merged(
+        request.resources,
+        errors,
+        lambda resource, error: _told(resource, error.code, error.message),
+        lambda resource: (
+            None if resource.resource_type == ConfigResourceType.BROKER_LOGGER else next(decided)
+        ),
     )
+    return IncrementalAlterConfigsResponse(
+        responses=await finished(run_in_turns(responses, REFUSALS_PER_TURN))
+    )
+
+
+def _split(
+    resources: tuple[AlterConfigsResource, ...],
+) -> Steps[tuple[list[AlterConfigsResource], tuple[AlterConfigsResource, ...]]]:
+    """The resources that this broker changes alone, and those that the controller decides."""
+    own: list[AlterConfigsResource] = []
+    others: list[AlterConfigsResource] = []
+    for resource in resources:
+        (own if resource.resource_type == ConfigResourceType.BROKER_LOGGER else others).append(resource)
+        yield
+    return own, tuple(others)
 
 
 def error_response(

@@ -1,7 +1,8 @@
 """InitProducerId (key 22, versions 0-5): a producer id, and the epoch that fences its earlier users (KIP-98, KIP-360).
 
-Without a transactional id: a fresh id, epoch 0. With one, the transaction coordinator answers. It aborts an open
-transaction first; meanwhile CONCURRENT_TRANSACTIONS makes the client retry.
+A request without a transactional id gets a new producer id with epoch 0. A request with one is answered by the
+transaction coordinator. If the transactional id has an open transaction, the coordinator first aborts it. Until that is
+done the client gets CONCURRENT_TRANSACTIONS and retries.
 """
 
 from __future__ import annotations

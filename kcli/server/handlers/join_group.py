@@ -1,8 +1,10 @@
-"""JoinGroup (key 11, versions 0-9): a member enters a generation. KIP-62, 345, 389, 394, 559, 800, 814."""
+"""JoinGroup (key 11, versions 0-9): a member joins the next generation. KIP-62, 345, 389, 394, 559, 800, 814."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from dataclasses import replace
+from functools import partial
 
 from kcli.coordinator.group.classic.join import Caller, fail_join
 from kcli.errors import KafkaError
@@ -10,8 +12,11 @@ from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespons
 from kcli.server.coordinators.group_ids import client_host, require_group_id
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, per_resource
+from kcli.server.requests.answers import then
 
 ACCESS = per_resource(READ_GROUP)
+
+_NULL_PROTOCOL_FROM = 7
 
 
 def handle(
@@ -23,12 +28,19 @@ def handle(
         client_id=context.client_id or "",
         client_host=client_host(context),
     )
-    return context.ports.groups.call(
+    answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = context.ports.groups.call(
         request.group_id, lambda shard, token, now_ms: shard.join_group(request, caller, token, now_ms)
     )
+    return then(answer, partial(_with_protocol, context))
 
 
-def error_response(
-    _context: BrokerContext, request: JoinGroupRequest, error: KafkaError
-) -> JoinGroupResponse:
-    return fail_join(request, error.code)
+def error_response(context: BrokerContext, request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:
+    return _with_protocol(context, fail_join(request, error.code))
+
+
+def _with_protocol(context: BrokerContext, response: JoinGroupResponse) -> JoinGroupResponse:
+    """A missing protocol name is null from version 7 on, and empty before."""
+    missing = None if context.api_version >= _NULL_PROTOCOL_FROM else ""
+    if response.protocol_name or response.protocol_name == missing:
+        return response
+    return replace(response, protocol_name=missing)

@@ -1,6 +1,7 @@
 """ListConfigResources (key 74, versions 0-1): the resources that have, or could have, a configuration (KIP-1142).
 
-Version 0 was ListClientMetricsResources and lists no other type. A request without types means all types.
+Version 0 was called ListClientMetricsResources and lists only client-metrics subscriptions. A request without types
+asks for all types.
 """
 
 from __future__ import annotations

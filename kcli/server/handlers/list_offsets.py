@@ -1,14 +1,14 @@
-"""ListOffsets (key 2, versions 1-10): the begin and end of a partition, and the offset that belongs to a time.
+"""ListOffsets (key 2, versions 1-10): the start and end of a partition, and the offset for a timestamp.
 
-A timestamp ≥ 0 asks for the first offset at or after it. Special values: -1 is the end that a consumer may read to, -2
-the start, -3 the record with the largest timestamp (KIP-734), -4 the local start (KIP-405). -5 is the end of tiered
-storage (KIP-1005), which does not exist here. An offset that is not found is -1 without an error.
+A timestamp ≥ 0 asks for the offset of the first record with this or a later timestamp. Other timestamps are special. -1
+is the offset up to which a consumer may read, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the
+local start (KIP-405). -5 is the end of tiered storage (KIP-1005), which does not exist here. If there is no such
+offset, the response has -1 and no error.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 
 from kcli.errors import (
@@ -28,13 +28,13 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, next_turn, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
 
@@ -51,61 +51,112 @@ _NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An answer; all fields are -1 if there is no offset."""
+    """The result for one partition. All fields are -1 if there is no such offset."""
 
     offset: int = _NOTHING
     timestamp: int = _NOTHING
     leader_epoch: int = _NOTHING
 
 
-PARTITIONS_PER_TURN = 40
-"""Partitions in one turn of the loop: 5 µs each for the end or the start, up to 50 µs for a timestamp."""
+Answering = Generator[None, None, ListOffsetsPartitionResponse]
+"""The answer for one partition, in steps. After the first step it takes long, and may go on in another thread."""
+
+Turn = Answering | None
+"""A pause of the handler: others have a turn, or the answer of a partition is found elsewhere."""
+
+SLICE_PARTITIONS = 50
+"""Partitions that are answered at a time, about a millisecond."""
+
+SLICE_NAMES = 5000
+"""Partitions that are counted at a time, about a millisecond."""
 
 
 def handle(
     context: BrokerContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    return run_in_turns(_answers(context, request), PARTITIONS_PER_TURN)
+    turns = _answer_all(context, request)
+    try:
+        return _answer_later(context, turns, next(turns))
+    except StopIteration as end:
+        response: ListOffsetsResponse = end.value
+        return response
+
+
+async def _answer_later(
+    context: BrokerContext,
+    turns: Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse],
+    turn: Turn,
+) -> ListOffsetsResponse:
+    while True:
+        found = None
+        if turn is None:
+            await next_turn()
+        else:
+            found = await context.ports.replicas.openings.run(turn)
+        try:
+            turn = turns.send(found)
+        except StopIteration as end:
+            response: ListOffsetsResponse = end.value
+            return response
+
+
+def _answer_all(
+    context: BrokerContext, request: ListOffsetsRequest
+) -> Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse]:
+    """Yields after each slice of the partitions, and for each partition that takes long."""
+    # As in Kafka, a topic or partition that is asked for twice has one answer.
+    asked: dict[str, dict[int, ListOffsetsPartition]] = {}
+    twice: set[tuple[str, int]] = set()
+    nth = 0
+    for topic in request.topics:
+        parts = asked.setdefault(topic.name, {})
+        nth += 1
+        if nth % SLICE_NAMES == 0:
+            yield None
+        for part in topic.partitions:
+            nth += 1
+            if nth % SLICE_NAMES == 0:
+                yield None
+            if part.partition_index in parts:
+                twice.add((topic.name, part.partition_index))
+            parts[part.partition_index] = part
+    topics, nth = [], 0
+    for name, parts in asked.items():
+        rows = []
+        for index, part in parts.items():
+            nth += 1
+            if nth % SLICE_PARTITIONS == 0:
+                yield None
+            answering = _answer(context, request, name, part, (name, index) in twice)
+            try:
+                next(answering)
+            except StopIteration as end:
+                rows.append(end.value)
+            else:
+                row = yield answering
+                assert row is not None, "an answer is sent for each partition that takes long"
+                rows.append(row)
+        topics.append(ListOffsetsTopicResponse(name=name, partitions=tuple(rows)))
+    return ListOffsetsResponse(topics=tuple(topics))
 
 
 def error_response(
     _context: BrokerContext, request: ListOffsetsRequest, error: KafkaError
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    def failed(_: ListOffsetsTopic, part: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        return ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=error.code)
-
-    return run_in_turns(_by_partition(request, failed), REFUSALS_PER_TURN)
-
-
-def _answers(context: BrokerContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-    asked: Counter[tuple[str, int]] = Counter()
-    for topic in request.topics:
-        for part in topic.partitions:
-            asked[topic.name, part.partition_index] += 1
-            yield
-
-    def answer(topic: ListOffsetsTopic, part: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        return _answer(context, request, topic.name, part, asked[topic.name, part.partition_index] > 1)
-
-    return (yield from _by_partition(request, answer))
-
-
-def _by_partition(
-    request: ListOffsetsRequest,
-    answer: Callable[[ListOffsetsTopic, ListOffsetsPartition], ListOffsetsPartitionResponse],
-) -> Steps[ListOffsetsResponse]:
-    topics = yield from nested_steps(
+    topics = nested_steps(
         request.topics,
         lambda topic: topic.partitions,
-        answer,
+        lambda _, part: ListOffsetsPartitionResponse(
+            partition_index=part.partition_index, error_code=error.code
+        ),
         lambda topic, parts: ListOffsetsTopicResponse(name=topic.name, partitions=parts),
     )
-    return ListOffsetsResponse(topics=topics)
+    return then(run_in_turns(topics, REFUSALS_PER_TURN), lambda failed: ListOffsetsResponse(topics=failed))
 
 
 def _answer(
     context: BrokerContext, request: ListOffsetsRequest, topic: str, part: ListOffsetsPartition, twice: bool
-) -> ListOffsetsPartitionResponse:
+) -> Answering:
     index = part.partition_index
     try:
         if twice:
@@ -113,7 +164,7 @@ def _answer(
         _check_version(part.timestamp, context.api_version)
         leader = context.ports.replicas.get(topic, index)
         leader.check_epoch(part.current_leader_epoch)
-        found = _find(context, leader, part.timestamp, request)
+        found = yield from _find(context, leader, part.timestamp, request)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     except StorageError as error:
@@ -134,7 +185,7 @@ def _check_version(timestamp: int, version: int) -> None:
 
 def _find(
     context: BrokerContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
-) -> Found:
+) -> Generator[None, None, Found]:
     log = leader.log
     is_consumer = request.replica_id < 0
     if not is_consumer:
@@ -152,11 +203,11 @@ def _find(
         case OffsetSpec.EARLIEST | OffsetSpec.EARLIEST_LOCAL:
             return Found(log.log_start_offset, _NOTHING, log.epoch_for_offset(log.log_start_offset))
         case OffsetSpec.MAX_TIMESTAMP:
-            record = log.offset_of_max_timestamp()
+            record = yield from log.search_max_timestamp()
         case OffsetSpec.LATEST_TIERED:
             return Found()
         case _:
-            record = log.offset_for_timestamp(timestamp)
+            record = yield from log.search_timestamp(timestamp)
     if record is None:
         return Found()
     if record.offset >= limit:
@@ -167,8 +218,8 @@ def _find(
 
 
 def _epoch_start(leader: LeaderPartition) -> int:
-    """The first offset of the present leader epoch. Until the leader has committed it, its high watermark may be too
-    low."""
+    """The first offset of the present leader epoch. Until the leader has committed this offset, its high watermark may
+    be too low."""
     for epoch, start_offset in reversed(leader.log.leader_epochs.entries):
         if epoch == leader.leader_epoch:
             return start_offset

@@ -1,7 +1,7 @@
 """ListTransactions (key 66, versions 0-2): the transactional ids that this broker coordinates (KIP-664).
 
-Filters: a least duration (v1, KIP-994) and a pattern for the whole id (v2, KIP-1152). The pattern is RE2's, as in
-Kafka: it takes linear time for any pattern, and this runs on the broker's event loop.
+Filters: a minimum duration (v1, KIP-994) and a regular expression for the whole id (v2, KIP-1152). As in Kafka, the
+expression is matched by RE2. RE2 needs only linear time for any expression, so it may run on the event loop.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Metadata (key 3, versions 0-13): brokers, topics and partitions. Creates missing topics of the request, if allowed.
+"""Metadata (key 3, versions 0-13): brokers, topics and partitions. Creates requested topics, if they may be created.
 
 Null means all topics (v1, KIP-4). Cluster id (v2), KIP-204 (allow creation, v4), KIP-112 (offline replicas, v5).
 Authorized operations are KIP-430 (v8; those of the cluster up to v10). Topic ids are KIP-516 (v10; requests by id from
 v12 on).
 
-The answer reports a topic as unknown while it is being created. The client asks again and finds it.
+While a topic is being created, the response reports it as unknown. The client asks again.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _partition(
     view = view_partition(image, partition, context.listener, no_listener=no_listener)
     error, replicas, isr = view.error_code, partition.replicas, partition.isr
     if context.api_version == 0:
-        # The first clients read a replica that they cannot reach as an error of the partition.
+        # The oldest clients treat a replica that they cannot reach as an error of the partition.
         replicas = tuple(replica for replica in replicas if replica not in view.offline_replicas)
         isr = tuple(replica for replica in isr if replica not in view.offline_replicas)
         if error is ErrorCode.NONE and (replicas, isr) != (partition.replicas, partition.isr):

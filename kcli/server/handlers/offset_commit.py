@@ -1,7 +1,8 @@
 """OffsetCommit (key 8, versions 2-9): stores the offsets of a group (KIP-211, KIP-320, KIP-345, KIP-848).
 
-The group id may be empty, for old consumers that only store offsets. Missing partitions get UNKNOWN_TOPIC_OR_PARTITION,
-the others go to the group. An error of the group is the error of every partition.
+The group id may be empty, for old consumers that only store offsets. Partitions that do not exist get
+UNKNOWN_TOPIC_OR_PARTITION. The others are passed to the group. If the group refuses the request, each of them gets this
+error.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def error_response(
 def _commit_known(
     request: OffsetCommitRequest, topics: tuple[OffsetCommitRequestTopic, ...], commit: Commit
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    if topics is request.topics:
+    if topics and topics is request.topics:
         return commit(request)
     return _merged(request, replace(request, topics=topics), commit)
 

@@ -1,6 +1,6 @@
 """OffsetDelete (key 47, version 0): deletes offsets of topics to which a group does not subscribe any more (KIP-496).
 
-Missing partitions get UNKNOWN_TOPIC_OR_PARTITION, unless the group refuses the whole request.
+Partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, unless the group refuses the whole request.
 """
 
 from __future__ import annotations

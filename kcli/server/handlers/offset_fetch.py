@@ -1,8 +1,9 @@
 """OffsetFetch (key 9, versions 1-9): the offsets of one group, or of several from version 8 on (KIP-709).
 
 Null topics (v2+) ask for every partition with an offset. A missing offset is -1 without an error. With require_stable
-(v7+, KIP-447) partitions in an open transaction are UNSTABLE_OFFSET_COMMIT, and the answer waits for the writes before
-it. An error of a group is in the group (v8+), at the top (v2-7) or in each partition (v1).
+(v7+, KIP-447) a partition with an offset in an open transaction gets UNSTABLE_OFFSET_COMMIT, and the response waits
+until earlier writes are committed. The error of a group is in the group's entry (v8+), at the top (v2-7) or in each
+partition (v1).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The ports of handlers: the parts of the node that they may use, never the node itself.
+"""The ports of handlers: the parts of the node that handlers may use. Handlers never get the node itself.
 
-A handler of both kinds of listeners takes a `NodeContext`, a handler of broker listeners alone a `BrokerContext`.
+A handler for broker and controller listeners takes a `NodeContext`. A handler for broker listeners only takes a
+`BrokerContext`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from kcli.storage.store.store import LogStore
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Supported ranges of every feature, and the finalized levels as of metadata offset `epoch`."""
+    """The supported ranges of all features, and their finalized levels at the metadata offset `epoch`."""
 
     supported: dict[str, tuple[int, int]]
     finalized: dict[str, int]
@@ -45,7 +46,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """The parts of every node, whatever its roles."""
+    """The parts that a node with any role has."""
 
     config: BrokerConfig
     dynamic_config: DynamicConfig

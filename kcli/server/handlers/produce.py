@@ -1,23 +1,24 @@
 """Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
-The answer comes after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 there is
-no answer, and an error closes the connection. Each partition succeeds or fails by itself: INVALID_RECORD,
-CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951) and so on. The log checks
-idempotence (KIP-98). Record errors are KIP-467, topic ids (v13) KIP-516.
+The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0
+there is no response, and an error closes the connection. A batch that takes long to open is opened in a thread, and the
+next requests of its connection wait. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
+MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
+defines errors of single records, KIP-516 topic ids (v13).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 from kcli.errors import (
     ErrorCode,
     InvalidPidMappingException,
-    InvalidRecordException,
     InvalidRequiredAcksException,
     InvalidTopicException,
     KafkaError,
@@ -42,6 +43,7 @@ from kcli.protocol.batches.batch import (
     read_producer,
 )
 from kcli.protocol.batches.compression import Codec
+from kcli.protocol.batches.produced import only_batch
 from kcli.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -62,7 +64,9 @@ from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
-from kcli.storage.log.log import AppendOrigin
+from kcli.storage.log.log import AppendResult, PartitionLog
+
+_log = logging.getLogger("kcli.server.ReplicaManager")
 
 ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
@@ -73,8 +77,20 @@ _ADMIN_CLIENT = "__admin_client"
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
+_WITHOUT_LOG_START = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors of an append that are answered with log start offset -1. Every other refused append has the log's own."""
 
 NO_VERDICTS: VerificationResults = {}
+_LOGGED = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR})
+"""Errors of invalid bytes: a client shows only the code, so the reason is logged, as in Kafka."""
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
@@ -86,7 +102,20 @@ class TransactionalBatch(NamedTuple):
 
 
 Pending = list[tuple[LeaderPartition, Offset]]
-"""Partitions whose records are written but not committed, each with the high watermark to wait for."""
+"""The partitions whose records are written but not committed, each with the high watermark at which they are."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """The part of a request that is not finished at once, collected while its partitions are appended to.
+
+    `later`: a task for each answer that is not ready, by its place (topic, partition) in the request.
+    """
+
+    now_ms: int
+    verdicts: VerificationResults
+    pending: Pending = field(default_factory=list)
+    later: dict[tuple[int, int], asyncio.Task[PartitionProduceResponse]] = field(default_factory=dict)
 
 
 def handle(
@@ -126,13 +155,38 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
 def _produce(
     context: BrokerContext, request: ProduceRequest, verdicts: VerificationResults
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Appends to every partition. Returns None if acks=0, and an awaitable if records wait for their commit."""
-    pending: Pending = []
-    now_ms = context.ports.clock.now_ms()
-    topics = tuple(
-        [_append_topic(context, request, topic, now_ms, pending, verdicts) for topic in request.topic_data]
-    )
+    """Appends to every partition. Returns None if acks=0, and an awaitable if a batch is being opened or records wait
+    for their commit."""
+    progress = Progress(context.ports.clock.now_ms(), verdicts)
+    topics = tuple([_append_topic(context, request, nth, progress) for nth in range(len(request.topic_data))])
     response = ProduceResponse(responses=topics)
+    if progress.later:
+        return _opened(context, request, response, progress)
+    return _answer(context, request, response, progress.pending)
+
+
+async def _opened(
+    context: BrokerContext, request: ProduceRequest, response: ProduceResponse, progress: Progress
+) -> ProduceResponse | None:
+    """Answers when every batch is opened and appended, and then as without opening."""
+    await asyncio.wait(progress.later.values())
+    topics = tuple(
+        replace(
+            topic,
+            partition_responses=tuple(
+                progress.later[place].result() if (place := (nth, row)) in progress.later else part
+                for row, part in enumerate(topic.partition_responses)
+            ),
+        )
+        for nth, topic in enumerate(response.responses)
+    )
+    answer = _answer(context, request, ProduceResponse(responses=topics), progress.pending)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _answer(
+    context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     if request.acks == 0:
         _close_on_error(response)
         return None
@@ -142,7 +196,7 @@ def _produce(
 
 
 def error_response(context: BrokerContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
-    """The same error for every partition of the request."""
+    """The response with the same error for every partition of the request."""
     if request.acks == 0:
         raise ProtocolError(f"Produce with acks=0 failed: {error.message}")
     return ProduceResponse(
@@ -158,13 +212,9 @@ def error_response(context: BrokerContext, request: ProduceRequest, error: Kafka
 
 
 def _append_topic(
-    context: BrokerContext,
-    request: ProduceRequest,
-    topic: TopicProduceData,
-    now_ms: int,
-    pending: Pending,
-    verdicts: VerificationResults,
+    context: BrokerContext, request: ProduceRequest, nth: int, progress: Progress
 ) -> TopicProduceResponse:
+    topic = request.topic_data[nth]
     name = topic.name
     if context.api_version >= TOPIC_ID_FROM:
         found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
@@ -174,7 +224,10 @@ def _append_topic(
             return TopicProduceResponse(topic_id=topic.topic_id, partition_responses=rows)
         name = found.name
     rows = tuple(
-        [_append(context, request, name, part, now_ms, pending, verdicts) for part in topic.partition_data]
+        [
+            _append(context, request, name, part, (nth, row), progress)
+            for row, part in enumerate(topic.partition_data)
+        ]
     )
     return TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=rows)
 
@@ -184,50 +237,93 @@ def _append(
     request: ProduceRequest,
     topic: str,
     part: PartitionProduceData,
-    now_ms: int,
-    pending: Pending,
-    verdicts: VerificationResults,
+    place: tuple[int, int],
+    progress: Progress,
 ) -> PartitionProduceResponse:
+    log: PartitionLog | None = None  # set once the log decides
     try:
-        records = part.records
         leader = context.ports.replicas.get(topic, part.index)
         if is_internal(topic) and context.client_id != _ADMIN_CLIENT:
             raise InvalidTopicException
-        if records is None or len(records) < HEADER_SIZE:
-            raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
-        if records[MAGIC_POSITION] != CURRENT_MAGIC:
-            raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
+        records = only_batch(part.records or b"")
         flags = records[FLAGS_POSITION]
         if flags & CODEC_MASK == _ZSTD and context.api_version < ZSTD_FROM:
             raise UnsupportedCompressionTypeException
         verification = None
         if flags & TRANSACTIONAL:
-            # A partition has no verdict if this broker became its leader while the coordinator was asked about the
-            # others.
-            verdict = verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
+            # A partition has no verification if this broker became its leader while the coordinator verified the
+            # other partitions.
+            verdict = progress.verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict
-        result = leader.append(
-            records,
-            acks=request.acks,
-            origin=AppendOrigin.CLIENT,
-            now_ms=now_ms,
-            verification=verification,
+        log = leader.log
+        result = leader.append_client(
+            records, acks=request.acks, now_ms=progress.now_ms, verification=verification
         )
     except KafkaError as error:
-        metrics = context.ports.metrics
-        metrics.request_failed(context.api_key, error.code)
-        metrics.traffic.produce_failed(topic, error.code, len(part.records or b""))
-        return _failed(part.index, error, _leader_hint(context, topic, part.index, error))
+        return _refused(context, topic, part.index, len(part.records or b""), error, log)
+    if isinstance(result, AppendResult):
+        return _appended(request, leader, part.index, result, progress.pending)
+    progress.later[place] = asyncio.get_running_loop().create_task(
+        _append_later(context, request, leader, len(records), result, progress.pending)
+    )
+    return PartitionProduceResponse(index=part.index)  # until the task has another
+
+
+async def _append_later(
+    context: BrokerContext,
+    request: ProduceRequest,
+    leader: LeaderPartition,
+    size_bytes: int,
+    result: asyncio.Task[AppendResult],
+    pending: Pending,
+) -> PartitionProduceResponse:
+    try:
+        return _appended(request, leader, leader.partition, await result, pending)
+    except KafkaError as error:
+        return _refused(context, leader.topic, leader.partition, size_bytes, error, leader.log)
+
+
+def _appended(
+    request: ProduceRequest, leader: LeaderPartition, index: int, result: AppendResult, pending: Pending
+) -> PartitionProduceResponse:
     if request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
         pending.append((leader, result.next_offset))
     return PartitionProduceResponse(
-        index=part.index,
+        index=index,
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
     )
+
+
+def _refused(
+    context: BrokerContext,
+    topic: str,
+    index: int,
+    size_bytes: int,
+    error: KafkaError,
+    log: PartitionLog | None,
+) -> PartitionProduceResponse:
+    """`log`: the log that refused the batch, if it came that far."""
+    metrics = context.ports.metrics
+    metrics.request_failed(context.api_key, error.code)
+    metrics.traffic.produce_failed(topic, error.code, size_bytes)
+    if error.code in _LOGGED and not getattr(error, "record_errors", ()):
+        _log.warning(
+            "Refusing a batch for partition %s-%d from %s (client id %s) with %s: %s",
+            topic,
+            index,
+            context.peer_host,
+            context.client_id,
+            error.code.name,
+            error.message,
+        )
+    failed = _failed(index, error, _leader_hint(context, topic, index, error))
+    if log is None or error.code in _WITHOUT_LOG_START:
+        return failed
+    return replace(failed, log_start_offset=log.log_start_offset)
 
 
 def _transactional_batches(context: BrokerContext, request: ProduceRequest) -> Iterator[TransactionalBatch]:
@@ -256,7 +352,8 @@ def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> L
 def _verify(
     context: BrokerContext, request: ProduceRequest, batches: list[TransactionalBatch]
 ) -> VerificationResults | Awaitable[VerificationResults]:
-    """Asks whether each partition belongs to the transaction. Raises KafkaError if the request mixes producers."""
+    """Verifies that each partition belongs to the transaction. Raises KafkaError if the request has batches of several
+    producers."""
     assert request.transactional_id is not None
     first = batches[0].producer
     if any(batch.producer.producer_id != first.producer_id for batch in batches):
@@ -274,7 +371,7 @@ def _verify(
 
 
 def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:
-    """A failed partition. As in Kafka, it has a message only for errors of single records."""
+    """The response for a failed partition. As in Kafka, it has a message only if single records have errors."""
     record_errors = getattr(error, "record_errors", ())
     return PartitionProduceResponse(
         index=index,
@@ -332,7 +429,8 @@ def _close_on_error(response: ProduceResponse) -> None:
 def _wait(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
 ) -> asyncio.Future[ProduceResponse]:
-    """Answers when every partition has committed, or with the state of each partition at the timeout."""
+    """Returns a future of the response, which is done when the records of all partitions are committed. At the timeout
+    the response has the error of each partition at that time."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
 
@@ -362,7 +460,7 @@ def _after_wait(context: BrokerContext, response: ProduceResponse, pending: Pend
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=tuple(
-                    PartitionProduceResponse(index=part.index, error_code=failures[key], base_offset=-1)
+                    replace(part, error_code=failures[key])
                     if (key := (_name(context, topic), part.index)) in failures
                     else part
                     for part in topic.partition_responses

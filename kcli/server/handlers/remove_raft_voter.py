@@ -5,7 +5,12 @@ In a quorum of one, the only voter cannot be removed, and every other id is not 
 
 from __future__ import annotations
 
-from kcli.errors import ErrorCode, InvalidRequestException, KafkaError, VoterNotFoundException
+from kcli.errors import (
+    InconsistentClusterIdException,
+    InvalidRequestException,
+    KafkaError,
+    VoterNotFoundException,
+)
 from kcli.model.ids import ZERO_ID, BrokerId
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
@@ -19,7 +24,9 @@ ACCESS = whole_request(ALTER_CLUSTER)
 def handle(context: NodeContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
     ports = context.ports
     if request.cluster_id not in (None, ports.metadata.cluster_id):
-        return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
+        raise InconsistentClusterIdException(
+            f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{ports.metadata.cluster_id}"'
+        )
     voters = ports.quorum.voters
     key = ReplicaKey(BrokerId(request.voter_id), request.voter_directory_id or ZERO_ID)
     if all(voter.key != key for voter in voters.voters):

@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17, versions 0-1): refused on a listener without SASL, because the client uses the wrong port."""
+"""SaslHandshake (key 17, versions 0-1): refused on a listener without SASL, where no login is possible."""
 
 from __future__ import annotations
 

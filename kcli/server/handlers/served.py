@@ -75,19 +75,19 @@ SERVED: dict[ApiKey, str] = {
         ApiKey.REMOVE_RAFT_VOTER,
     )
 }
-"""API -> the module that answers it."""
+"""The module of the handler of each API."""
 
-# A controller's Fetch replicates the metadata log to other voters, and a quorum of one has no others.
+# On a controller, Fetch replicates the metadata log to the other voters. A quorum of one has no other voters.
 _NOT_ON_CONTROLLER = frozenset({ApiKey.FETCH})
 
 
 def served_on_broker() -> dict[ApiKey, str]:
-    """API -> module, for the listeners of a broker."""
+    """The handler modules of the APIs on the listeners of a broker."""
     return {key: SERVED[key] for key in sorted(SERVED) if API[key].on_broker}
 
 
 def served_on_controller() -> dict[ApiKey, str]:
-    """API -> module, for the listeners of a controller."""
+    """The handler modules of the APIs on the listeners of a controller."""
     return {
         key: SERVED[key] for key in sorted(SERVED) if API[key].on_controller and key not in _NOT_ON_CONTROLLER
     }

@@ -1,8 +1,8 @@
 """TxnOffsetCommit (key 28, versions 0-5): stores offsets of a group as part of a transaction (KIP-98).
 
-The group checks the member (KIP-447). The transaction must contain the group's partition, and from version 5 on the
-partition is added here (KIP-890). The producer writes the offsets into `__consumer_offsets`, and they count when its
-commit marker is written.
+The group checks the member (KIP-447). The group's partition of `__consumer_offsets` must belong to the transaction.
+From version 5 on this request adds the partition (KIP-890). The offsets are written to that partition as records of the
+producer's transaction. They take effect when the commit marker of the transaction is written.
 """
 
 from __future__ import annotations
@@ -37,12 +37,24 @@ _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
 _TV2_FROM = 5
 _FIRST_SEQUENCE = 0
-"""The base sequence of Kafka's batches of transactional offsets: sequences of coordinators are not checked."""
+"""The base sequence of a batch of transactional offsets, as in Kafka. Sequences of coordinators are not checked."""
 
 
 def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    """Refuses missing partitions first: the group and the transaction are asked about the others only."""
+    asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)
+    committed = then(
+        asked,
+        lambda commit: commit_existing(context, commit, lambda known: _verify(context, request, known)),
+    )
+    return then(committed, lambda response: run_in_turns(_lowered(context, response), PARTITIONS_PER_TURN))
+
+
+def _verify(
+    context: BrokerContext, request: TxnOffsetCommitRequest, known: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     require_group_id(request.group_id)
     runner = context.ports.groups.runner(request.group_id)
     verdicts = context.ports.verifier.verify(
@@ -56,36 +68,31 @@ def handle(
         ),
         [(runner.partition, _FIRST_SEQUENCE)],
     )
-    return then(verdicts, lambda found: _commit(context, request, found))
+    return then(verdicts, lambda found: _commit(context, request, known, found))
 
 
 def _commit(
-    context: BrokerContext, request: TxnOffsetCommitRequest, verdicts: VerificationResults
-) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    context: BrokerContext,
+    request: TxnOffsetCommitRequest,
+    known: OffsetCommitRequest,
+    verdicts: VerificationResults,
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):
         raise verdict
     producer = Producer(request.producer_id, request.producer_epoch)
-
-    def commit(known: OffsetCommitRequest) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-        return context.ports.groups.call(
-            known.group_id,
-            lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
-            verification=verdict,
-        )
-
-    asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)
-    committed = then(asked, lambda all_asked: commit_existing(context, all_asked, commit))
-    return then(committed, lambda response: run_in_turns(_lowered(response), PARTITIONS_PER_TURN))
+    return context.ports.groups.call(
+        known.group_id,
+        lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
+        verification=verdict,
+    )
 
 
 def error_response(
     context: BrokerContext, request: TxnOffsetCommitRequest, error: KafkaError
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     """The response with the error in every partition, because it has no other field for it."""
-    code = error.code
-    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    code = _known(context, error.code)
     topics = nested_steps(
         request.topics,
         lambda topic: topic.partitions,
@@ -120,12 +127,19 @@ def _as_commit(request: TxnOffsetCommitRequest) -> Steps[OffsetCommitRequest]:
     )
 
 
-def _lowered(response: OffsetCommitResponse) -> Steps[TxnOffsetCommitResponse]:
+def _known(context: BrokerContext, code: ErrorCode) -> ErrorCode:
+    """The code as a client of this version knows it."""
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _lowered(context: BrokerContext, response: OffsetCommitResponse) -> Steps[TxnOffsetCommitResponse]:
     topics = yield from nested_steps(
         response.topics,
         lambda topic: topic.partitions,
         lambda _, part: TxnOffsetCommitResponsePartition(
-            partition_index=part.partition_index, error_code=part.error_code
+            partition_index=part.partition_index, error_code=_known(context, part.error_code)
         ),
         lambda topic, parts: TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts),
     )

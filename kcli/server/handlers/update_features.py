@@ -1,4 +1,4 @@
-"""UpdateFeatures (key 57, versions 0-2): raises or lowers feature levels (KIP-584). Rules: controller/features.py."""
+"""UpdateFeatures (key 57, versions 0-2): asks the controller; rules in controller/features.py (KIP-584)."""
 
 from __future__ import annotations
 

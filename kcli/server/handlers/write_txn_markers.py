@@ -74,7 +74,7 @@ def _write_all(
 
 
 def _write(context: BrokerContext, marker: WritableTxnMarker) -> Steps[Outcomes]:
-    # Version 1 does not name the protocol of the transaction, so the less strict rules of the older one hold.
+    # Version 1 does not name the protocol of the transaction, so the less strict rules of the older protocol apply.
     end = TransactionEnd(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
@@ -93,9 +93,11 @@ def _write(context: BrokerContext, marker: WritableTxnMarker) -> Steps[Outcomes]
 
 
 async def _result(marker: WritableTxnMarker, outcomes: Outcomes) -> WritableTxnMarkerResult:
-    codes = {
-        key: outcome if isinstance(outcome, ErrorCode) else await outcome for key, outcome in outcomes.items()
-    }
+    codes = {}
+    for at, (key, outcome) in enumerate(outcomes.items(), start=1):
+        codes[key] = outcome if isinstance(outcome, ErrorCode) else await outcome
+        if at % REFUSALS_PER_TURN == 0:
+            await next_turn()
     return await finished(run_in_turns(_shaped(marker, codes.__getitem__), REFUSALS_PER_TURN))
 
 

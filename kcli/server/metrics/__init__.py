@@ -1,1 +1,1 @@
-"""Metrics: the counts of the hot path, and the meters and rates that are made of them."""
+"""Metrics: counts of requests and traffic, and the meters and rates that are computed from the counts."""

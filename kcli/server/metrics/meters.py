@@ -1,8 +1,9 @@
-"""Meters, histograms and rates, as Kafka's two metric libraries define them. Pure: time is an argument.
+"""Meters, histograms and rates, as Kafka's two metric libraries define them. The time is an argument everywhere.
 
-The hot path only counts and appends to lists. A tick, or a reader, folds the lists into these figures. They are
-Yammer's (kafka.server:type=BrokerTopicMetrics and others): averages over 1, 5 and 15 minutes with exponential weights,
-and quantiles in which an observation of a minute ago counts less than half of a fresh one.
+Code that serves requests only counts and appends to lists. Each tick, and each read of the metrics, folds the lists
+into these figures. Kafka uses the library Yammer for kafka.server:type=BrokerTopicMetrics and others. Its meters are
+averages over 1, 5 and 15 minutes with exponential weights. In its quantiles a value of a minute ago counts less than
+half of a new value.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from itertools import accumulate
 TICK_SECONDS = 5.0
 _MINUTES = (1, 5, 15)
 _ALPHAS = tuple(1 - math.exp(-TICK_SECONDS / 60 / minutes) for minutes in _MINUTES)
-# The longest silence that is replayed tick by tick. After ten times the longest period a rate is zero.
+# The most ticks that are computed after a pause. After ten times the longest period a rate is zero anyway.
 _TICKS_MAX = 10 * 15 * 12
 
-# Yammer's decay: an observation loses weight by 1.5 % a second.
+# The decay of Yammer: the weight of an observation falls by 1.5 % a second.
 DECAY_PER_SECOND = 0.015
 # The weights are scaled down together in time, because e^0.015t overflows a double after 13 hours.
 _RESCALE_SECONDS = 3600.0
-# The observations that one fold looks at, evenly spread. Each of them stands for several.
+# The most observations that one fold uses. If there are more, evenly spread ones are used, each with a higher weight.
 SAMPLES_PER_FOLD = 256
-# Buckets per octave, for quantiles within 1.6 %.
+# The buckets per octave (doubling of the value), which give quantiles within 1.6 %.
 _BUCKETS_PER_OCTAVE = 32
 
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
@@ -39,7 +40,7 @@ class Meter:
     __slots__ = ("_began", "_rates", "_ticked", "_ticked_at", "count")
 
     def __init__(self, now: float, *, began: float | None = None) -> None:
-        """`began`: the begin of the counting, if it was earlier than now."""
+        """Makes a meter. `began`: the time from which the count counts, if it is earlier than `now`."""
         self.count: float = 0
         self._began = now if began is None else began
         self._ticked: float = 0
@@ -78,7 +79,8 @@ class Meter:
 
 
 class Histogram:
-    """Observations by size. Count, minimum, maximum and mean cover all of them; quantiles favour the recent ones."""
+    """A histogram. Count, minimum, maximum and mean cover all observations. In the quantiles recent observations have
+    more weight."""
 
     __slots__ = ("_landmark", "_max", "_min", "_squares", "_sum", "_weights", "count")
 
@@ -92,7 +94,7 @@ class Histogram:
         self._weights: dict[int, float] = {}  # bucket -> weight, as of the landmark
 
     def fold(self, values: Sequence[float], now: float, *, scale: float = 1.0) -> None:
-        """Adds the observations (none negative) since the last fold, each times `scale`."""
+        """Adds the observations since the last fold, each multiplied by `scale`. They must not be negative."""
         if not values:
             return
         samples = [value * scale for value in values[:: -(-len(values) // SAMPLES_PER_FOLD)]]
@@ -131,7 +133,7 @@ class Histogram:
         return math.exp(DECAY_PER_SECOND * (now - self._landmark))
 
     def quantiles(self) -> list[float]:
-        """The values at QUANTILES; zeros without observations."""
+        """The values at QUANTILES, or zeros if there are no observations."""
         if not self._weights:
             return [0.0] * len(QUANTILES)
         buckets = sorted(self._weights)
@@ -181,7 +183,8 @@ def _middle(bucket: int) -> float:
 
 
 class WindowedRate:
-    """Kafka's own rate: the growth in the last `samples` windows, per second (metrics.num.samples, …window.ms)."""
+    """A rate of Kafka's own library: the growth per second in the last windows. `samples` is metrics.num.samples, and
+    the length of a window metrics.sample.window.ms."""
 
     __slots__ = ("_samples", "_window", "_windows")
 
@@ -193,7 +196,7 @@ class WindowedRate:
         )  # the begin of each window, and the count at that time
 
     def tick(self, count: float, now: float) -> None:
-        """`count` is the total since the start."""
+        """Updates the rate. `count` is the total since the start."""
         if now - self._windows[-1][0] >= self._window:
             self._windows.append((now, count))
         while len(self._windows) > 1 and self._windows[0][0] <= now - self._samples * self._window:
@@ -201,6 +204,6 @@ class WindowedRate:
 
     def a_second(self, count: float, now: float) -> float:
         began, before = self._windows[0]
-        # The first rates would be wild, so all windows except one count as complete, as in Kafka.
+        # As in Kafka, all windows except one count as complete, because the first rates would be far too high.
         elapsed = max(now - began, (self._samples - 1) * self._window)
         return (count - before) / elapsed if elapsed > 0 else 0.0

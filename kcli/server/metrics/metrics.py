@@ -1,7 +1,7 @@
-"""The metrics of a broker: counts, and the rates that are made of them when beans are read.
+"""The metrics of a broker: counts, and the rates that are computed from the counts when beans are read.
 
-The counts of topics' traffic cost a few additions per batch and are always on. Times of requests are taken only if an
-endpoint shows them; `tick` must then run every second.
+The traffic of topics is always counted, which costs a few additions per batch. The times of requests are measured only
+if there is a metrics endpoint. Then `tick` must run every second.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Meters = dict[str, Meter]
 
 class Metrics:
     def __init__(self, clock: Clock, *, samples: int = 2, window_seconds: float = 30.0) -> None:
-        """`samples` and `window_seconds` are those of Kafka's own rates (metrics.num.samples,
+        """Makes the metrics. `samples` and `window_seconds` are for Kafka's own rates (metrics.num.samples,
         metrics.sample.window.ms)."""
         self.clock = clock
         self.traffic = TrafficTable()
@@ -53,7 +53,8 @@ class Metrics:
     # Time.
 
     def tick(self, listeners: dict[str, Acceptor]) -> None:
-        """Folds the counts into the rates. Runs on the thread of the event loop, because it measures its work."""
+        """Folds the counts into the rates. Call it on the thread of the event loop, because it measures the CPU time of
+        that thread."""
         now = self.clock.monotonic()
         cpu_seconds = thread_cpu_seconds()
         if self._cpu_seconds is not None:
@@ -64,7 +65,7 @@ class Metrics:
         self.refresh(listeners)
 
     def refresh(self, listeners: dict[str, Acceptor]) -> None:
-        """Updates every meter. Runs before each reading too, so that counts are never behind."""
+        """Updates every meter. Call it before each read too, so that all counts are current."""
         now = self.clock.monotonic()
         self.requests.fold()
         self._copy_counts(self._total, self.traffic.total(), now)
@@ -79,12 +80,13 @@ class Metrics:
     # Sources of beans.
 
     def meters(self) -> Iterator[tuple[str | None, Meters]]:
-        """The meters of all topics together (None), then of each topic, by the names of Traffic's fields."""
+        """The meters of all topics together (with the name None), then those of each topic. Meters have the names of
+        the fields of Traffic."""
         yield None, self._total
         yield from list(self._of_topics.items())
 
     def connection_rate(self, listener: Acceptor, what: str) -> float:
-        """The `creation`s or `close`s of connections, per second."""
+        """The rate of connections per second. `what` is `creation` or `close`."""
         count = listener.opened_count if what == "creation" else listener.closed_count
         return self._rate(listener.settings.name, what).a_second(count, self.clock.monotonic())
 

@@ -1,9 +1,10 @@
-"""The number of requests, their times, and the slowest ones.
+"""The number of requests, their times, and the slowest requests.
 
-`measured` wraps a dispatch and takes the time. Each request costs two looks at the clock and two appends. `fold`, once
-a second and before every reading, makes counts and histograms of the lists. As in Kafka, a request's time is local
-while the event loop works on it, and remote while it waits for commits, for records or for other members of a group. No
-queue lies between network and handlers here, so there is no time in a queue.
+`measured` wraps the dispatch of requests and measures the time. Each request costs two reads of the clock and two
+appends to lists. `fold` turns the lists into counts and histograms, once a second and before every read. As in Kafka,
+the local time of a request is the time in which it is worked on. The remote time is that in which it waits for commits,
+for records or for other members of a group. There is no queue between network and handlers, so there are no queue
+times.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ SLOW_MIN_SECONDS = 0.001
 # Older slow requests do not explain present problems.
 SLOWEST_MAX_AGE_SECONDS = 300.0
 
-# These requests wait on purpose, for records, members, or the end of an interval. Only their work counts.
+# These requests wait on purpose for records, members, or the end of an interval. Only their local time counts.
 _WAITS_BY_DESIGN = frozenset(
     {ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH}
 )
 
 
 class VersionTimes:
-    """The requests of one API in one version. The lists hold the seconds and bytes of answers since the last fold."""
+    """The requests of one API in one version. The lists have the times (in seconds) and the sizes of the answers since
+    the last fold."""
 
     __slots__ = ("api", "count", "handled", "meter", "sizes", "version", "waited")
 
@@ -166,8 +168,8 @@ class RequestMetrics:
         key, version = _HEAD.unpack(head)
         spec = API[ApiKey(key)]
         is_known = spec.min_version <= version <= spec.max_version
-        # An unknown version of ApiVersions is answered in version 0 (KIP-511) and counts as 0. So clients cannot fill
-        # memory with invented versions.
+        # An unknown version of ApiVersions is answered in version 0 (KIP-511) and counts as version 0. Otherwise
+        # clients could fill memory with invented versions.
         version = version if is_known else 0
         versions = self.of(key).versions
         found = versions.get(version)
@@ -199,7 +201,7 @@ class RequestMetrics:
 
 
 def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
-    """Wraps `serve` and takes the time. It is a closure, because a look-up of each attribute would cost time."""
+    """Wraps `serve` and measures the time. It is a closure, because the look-up of attributes would cost time."""
     now: Callable[[], float] = metrics.clock.monotonic
     by_head, slowest = metrics.by_head, metrics.slowest
 
@@ -255,7 +257,7 @@ class _Caller:
 
 
 def _caller(connection: Connection, frame: memoryview) -> _Caller:
-    """Reads the client id while the frame is in memory."""
+    """Reads the client id from the frame. Call it while the frame is still in memory."""
     key, version, _, client_id, _ = read_request_header(frame)
     return _Caller(key, version, client_id or "", connection.listener, connection.peer_host)
 

@@ -1,4 +1,4 @@
-"""The traffic of topics, in plain integers: the hot path adds to them, all other code only reads."""
+"""Counts of the traffic of topics, as plain integers. Produce and fetch add to them; all other code only reads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 
 from kcli.errors import ErrorCode
 
-# Errors that the client causes, or that pass by themselves. Kafka's "failed" meters leave them out, because they count
-# only failures of the broker.
+# Errors that the client causes, or that pass by themselves. Kafka's "failed" meters leave these errors out, because
+# these meters count only failures of the broker.
 _EXPECTED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -54,7 +54,7 @@ class TrafficTable:
 
     def __init__(self) -> None:
         self.topics: dict[str, Traffic] = {}
-        # The traffic of deleted topics and of requests for unknown ones, which counts in the total.
+        # The traffic of deleted and of unknown topics, which is part of the total.
         self._elsewhere = Traffic()
 
     def of(self, topic: str) -> Traffic:
@@ -65,7 +65,7 @@ class TrafficTable:
         return found
 
     def forget(self, topic: str) -> None:
-        """Moves the counts of a deleted topic to the total of such topics."""
+        """Removes a deleted topic. Its counts stay in the total."""
         gone = self.topics.pop(topic, None)
         if gone is not None:
             self._elsewhere.add(gone)

@@ -1,17 +1,17 @@
-"""The socket of one client: bytes to frames, frames to answers, answers back in the order of their requests.
+"""The connection of one client: splits its bytes into frames, serves them, and sends the answers in their order.
 
 Reading. While no frame has begun, all connections of an event loop read into one shared scratch buffer. The event loop
-asks for the buffer and reports it full within one callback, so no other connection uses it in between. Whole frames in
-it are served in place. A frame that does not fit gets a buffer of exactly its size, and the rest is read straight into
-that. A frame may not be used after its handler has returned, because the connection uses its memory again.
+asks for the buffer and reports it full within one callback, so no other connection uses it in between. Whole frames are
+served directly from the scratch buffer. A frame that does not fit gets a buffer of its size, and its rest is read into
+that buffer. A frame must not be used after its handler has returned, because the connection reuses the memory.
 
 Login. A connection begins with a session, or with a phase (phase.py) that receives the frames until it yields a
-session. The phase takes the place of the dispatch, so a request of a live session does not pay for it.
+session. During the login the phase replaces the dispatch, so later requests need no check for a login.
 
 Order. A request that cannot be answered at once delays the requests after it, as a muted channel does in Kafka. Produce
-requests are the exception: they follow each other without waiting, so that a pipeline of acks=all appends does not cost
-a round trip each. Their appends and their answers keep the order. While requests are delayed, and while the client does
-not read its answers, the connection does not read; this bounds the memory of both.
+requests are the exception: the next one is served while earlier ones wait for their commit, so that not each append
+with acks=all costs a round trip. Their appends and their answers keep the order. The connection does not read while
+requests are delayed, or while the client does not read its answers. This limits the memory for requests and answers.
 """
 
 from __future__ import annotations
@@ -31,30 +31,40 @@ from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.phase import LoginStep, Phase
 
 Answer = Buffer | list[Buffer] | None
-"""A whole response frame, as one buffer or several; None if the client expects no answer (acks=0)."""
+"""A whole response frame, as one buffer or several. None if the client expects no answer (acks=0)."""
 
 
 class Waiting:
-    """An answer that comes later: `finish` turns the completed future into the answer, or into the next wait for it."""
+    """An answer that comes later. `finish` converts the completed future to the answer, or to the next wait for
+    it.
 
-    __slots__ = ("finish", "future")
+    `may_overlap`: the request has done its work and only waits, so a further Produce may be served meanwhile.
+    """
+
+    __slots__ = ("finish", "future", "may_overlap")
 
     def __init__(
-        self, future: asyncio.Future[object], finish: Callable[[asyncio.Future[object]], Answer | Waiting]
+        self,
+        future: asyncio.Future[object],
+        finish: Callable[[asyncio.Future[object]], Answer | Waiting],
+        *,
+        may_overlap: bool = True,
     ) -> None:
         self.future = future
         self.finish = finish
+        self.may_overlap = may_overlap
 
 
 Serve = Callable[["Connection", memoryview], "Answer | Waiting"]
 """Serves one frame (without size prefix). Raises ProtocolError to close the connection."""
 
 Authenticate = Callable[["Connection"], "Session | Phase"]
-"""Begins a new connection with a session, or with the phase that will yield one. An error closes it."""
+"""Returns the session of a new connection, or the phase that will yield a session. An exception closes the
+connection."""
 
 
 def anonymous(_connection: Connection) -> Session:
-    """Begins a connection of a PLAINTEXT listener."""
+    """The `Authenticate` of a PLAINTEXT listener, which has no login."""
     return ANONYMOUS_SESSION
 
 
@@ -70,9 +80,10 @@ _SIZE = Struct(">i")
 _SIZE_BYTES = 4
 _PRODUCE_KEY = b"\x00\x00"
 
-# Bytes of unsent output above which a connection is not read: one large fetch response and a little more.
+# A connection with more unsent bytes than this is not read. The limit is one large fetch response and a little more.
 WRITE_HIGH_WATER_BYTES = 1024 * 1024
-# Produce requests in flight on one connection. Java's producer has 5, librdkafka up to 1,000,000 (its default).
+# The most Produce requests of one connection that wait for their commits. Java's producer sends 5, librdkafka up to
+# 1,000,000 (its default).
 OVERLAPPING_PRODUCES_MAX = 64
 
 _log = logging.getLogger("kcli.server.Connection")
@@ -144,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
             self._unmute.cancel()
         self._held_back.clear()
         for entry in self._pending:
-            # A parked answer is not needed any more. A task is work in progress and runs to its end.
+            # A future without a task only waits, so it is cancelled. A task is work in progress and runs to its end.
             if isinstance(entry, Waiting) and not isinstance(entry.future, asyncio.Task):
                 entry.future.cancel()
         self._pending.clear()
@@ -184,7 +195,7 @@ class Connection(asyncio.BufferedProtocol):
     # The listener's side.
 
     def admit(self) -> None:
-        """Begins to serve. Requests that came before were delayed."""
+        """Begins to serve a connection that `hold` delayed."""
         self._admitted = True
         self._serve_held_back()
 
@@ -202,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         asyncio.get_running_loop().call_soon(self._pause_unless_admitted)
 
     def mute(self, seconds: float) -> None:
-        """Serves no new request for `seconds`, because a quota is used up (KIP-219). Answers are still sent."""
+        """Serves no new request for `seconds`, because a quota is exceeded (KIP-219). Answers are still sent."""
         loop = asyncio.get_running_loop()
         if self._closed or (self._unmute is not None and self._unmute.when() >= loop.time() + seconds):
             return
@@ -213,31 +224,31 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is being answered, or waits to be served.
+        """Whether a request is being served or waits to be served.
 
-        False while the connection is muted. Nothing shows whether that client is still connected, and the mute may last
-        for days.
+        False while the connection is muted, because a mute may last for days, and nothing shows whether the client is
+        still connected.
         """
         return bool(self._pending or not self._admitted or (self._held_back and self._unmute is None))
 
     @property
     def held_back_count(self) -> int:
-        """The number of requests that wait for the ones before them."""
+        """The number of requests that wait for earlier requests."""
         return len(self._held_back)
 
     @property
     def unanswered_count(self) -> int:
-        """The number of answers that are not ready, or wait for the ones before them."""
+        """The number of answers that are not ready or wait for earlier answers."""
         return len(self._pending)
 
     def close(self) -> None:
-        """Closes after the written bytes have been sent."""
+        """Closes the connection after the written bytes have been sent."""
         self._closed = True
         if self.transport is not None:
             self.transport.close()
 
     def abort(self) -> None:
-        """Closes now; unsent bytes are lost."""
+        """Closes the connection immediately. Unsent bytes are lost."""
         self._closed = True
         if self.transport is not None:
             self.transport.abort()
@@ -272,8 +283,8 @@ class Connection(asyncio.BufferedProtocol):
         self._frame[: self._filled] = head
 
     def _receive(self, frame: memoryview, buffer: memoryview | None) -> None:
-        """Serves a frame or delays it. `buffer` is the recyclable buffer that holds the frame, None for the scratch
-        buffer."""
+        """Serves a frame or delays it. `buffer` is the recycled buffer with the frame, or None if the frame is in the
+        scratch buffer."""
         if self._closed:
             return
         if self._held_back or self._must_wait(frame):
@@ -312,7 +323,7 @@ class Connection(asyncio.BufferedProtocol):
     # The phase before requests.
 
     def _open(self, session: Session) -> None:
-        """Serves requests from now on. Only a session that expires costs a look at the clock for each request."""
+        """Begins to serve requests with this session. If the session expires, each request reads the clock."""
         self.session = session
         self._phase = None
         self._serve = self._serve_requests if session.expires_at is None else Connection._serve_until_expiry
@@ -346,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _follow(self, step: LoginStep) -> Answer:
         if step.closes:
-            # It is written at once, because a phase has no earlier answers outstanding.
+            # The answer is written at once, because no earlier answers are outstanding during a login.
             if step.answer is not None:
                 self._write(step.answer)
             self.close()
@@ -370,9 +381,10 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(error))
             return
         if isinstance(answer, Waiting):
-            if not self._pending:
-                # Frames of a login never overlap, not even those that begin with these two bytes.
-                self._pending_is_produce = frame[:2] == _PRODUCE_KEY and self._phase is None
+            # Frames of a login never overlap, even if one begins with the key of Produce.
+            self._pending_is_produce = (
+                answer.may_overlap and frame[:2] == _PRODUCE_KEY and self._phase is None
+            )
             self._pending.append(answer)
             answer.future.add_done_callback(self._send_ready)
         elif answer is not None:
@@ -382,9 +394,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._write(answer)
 
     def _send_ready(self, future: asyncio.Future[object]) -> None:
-        """Sends every answer that is ready and has no unfinished one before it."""
+        """Sends every answer that is ready, up to the first one that is not."""
         if not future.cancelled():
-            # Marks the exception as retrieved, because the client may be gone and no code would read it.
+            # This marks the exception as retrieved, because no other code reads it if the client has disconnected.
             future.exception()
         if self._closed:
             return

@@ -1,4 +1,4 @@
-"""connection_creation_rate (KIP-612): limits how fast an address may connect."""
+"""The quota connection_creation_rate (KIP-612), which limits the rate of new connections from an IP address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger("kcli.server.ConnectionQuotas")
 
 
 class ConnectionQuota:
-    """The limits of addresses, and the connection rate of each address that has one."""
+    """The limits by IP address, and the connection rate of each address with a limit."""
 
     def __init__(self, windows: Windows, clock: Clock) -> None:
         self._windows = windows
@@ -27,7 +27,8 @@ class ConnectionQuota:
         self._resolving: dict[asyncio.Task[None], None] = {}
 
     def set(self, name: str | None, limit: float | None) -> None:
-        """`name` is an address, or a host name, which stands for its present address; None is the default."""
+        """Sets or removes (None) a limit. `name` is an IP address or a host name, which means its present address. None
+        is the default of all addresses."""
         if name is None:
             self._default = limit
             return
@@ -37,14 +38,14 @@ class ConnectionQuota:
             self._set_address(str(ipaddress.ip_address(name)), limit)
         except ValueError:
             self._hosts[name] = limit
-            # The look-up of the name may take long.
+            # The host name is resolved in a task, because this may take long.
             task = asyncio.get_running_loop().create_task(self._resolve(name), name="resolve-quota")
             self._resolving[task] = None
             task.add_done_callback(self._resolving.pop)
 
     def throttle_seconds(self, host: str) -> float:
-        """Counts a connection. Above 0: the connection exceeds the limit, is not counted, and must be closed after so
-        many seconds."""
+        """Counts a new connection. A result above 0 means that the connection exceeds the limit and is not counted. It
+        must be closed after this number of seconds."""
         limit = self._limits.get(host, self._default)
         if limit is None:
             return 0.0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-# One read empties a usual socket buffer. A larger buffer would only displace more of the CPU cache.
+# The size of the scratch buffer. One read usually empties a socket buffer of this size, and a larger scratch buffer
+# would displace more of the CPU cache.
 SCRATCH_SIZE_BYTES = 64 * 1024
-# Frames up to this size are recycled. Larger ones are rare, and their memory returns to the operating system.
+# The largest frame whose buffer is recycled. Larger frames are rare, and their memory returns to the operating system.
 POOLED_FRAME_SIZE_MAX_BYTES = 4 * 1024 * 1024
 POOL_SIZE_MAX_BYTES = 16 * 1024 * 1024
 
@@ -12,7 +13,7 @@ POOL_SIZE_MAX_BYTES = 16 * 1024 * 1024
 class FrameBuffers:
     """The scratch buffer and the recycled frame buffers of one event loop.
 
-    A fresh megabyte costs 256 page faults. A recycled one costs none, and is in the cache already.
+    A new megabyte of memory costs 256 page faults. A recycled megabyte costs none, and is already in the CPU cache.
     """
 
     __slots__ = ("_free", "_free_bytes", "scratch")

@@ -16,7 +16,7 @@ from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, L
 
 _log = logging.getLogger("kcli.server.SocketServer")
 
-# Connections that wait for a place, as in the kernel's accept queue. The number is the usual backlog of a kernel.
+# The most accepted connections that wait because max.connections is reached. The usual backlog of a kernel.
 HELD_CONNECTIONS_MAX = 1024
 # The time that a client has to read its last answer while the broker stops.
 CLOSING_SECONDS = 1.0
@@ -39,8 +39,9 @@ class SocketServer:
         rate_window_seconds: float = CREATION_RATE_WINDOW_SECONDS,
         throttle_seconds: Callable[[str], float] = lambda _host: 0.0,
     ) -> None:
-        """`throttle_seconds` counts a connection of an address. Above 0: close it after so many seconds (KIP-612)."""
-        # Dicts in place of sets, because a simulation must iterate in the same order in every run.
+        """Makes a server without listeners. `throttle_seconds` counts a new connection of an address. If its result is
+        above 0, the connection is closed after this number of seconds (KIP-612)."""
+        # Dicts instead of sets, because a simulation must iterate in the same order in every run.
         self.connections: dict[Connection, None] = {}
         self.listeners: dict[str, Acceptor] = {}
         self._network = network
@@ -61,7 +62,7 @@ class SocketServer:
     ) -> Acceptor:
         """Opens a port. Raises OSError if the port is not available.
 
-        `authenticate` begins each connection. `serve` gets its requests when it has a session.
+        `authenticate` is called for each new connection. `serve` gets the requests of a connection with a session.
         """
         listener = Acceptor(settings, self, serve, authenticate)
         await listener.open(self._network)
@@ -105,7 +106,7 @@ class SocketServer:
     def has_place(self, listener: Acceptor) -> bool:
         """Whether one more connection may be served within max.connections.
 
-        The inter-broker listener is protected: for its connections a client's connection is closed (KIP-402).
+        If a connection comes to the inter-broker listener, a connection of a client is closed to make room (KIP-402).
         """
         if not self._admitting:
             return False
@@ -127,7 +128,7 @@ class SocketServer:
         return True
 
     def hold(self) -> None:
-        """Lets clients connect and wait, until `admit`."""
+        """Delays new connections: clients can connect, but are not served until `admit`."""
         self._admitting = False
 
     def admit(self) -> None:
@@ -166,7 +167,7 @@ class SocketServer:
 
 
 class Acceptor:
-    """One open port. It is the gate of its connections: it admits, delays or refuses them."""
+    """One open port. As the `Gate` of its connections, it admits, delays or refuses them."""
 
     def __init__(
         self, settings: ListenerSettings, sockets: SocketServer, serve: Serve, authenticate: Authenticate

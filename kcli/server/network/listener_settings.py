@@ -14,7 +14,7 @@ from kcli.runtime.network import BACKLOG
 _log = logging.getLogger("kcli.server.SocketServer")
 
 UNLIMITED = 2**31 - 1
-# Kafka's value for "as the operating system does it".
+# Kafka's value for the buffer size that the operating system chooses.
 SYSTEM_BUFFER = -1
 
 
@@ -53,7 +53,7 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
 
 
 def _per_ip_overrides(text: str) -> dict[str, int]:
-    """Reads `host:n,…`. A host name stands for its present address."""
+    """Parses `host:n,…`. A host name means its present IP address."""
     overrides = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, _, limit = item.rpartition(":")
@@ -84,15 +84,15 @@ def listener_settings(config: BrokerConfig, listener: Listener) -> ListenerSetti
 
 
 def _if_set(config: BrokerConfig, name: str, otherwise: int) -> int:
-    """A key of sockets, or the system's default if the key is not set: Kafka's defaults cost throughput.
+    """The value of a key for sockets. If the key is not set, the system's default, because Kafka's defaults are slow.
 
-    Buffers of 100 KiB stop the kernel's own tuning, which costs up to half of the throughput on the loopback. With an
-    accept queue of 50, a burst of clients waits a second for its next attempt.
+    Buffers of 100 KiB disable the kernel's own tuning, which costs up to half of the throughput on the loopback. With
+    an accept queue of 50, some clients of a burst must wait a second before they try to connect again.
     """
     return config.integer(name) if config.is_set(name) else otherwise
 
 
 def idle_max_seconds(config: BrokerConfig) -> float | None:
-    """The longest idle time of a connection; None: no limit."""
+    """The longest idle time of a connection. None means no limit."""
     milliseconds = config.integer("connections.max.idle.ms")
     return None if milliseconds < 0 else milliseconds / 1000

@@ -1,11 +1,11 @@
 """The phase of a connection before its requests are served: the login.
 
 A phase receives the frames of the connection. With SASL it answers three APIs: ApiVersions, SaslHandshake and
-SaslAuthenticate. It ends with a session, or the connection is closed. A frame that the client sends before the answer
-to its last one waits, so no request is served before the login is complete.
+SaslAuthenticate. It ends with a session, or the connection is closed. A frame waits until the frame before it has been
+answered, so no request is served before the login is complete.
 
-A live session may log in again (KIP-368). The connection then enters a new phase, and keeps its old session until the
-phase yields another one.
+A client may log in again on the same connection (KIP-368). The connection then enters a new phase, and keeps its old
+session until the phase yields a new session.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kcli.security.principal import Session
 class LoginStep:
     """The result of one frame in a phase.
 
-    `answer` is a whole response frame, None if the client gets none. `session` ends the phase. `closes` closes the
-    connection after the answer.
+    `answer` is a whole response frame, or None if the client gets no answer. A `session` ends the phase. If `closes`,
+    the connection is closed after the answer.
     """
 
     answer: bytes | None = None
@@ -35,7 +35,8 @@ class Phase(Protocol):
 
     @property
     def frame_size_max_bytes(self) -> int:
-        """The largest frame that a client may send before it is known. A larger one closes the connection."""
+        """The largest frame that a client may send before its login is complete. A larger frame closes the
+        connection."""
 
     def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
         """Handles one frame, without its size prefix. Frames come one at a time, also while a step is awaited.

@@ -1,8 +1,8 @@
-"""Kafka's two measures of the use of a quota, without clocks. Times are seconds of any one clock.
+"""Kafka's two ways to measure the use of a quota. The caller passes the time, in seconds of any clock.
 
-`SampledRate` is the average over a row of windows that moves with time, as Kafka's Rate over a SampledStat. It measures
-bytes, time and connections. `TokenBucket` fills at the rate of its quota up to a burst, and may be overdrawn once. It
-measures partitions created and deleted (KIP-599).
+`SampledRate` is the average over the last windows, like Kafka's Rate of a SampledStat. It measures bytes, time and
+connections. `TokenBucket` fills at the rate of its quota up to a limit, and may be overdrawn once. It measures
+partitions that are created and deleted (KIP-599).
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-# Clients choose their ids and addresses. Above this number of meters, idle meters are dropped.
+# If there are more meters than this, idle meters are dropped, because clients can invent any number of client ids.
 METERS_MAX = 10_000
-# Shorter windows give meaningless rates.
+# The shortest time over which a rate is computed, because a shorter time gives meaningless rates.
 _ELAPSED_MIN_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """quota.window.num samples of quota.window.size.seconds."""
+    """The windows of a rate: their number (quota.window.num) and their length (quota.window.size.seconds)."""
 
     count: int
     size_seconds: float
@@ -29,7 +29,7 @@ class Windows:
 
     @property
     def full_seconds(self) -> float:
-        """The part of the windows that has always passed: all except the newest one."""
+        """The length of all windows except the newest, which has not passed completely."""
         return (self.count - 1) * self.size_seconds
 
 
@@ -50,7 +50,7 @@ class SampledRate:
         self._samples: deque[_Sample] = deque()
 
     def record(self, value: float, now: float) -> None:
-        """Adds `value`; a negative value takes an earlier one back."""
+        """Adds `value`. A negative value cancels an earlier one."""
         samples = self._samples
         if not samples or now - samples[-1].began >= self._windows.size_seconds:
             self._forget(now)
@@ -63,7 +63,7 @@ class SampledRate:
         return sum(sample.total for sample in self._samples) / self._elapsed(now)
 
     def seconds_over(self, limit: float, now: float) -> float:
-        """The time without new values until the rate is back at `limit`; 0 if it is not above the limit."""
+        """The time without new values after which the rate is down to `limit`. 0 if the rate is not above the limit."""
         rate = self.per_second(now)
         return 0.0 if rate <= limit else (rate - limit) / limit * self._elapsed(now)
 
@@ -73,9 +73,9 @@ class SampledRate:
         return not self._samples
 
     def _elapsed(self, now: float) -> float:
-        """The time since the oldest sample; empty windows at the start count as passed.
+        """The time since the oldest sample. Windows before the first sample count as passed.
 
-        Otherwise the first bytes of a client would count as an enormous rate.
+        Otherwise the first bytes of a client would give an enormous rate.
         """
         elapsed = now - self._samples[0].began if self._samples else 0.0
         windows = self._windows
@@ -101,7 +101,7 @@ class TokenBucket:
         self._updated = 0.0
 
     def take(self, tokens: float, limit: float, now: float) -> None:
-        """Takes tokens, even if fewer are there: the bucket is then overdrawn."""
+        """Takes tokens. If the bucket has fewer tokens, it is then overdrawn."""
         self._tokens = self.tokens(limit, now) - tokens
         self._updated = now
 
@@ -112,11 +112,12 @@ class TokenBucket:
         return min(burst, self._tokens + limit * (now - self._updated))
 
     def seconds_over(self, limit: float, now: float) -> float:
-        """The time until the bucket is not overdrawn any more; 0 if it is not overdrawn."""
+        """The time until the bucket is no longer overdrawn. 0 if it is not overdrawn."""
         return max(0.0, -self.tokens(limit, now) / limit)
 
     def is_idle(self, now: float) -> bool:
-        """Whether a new bucket would be equal: a bucket that was not overdrawn is full after its windows."""
+        """Whether the bucket is full again, so that a new bucket would be equal. It is full if it was not overdrawn and
+        its windows have passed."""
         return self._tokens is None or (
             self._tokens >= 0 and now - self._updated >= self._windows.total_seconds
         )

@@ -1,4 +1,4 @@
-"""The broker's end of a cleaner process: it sends plans and receives events, and may end both early."""
+"""The broker's side of a cleaner process: it sends plans and receives events, and can end the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ WORKER = "kcli.storage.cleaner.worker"
 
 
 class CleanerProcess:
-    """Starts its process with the first pass. `stop` ends it at any time, from any thread."""
+    """A process that runs passes of the cleaner. It starts with the first pass. `stop` may be called at any time and
+    from any thread."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -33,7 +34,8 @@ class CleanerProcess:
         self._stopped_because = ""
 
     def run_pass(self, plan: CleaningPlan, limits: CleanerLimits) -> Generator[CleaningEvent, None, None]:
-        """Like `CleaningPass.run`, with the same errors; also raises CleaningStopped after `stop`."""
+        """Runs a pass in the process, as `CleaningPass.run` does and with the same errors. Also raises CleaningStopped
+        after `stop`."""
         process = self._running()
         assert process.stdin is not None and process.stdout is not None
         is_done = False
@@ -61,7 +63,7 @@ class CleanerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process, if one runs."""
+        """The id of the process. None if no process runs."""
         process = self._process
         return None if process is None else process.pid
 

@@ -1,8 +1,8 @@
 """Reports to the controller which log directory holds each replica (KIP-858).
 
-With one directory the controller knows it. With several, the broker chooses one when it creates a log, and reports it
-afterwards. Until then the metadata names no directory, and the failure of a directory would not move the leadership of
-its partitions.
+If a broker has only one directory, the controller knows it. If it has several, the broker chooses one when it creates a
+log, and then reports its choice. Until the report the metadata names no directory for the replica. If its directory
+failed, the leadership of the partition would not move.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger(__name__)
 
-# As many as in one request of Kafka, so that the records stay well below one batch of the metadata log.
+# The limit of Kafka for one request, with which the records stay far below the limit of a batch of the metadata log.
 MAX_ASSIGNMENTS_PER_REQUEST = 2_250
 RETRY_INTERVAL_S = 1.0
 
 
 class DirectoryAssignments:
-    """`load` when the broker is registered, then `apply` after the replicas have applied each delta."""
+    """Reports directories to the controller. Call `load` when the broker is registered, and `apply` after the replicas
+    have applied a delta."""
 
     def __init__(
         self,
@@ -71,7 +72,8 @@ class DirectoryAssignments:
         self._send_soon()
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
-        """Reports a log that was created after its delta had been applied, as part of a large change."""
+        """Reports the directory of a log that was created later than its delta was applied, because the change was
+        large."""
         topic = self._loader.image.topics.topic(leader.topic)
         partition = None if topic is None else topic.partitions.get(leader.partition)
         if led and topic is not None and partition is not None:
@@ -81,8 +83,8 @@ class DirectoryAssignments:
     async def promise(self, topic_id: uuid.UUID, number: int, directory: uuid.UUID) -> None:
         """Reports the directory to which a replica is about to move.
 
-        The report comes before the move: after a crash in between, the copy is known to be complete. Raises KafkaError
-        if the controller refuses, or cannot be asked.
+        The report comes before the move, so after a crash in between the copy is known to be complete. Raises
+        KafkaError if the controller refuses or cannot be reached.
         """
         key = (topic_id, number)
         self._promised[key] = directory
@@ -129,7 +131,7 @@ class DirectoryAssignments:
                 _log.warning("Log directories could not be reported to the controller: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
-            # A refused entry is not sent again: its topic was deleted, for example.
+            # A refused entry is not sent again, because its topic was deleted, for example.
             for key, directory in chosen.items():
                 if self._pending.get(key) == directory:
                     del self._pending[key]

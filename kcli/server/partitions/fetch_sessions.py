@@ -1,9 +1,9 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers which partitions a consumer reads, and what it has sent.
+"""Fetch sessions (KIP-227): the broker remembers the partitions that a consumer reads and the values that it has sent.
 
 A full fetch (epoch 0) lists every partition and may get a session. The incremental fetches after it (epoch 1, 2, …)
-list only changes. Their answers hold only partitions with something new: records, an error, another high watermark or
-log start. Partitions that returned records move to the end of the order, so that a few busy ones cannot starve the
-rest. Epoch -1 is a full fetch that closes the session or wants none.
+list only changes. The answer to an incremental fetch has only partitions with records, an error, or a new high
+watermark or log start offset. Partitions that returned records move to the end of the order, so that a few busy
+partitions cannot starve the others. A fetch with epoch -1 is a full fetch that closes the session or needs no session.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ Key = tuple[uuid.UUID | str | None, int]
 
 
 def replica_of(request: FetchRequest) -> int:
-    """The id of the follower that fetches; -1 for a consumer. Version 15 moved the id into `replica_state`."""
+    """The broker id of the follower that fetches, or -1 for a consumer. From version 15 on it is in `replica_state`."""
     return max(request.replica_id, request.replica_state.replica_id)
 
 
 @dataclass(slots=True)
 class FetchTarget:
-    """One partition to read. Exactly one of `topic_id` (v13+) and `topic` comes from the request."""
+    """One partition to read. The request has either `topic_id` (v13+) or `topic`."""
 
     topic_id: uuid.UUID | None
     topic: str
     wants: FetchPartition
-    # The values that the client of a session has. -1: the partition must be sent again.
+    # The values that the client of a session got last. -1: the partition must be sent again.
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
 
@@ -76,7 +76,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions of the broker, the longest unused first; at most `slots`."""
+    """The fetch sessions of the broker, at most `slots`. Those that were unused for the longest time come first."""
 
     def __init__(self, slots: int, rng: Rng) -> None:
         self.slots = slots
@@ -87,7 +87,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def open(self, request: FetchRequest, version: int, now_ms: int) -> FetchScope:
-        """Returns the partitions that a request reads and the rules for its answer."""
+        """Returns the partitions that a request reads and the rules for its response."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             targets = list({target.key: target for target in _targets(request)}.values())
@@ -155,7 +155,7 @@ class FetchSessions:
 
 
 class FetchScope:
-    """One fetch: the partitions to read, and the rules for its answer."""
+    """One fetch request: the partitions to read, and the rules for its response."""
 
     __slots__ = (
         "_session",
@@ -235,7 +235,7 @@ def _update(session: FetchSession, request: FetchRequest) -> None:
 
 
 def _is_news(session: FetchSession, target: FetchTarget, read: PartitionData) -> bool:
-    """Whether an incremental answer has to contain this partition."""
+    """Whether the response to an incremental fetch must contain this partition."""
     has_records = bool(read.records)
     news = (
         has_records
@@ -256,12 +256,12 @@ def _remember(target: FetchTarget, read: PartitionData) -> None:
         target.told_high_watermark = read.high_watermark
         target.told_log_start_offset = read.log_start_offset
     else:
-        # After an error the partition is sent again, until it has none.
+        # After an error the partition is sent in every response, until it has no error.
         target.told_high_watermark = -1
 
 
 def _by_topic(results: Results) -> tuple[FetchableTopicResponse, ...]:
-    """Groups neighbouring partitions of one topic under one entry."""
+    """Groups consecutive partitions of the same topic into one entry."""
     if len(results) == 1:
         target, read = results[0]
         return (FetchableTopicResponse(topic_id=target.topic_id, topic=target.topic, partitions=(read,)),)

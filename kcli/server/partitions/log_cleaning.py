@@ -1,8 +1,8 @@
-"""Compaction by the clock: one round of passes every `log.cleaner.backoff.ms`, in threads that wait for processes.
+"""Runs the log cleaner: every `log.cleaner.backoff.ms` a round of passes, each of which compacts one log.
 
-A pass runs in a process (`cleaner_process`), so that it shares neither time nor Python's lock with the event loop. A
-thread waits for its events and replaces the segments under the log's lock. Changed settings apply from the next round
-on. A change of memory or rate ends the running passes, as in Kafka.
+A pass runs in another process (`cleaner_process`), so that it does not slow down the event loop. A thread of the broker
+waits for the events of the process and replaces the segments under the log's lock. Changed settings apply from the next
+round on. As in Kafka, a change of memory or rate ends the running passes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger("kcli.server.LogCleaner")
 
-# The least pause, because log.cleaner.backoff.ms may be 0 and a loop without pauses would block the event loop.
+# The shortest pause. log.cleaner.backoff.ms may be 0, and without a pause the event loop would be blocked.
 MIN_BACKOFF_MS = 10
-# Kafka's offset map has at most as many bytes as an int can count.
+# The largest offset map of Kafka, whose size in bytes is a Java int.
 MAX_DEDUPE_BUFFER_BYTES = (1 << 31) - 1
 
 
@@ -40,7 +40,8 @@ class LogCleaning:
         *,
         executor: Executor | None = None,
     ) -> None:
-        """`config` returns the present configuration. `executor` None: threads of its own."""
+        """Makes a cleaner. `config` returns the present configuration. If `executor` is None, it makes its own
+        threads."""
         self._logs = logs
         self._clock = clock
         self._config = config
@@ -70,7 +71,7 @@ class LogCleaning:
                 process.stop("the cleaner's settings have changed")
 
     async def stop(self) -> None:
-        """Returns when no thread works on a log any more."""
+        """Stops the cleaner. Returns when no thread works on a log any more."""
         self._stopping.set()
         for process in list(self._processes):
             process.stop()
@@ -96,7 +97,7 @@ class LogCleaning:
             return False
 
     async def clean_once(self) -> None:
-        """Runs one round: passes until no log needs one."""
+        """Runs one round: runs passes until no log needs one."""
         self.last_run_ms = self._clock.now_ms()
         threads = max(self._config().integer("log.cleaner.threads"), 1)
         self._delete_old_segments()
@@ -111,7 +112,7 @@ class LogCleaning:
         return self._threads
 
     def _delete_old_segments(self) -> None:
-        """Applies retention to logs that are both compacted and deleted. Kafka's cleaner does that too."""
+        """Applies retention to logs whose cleanup.policy is both compact and delete. Kafka's cleaner does this too."""
         now_ms = self._clock.now_ms()
         for log in list(self._logs.logs.values()):
             if log.config.compact and log.config.delete and log.directory.error is None:
@@ -121,10 +122,10 @@ class LogCleaning:
                     _log.error("%s: %s", log.path, error)
 
     def _clean(self) -> None:
-        """In a thread."""
+        """Runs passes until no log needs one. It blocks, so call it in a thread."""
         process = CleanerProcess()
         self._processes.add(process)
-        # A simulated disk exists in this process only.
+        # With a simulated disk the pass runs in this process, because another process has no access to that disk.
         run_pass = process.run_pass if isinstance(self._logs.disk, SystemDisk) else None
         try:
             while not self._stopping.is_set():
@@ -139,7 +140,7 @@ class LogCleaning:
 
 
 def limits_of(config: BrokerConfig) -> CleanerLimits:
-    """The limits of one thread: memory and rate are configured for all threads together."""
+    """The limits of one thread. The configuration gives memory and rate for all threads together."""
     threads = max(config.integer("log.cleaner.threads"), 1)
     return CleanerLimits(
         dedupe_buffer_bytes=min(

@@ -1,10 +1,10 @@
 """Moves of partitions between this broker's log directories while they are served (KIP-113, KIP-858).
 
-Each move is one task. It copies slice by slice, each in a thread, at most
-`replica.alter.log.dirs.io.max.bytes.per.second` for all moves together. When the copy is complete, the new directory is
-reported to the controller, and the records that came meanwhile are copied and flushed. Then the copy replaces the log
-on the event loop, where no append can come in between. Copies that a stop or a crash left behind continue at the next
-start.
+Each move is one task, which copies the log in slices, each in a thread. All moves together copy at most
+`replica.alter.log.dirs.io.max.bytes.per.second`. When the copy is complete, the new directory is reported to the
+controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. This
+happens on the event loop, so no append can come in between. Moves that a stop or a crash interrupted continue at the
+next start.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ _log = logging.getLogger("kcli.server.ReplicaAlterLogDirsManager")
 
 RATE_KEY = "replica.alter.log.dirs.io.max.bytes.per.second"
 THREADS_KEY = "num.replica.alter.log.dirs.threads"
-# Large enough that the thread switch costs nothing, small enough that a flush in the same threads does not wait.
+# The bytes per slice. Few enough that a flush in the same threads does not wait long, and enough that the switch to a
+# thread costs little.
 SLICE_BYTES = 1 << 20
 # The longest pause of a throttled move, so that a changed rate soon takes effect.
 THROTTLE_INTERVAL_S = 1.0
 RETRY_INTERVAL_S = 1.0
-# No limit: the largest long, which is the default.
+# The value that means no limit: the largest long, which is the default.
 UNLIMITED = (1 << 63) - 1
 
 
 class MoveThrottle:
-    """The rate of all moves together: a move waits for the copied bytes before it copies the next slice."""
+    """Limits the rate of all moves together: after each slice, a move waits as long as its bytes take at this rate."""
 
     def __init__(self, clock: Clock, bytes_per_second: Callable[[], int]) -> None:
         self._clock = clock
@@ -60,7 +61,8 @@ class MoveThrottle:
         self._owed_bytes += size_bytes
 
     def wait_seconds(self) -> float:
-        """The time to wait before the next slice, or before the next call; 0: none."""
+        """The seconds to wait before the next slice. If they are many, call it again after the wait. 0 means no
+        wait."""
         self._pay_off()
         if self._owed_bytes <= 0:
             return 0.0
@@ -76,7 +78,8 @@ class MoveThrottle:
 
 
 class LogDirMoves:
-    """`recover` before the replicas load, `load` after the registration, `stop` before the logs close."""
+    """The moves of this broker. Call `recover` before the replicas load, `load` after the registration of the broker,
+    and `stop` before the logs close."""
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class LogDirMoves:
         executor: Executor,
         image: Callable[[], MetadataImage],
     ) -> None:
-        """`executor` runs work that blocks: reading, copying, flushing."""
+        """Makes the moves of a broker. `executor` runs the blocking work: reads, copies and flushes."""
         self._replicas = replicas
         self._logs: LogStore = replicas.logs
         self._assignments = assignments
@@ -109,7 +112,7 @@ class LogDirMoves:
     # Life.
 
     def recover(self, image: MetadataImage) -> None:
-        """Completes a swap that a crash stopped between its two renames, and cuts or abandons other copies."""
+        """Completes a swap that a crash interrupted between its two renames. Truncates or drops other copies."""
         for topic, number in self._logs.futures:
             partition = image.partition(topic, number)
             copy = self._logs.futures.logs[TopicPartition(topic, number)]
@@ -125,14 +128,15 @@ class LogDirMoves:
                     _log.error("%s cannot replace its log: %s", copy.path, error)
 
     def _truncate(self, copy: PartitionLog, current: PartitionLog) -> None:
-        """Cuts the copy to its log: a crash may have cut the log, and other records will follow."""
+        """Truncates the copy to the end of its log, because the log may have lost records in a crash, and other records
+        will follow."""
         try:
             copy.truncate_to(current.log_end_offset)
         except StorageError as error:
             _log.error("%s: %s", copy.path, error)
 
     def load(self) -> None:
-        """Continues the copies that the last stop or crash left."""
+        """Continues the moves that the last stop or crash interrupted."""
         for topic, number in self._logs.futures:
             if self._logs.get(topic, number) is not None:
                 self._start(topic, number)
@@ -143,7 +147,7 @@ class LogDirMoves:
                 )
 
     async def stop(self) -> None:
-        """Returns when no thread works on a copy any more."""
+        """Stops the moves. Returns when no thread works on a copy any more."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -153,7 +157,8 @@ class LogDirMoves:
     # Requests.
 
     async def alter(self, topic: str, number: int, path: str) -> None:
-        """Moves the partition to the directory at `path`; ends a move to another one. Raises KafkaError."""
+        """Moves the partition to the directory at `path`. Ends a move to another directory. Raises KafkaError if the
+        partition or the directory is not here."""
         directory = self._logs.futures.check_target(topic, number, path)
         log = self._logs.get(topic, number)
         if log is None:
@@ -169,7 +174,8 @@ class LogDirMoves:
             self._start(topic, number)
 
     def _refuse(self, topic: str, number: int, path: str) -> NoReturn:
-        """Remembers the directory for a replica that this broker is about to create (KIP-113)."""
+        """Raises the error for a partition that is not here, after it remembers the directory for the case that this
+        broker is about to create the partition (KIP-113)."""
         partition = self._image().partition(topic, number)
         if partition is not None and self._replicas.node_id in partition.replicas:
             raise KafkaStorageException(f"The log of {topic}-{number} is in a directory that is offline")
@@ -187,7 +193,7 @@ class LogDirMoves:
         self._logs.futures.abandon(topic, number)
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Abandons the copies from and to a failed directory. A partition whose copy fails stays where it is."""
+        """Ends the moves from and to a failed directory. A partition whose copy is lost stays in its directory."""
         for topic, number in self._logs.futures:
             log, copy = self._logs.get(topic, number), self._logs.futures.logs[TopicPartition(topic, number)]
             if copy.directory is directory or (log is not None and log.directory is directory):
@@ -226,7 +232,7 @@ class LogDirMoves:
         return None if image is None or partition is None else (image, partition)
 
     async def _advance(self, topic: str, number: int) -> bool:
-        """Copies a slice, or, with everything copied, swaps the logs. True: the move is complete."""
+        """Copies a slice or, if everything is copied, swaps the logs. Returns True if the move is complete."""
         wait = self._throttle.wait_seconds()
         if wait:
             await asyncio.sleep(wait)
@@ -242,7 +248,7 @@ class LogDirMoves:
             await asyncio.sleep(RETRY_INTERVAL_S)
             return False
         if not (self._is_wanted(topic, number) and self._logs.futures.is_complete(copy, current)):
-            return False  # records came meanwhile
+            return False  # new records must be copied first
         self._swap(topic, number)
         return True
 
@@ -255,7 +261,7 @@ class LogDirMoves:
         self._replicas.log_moved(topic, number, log)
 
     async def _copy_slice(self, topic: str, number: int) -> bool:
-        """Copies one slice. False: there was nothing to copy."""
+        """Copies one slice. Returns False if there was nothing to copy."""
         futures, current = self._logs.futures, self._logs.logs[TopicPartition(topic, number)]
         copy, now_ms = futures.logs[TopicPartition(topic, number)], self._clock.now_ms()
         copy.update_config(current.config)
@@ -290,7 +296,8 @@ class LogDirMoves:
         return True
 
     async def _blocking(self, work: Callable[[], None]) -> None:
-        """Runs `work` in a thread. It goes on if this task is cancelled, and `stop` waits for it."""
+        """Runs `work` in a thread. If this task is cancelled, the thread still completes its work, and `stop` waits for
+        that."""
         job = asyncio.get_running_loop().run_in_executor(self._executor, work)
         self._working.add(job)
         job.add_done_callback(self._working.discard)

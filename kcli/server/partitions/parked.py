@@ -1,4 +1,4 @@
-"""Produces and fetches that wait for their answer. kcli/replica decides when they are due, and these answer once."""
+"""Produce and fetch requests that wait for their answer (parked). kcli/replica decides when they are due."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class ParkedFetch:
     __slots__ = ("_done", "_lists", "_measure", "finished", "wait")
 
     def __init__(self, wait: FetchWait, *, measure: Callable[[], int], done: Callable[[], None]) -> None:
-        """`measure()` returns the bytes that the fetch would get now; min_bytes or more on any error."""
+        """Makes a fetch that waits. `measure()` returns the bytes that the fetch would get now. If any partition has an
+        error, it must return at least min_bytes."""
         self.wait = wait
         self.finished = False
         self._measure = measure
@@ -21,24 +22,24 @@ class ParkedFetch:
         self._lists: tuple[dict[ParkedFetch, None], ...] = ()
 
     def park(self, lists: Iterable[dict[ParkedFetch, None]]) -> None:
-        """Enters the lists of the partitions it reads."""
+        """Adds this fetch to the lists of waiting fetches of its partitions."""
         self._lists = tuple(lists)
         for parked in self._lists:
             parked[self] = None
 
     def look(self) -> None:
-        """Measures the bytes, and finishes if they are enough."""
+        """Measures the readable bytes, and ends the wait if they are enough."""
         if not self.finished and self.wait.measured(self._measure()):
             self.finish()
 
     def finish(self) -> None:
-        """Ends the wait: time is over, the bytes are enough, or a partition has another leader."""
+        """Ends the wait, because the time is over, the bytes are enough, or a partition has another leader."""
         if not self.finished:
             self.cancel()
             self._done()
 
     def cancel(self) -> None:
-        """Ends the wait without an answer, because the client is gone."""
+        """Ends the wait without an answer, because the client has disconnected."""
         self.finished = True
         for parked in self._lists:
             parked.pop(self, None)
@@ -46,7 +47,7 @@ class ParkedFetch:
 
 
 class ParkedProduce:
-    """One produce that waits until all its partitions have committed. `done` is called once."""
+    """One produce that waits until its records are committed in all partitions. `done` is called once."""
 
     __slots__ = ("_done", "_wait", "finished")
 
@@ -56,7 +57,7 @@ class ParkedProduce:
         self.finished = False
 
     def committed(self) -> None:
-        """Counts one more partition that has reached its offset."""
+        """Counts one more partition in which the records are committed."""
         if self._wait.committed():
             self.finish()
 

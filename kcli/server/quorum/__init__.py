@@ -1,1 +1,1 @@
-"""The part of this node in the metadata quorum."""
+"""The node's part in the metadata quorum: metadata log, raft node, active controller, broker registration."""

@@ -1,8 +1,8 @@
 """The controller while this node leads the quorum: it decides, appends, and answers when the records are committed.
 
-A decision sees all appended records, committed or not. Its own records are appended and replayed immediately. They are
-committed when they are flushed to disk. One flush in a thread serves everything that was appended before it began. Then
-the loader publishes the new image, in the order of the log, and after that the answer goes out.
+A decision is based on all appended records, committed or not. The records of the decision are appended and replayed
+immediately. They are committed when they are flushed to disk. A flush runs in a thread and covers all records that were
+appended before it began. After the commit the loader publishes the new image, and then the response is sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A batch that is in the log and not yet committed."""
+    """A batch that is appended to the log but not yet committed."""
 
     last_offset: int
     delta: MetadataDelta | None
@@ -45,7 +45,7 @@ class _Pending:
 
 
 class ActiveController:
-    """`lead` first, then requests until `stop`. It is the `ControllerChannel` of a node that leads."""
+    """The controller of a node that leads, as its `ControllerChannel`. It serves requests between `lead` and `stop`."""
 
     def __init__(
         self,
@@ -56,7 +56,8 @@ class ActiveController:
         *,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
-        """`on_fatal` is called when the metadata log cannot be written, which ends the node."""
+        """Makes a controller that does not lead yet. `on_fatal` ends the node, and is called if the metadata log cannot
+        be written."""
         self._controller = controller
         self._driver = driver
         self._loader = loader
@@ -106,9 +107,9 @@ class ActiveController:
     async def send(
         self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
     ) -> R:
-        """Returns the response when the decision's records are committed.
+        """Returns the response when the records of the decision are committed.
 
-        A decision without records waits for the records that it has seen.
+        A decision without records waits for the commit of all records on which it is based.
         """
         decision = api.decide(self.controller, request, context, self._clock.now_ms())
         if decision.records:
@@ -126,14 +127,15 @@ class ActiveController:
         return decision.response
 
     async def write(self, records: Sequence[MetadataRecord]) -> None:
-        """Appends records of the controller's own and waits for their commit."""
+        """Appends records that no request asked for, and waits for their commit."""
         if records:
             await asyncio.shield(self._append(records))
 
     # Appending and committing.
 
     def _append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
-        """Appends at once, in several batches if one is too small. Returns the future of the last batch."""
+        """Appends the records immediately, in several batches if they are too many for one. Returns the future of the
+        last batch."""
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
             done = self._append_batch(records[start : start + MAX_RECORDS_PER_BATCH])
         return done
@@ -170,7 +172,7 @@ class ActiveController:
                 while self._pending:
                     self._committed(await self._driver.flush())
         except Exception as error:
-            # A disk has failed, or kcli has a bug. Without this, no caller would ever get an answer.
+            # A disk has failed, or kcli has a bug. Without this call, no waiting request would get an answer.
             self.fail(error)
 
     def _committed(self, high_watermark: int | None) -> None:
@@ -183,7 +185,7 @@ class ActiveController:
                 pending.done.set_result(None)
 
     def fail(self, error: BaseException) -> None:
-        """Ends this controller and, by `on_fatal`, its node: a metadata log must be writable."""
+        """Ends this controller and, by `on_fatal`, its node, because the metadata log cannot be written."""
         self._failure = error
         _log.critical("The metadata log cannot be written any more: %s", error)
         self._fail_pending(NotControllerException(f"The metadata log cannot be written: {error}"))

@@ -1,8 +1,8 @@
-"""The registration of a broker: it registers, is unfenced, sends heartbeats, and leaves in order (KIP-500, KIP-841).
+"""The registration of a broker with the controller, from start to controlled shutdown (KIP-500, KIP-841).
 
-The broker is fenced until a heartbeat shows that it has read its own registration record. To leave, it asks the
-controller for a controlled shutdown. The controller moves its leaderships away while it still serves, then
-lets it stop.
+The broker is fenced until a heartbeat shows that it has read its own registration record. Before it stops, the broker
+asks the controller for a controlled shutdown. The controller moves the broker's leaderships to other brokers while the
+broker still serves clients. Then the controller lets the broker stop.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from kcli.server.quorum.loader import MetadataLoader
 _log = logging.getLogger(__name__)
 
 UNREGISTERED_EPOCH = -1
-# Pause between two attempts that failed, and between two heartbeats of a fenced broker.
+# The pause after a failed attempt, and between two heartbeats of a fenced broker.
 RETRY_INTERVAL_S = 0.1
 # The number of requests that Kafka's broker may send before it stops without a controlled shutdown.
 SHUTDOWN_REQUESTS = 15
 
 
 class BrokerLifecycle:
-    """`start` returns when clients may be served, `stop` when the broker may stop.
+    """The registration of one broker. `start` returns when clients may be served, `stop` when the broker may stop.
 
     `previous_epoch` is the broker epoch of the last clean stop (-1: the last stop was not clean). With ELR the
-    controller trusts the replicas of a broker only after a clean stop. `offline_directories` returns the failed ones.
+    controller trusts the replicas of a broker only after a clean stop. `offline_directories` returns the directories
+    that have failed.
     """
 
     def __init__(
@@ -163,7 +164,8 @@ class BrokerLifecycle:
             async with asyncio.timeout(self._shutdown_timeout_s()):
                 response = await self._heartbeat(want_shut_down=True)
                 while not response.should_shut_down:
-                    # The next heartbeat carries the offset of the shutdown's own records, which ends the wait.
+                    # The next heartbeat reports that the broker has read the records of its controlled shutdown. This
+                    # ends the wait.
                     await asyncio.sleep(0)
                     response = await self._heartbeat(want_shut_down=True)
         except (KafkaError, TimeoutError) as error:

@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 class ControllerChannel(Protocol):
-    """The active controller, in any process."""
+    """Sends requests to the active controller, in this process or another."""
 
     async def send(
         self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST

@@ -1,4 +1,4 @@
-"""The controller role of a node: the metadata log, the seat in the quorum, and the controller while this node leads.
+"""The controller role of a node: the metadata log, the raft node, and the controller while this node leads.
 
 Start: replay the log, become the leader, write the first records of a new cluster, register this controller. One voter
 is a majority of one, so this node leads when `start` returns.
@@ -33,7 +33,8 @@ from kcli.storage.store.store import LogStore
 
 
 class ControllerRole:
-    """Starts before the broker role, and is then the `ControllerChannel` of its node until `stop`."""
+    """The controller role. It starts before the broker role, and is the `ControllerChannel` of the node until
+    `stop`."""
 
     def __init__(
         self,

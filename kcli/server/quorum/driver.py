@@ -1,7 +1,7 @@
 """Runs the raft node on the metadata log: executes each `Ready` in its order and reports every flush to the node.
 
-An append happens at once, on the event loop, so that decisions and offsets keep one order. Its flush comes later, in a
-thread. One flush serves everything that was appended before it began.
+An append happens immediately on the event loop, so that offsets are in the order of decisions. The flush comes later,
+in a thread. A flush covers everything that was appended before it began.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A batch that is in the log and not yet committed."""
+    """A batch that is appended to the log but not yet committed."""
 
     last_offset: Offset
     epoch: LeaderEpoch
@@ -28,7 +28,8 @@ class Appended:
 
 
 class RaftDriver:
-    """`start` first; after each `append` call `flush` until the high watermark is past the batch."""
+    """Runs the raft node. Call `start` first. After each `append`, call `flush` until the high watermark is past the
+    batch."""
 
     def __init__(self, node: RaftNode, log: MetadataLog, clock: Clock) -> None:
         self._node = node
@@ -56,14 +57,15 @@ class RaftDriver:
         return tuple([self._append(batch) for batch in ready.append])
 
     def append(self, values: Sequence[bytes]) -> Appended:
-        """Appends one batch of records. Raises StorageError, and NotControllerException if another node leads."""
+        """Appends one batch of records. Raises StorageError if the disk fails, NotControllerException if this node does
+        not lead."""
         ready = self._step(Append(tuple(values)))
         assert not ready.persist and ready.flush, "an append changes no vote and is flushed later"
         (batch,) = ready.append
         return self._append(batch)
 
     async def flush(self) -> Offset | None:
-        """Flushes the log up to its present end. Returns the new high watermark; None if it has not moved."""
+        """Flushes the log up to its present end. Returns the new high watermark, or None if it has not moved."""
         end_offset = await asyncio.to_thread(self._log.flush)
         ready = self._step(Flushed(end_offset))
         assert ready == Ready(apply=ready.apply), "a flush is only counted"

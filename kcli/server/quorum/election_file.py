@@ -17,7 +17,7 @@ from kcli.runtime.disk import Disk, read_file, replace_file
 
 
 def read_election_state(disk: Disk, path: str) -> ElectionState | None:
-    """Reads the file; None if it does not exist. Raises CorruptRecordError."""
+    """Reads the file. Returns None if it does not exist. Raises CorruptRecordError if it is invalid."""
     try:
         content = read_file(disk, path)
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def read_election_state(disk: Disk, path: str) -> ElectionState | None:
 
 
 def write_election_state(disk: Disk, path: str, state: ElectionState) -> None:
-    """Replaces the file. Durable when it returns."""
+    """Replaces the file. The new content is durable when the function returns."""
     voted = ReplicaKey(NO_VOTE) if state.voted is None else state.voted
     fields: dict[str, str | int | list[dict[str, int]]]
     if state.static_voters is not None:

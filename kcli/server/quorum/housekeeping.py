@@ -1,4 +1,4 @@
-"""Work of the active controller by the clock: no-op records, fencing, new snapshots, and the removal of old ones."""
+"""The periodic work of the active controller: no-op records, fencing, new snapshots, removal of old snapshots."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
 
 _log = logging.getLogger("kcli.server.QuorumController")
 
-# Interval of the search for silent brokers, for old snapshots, and for the need of a new one.
+# The interval at which expired sessions, old snapshots and the need of a new snapshot are checked.
 INTERVAL_S = 1.0
 # Kafka looks for old snapshots once a minute.
 CLEAN_INTERVAL_MS = 60_000
 
 
 class QuorumHousekeeping:
-    """`start` when the controller leads, `stop` before it resigns."""
+    """The periodic work. Call `start` when the controller leads, and `stop` before it resigns."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class QuorumHousekeeping:
         self._tasks.clear()
 
     async def _idle_loop(self) -> None:
-        """Writes a record at an interval, which shows that the quorum is alive (KIP-835)."""
+        """Appends a no-op record at an interval, which shows that the quorum is alive (KIP-835)."""
         interval_ms = self._config.integer("metadata.max.idle.interval.ms")
         while interval_ms > 0:
             await asyncio.sleep(interval_ms / 1000)
@@ -97,7 +97,7 @@ class QuorumHousekeeping:
         return 0 < interval_ms <= self._clock.now_ms() - self._snapshot_ms
 
     async def take_snapshot(self) -> None:
-        """Writes the committed image, in a thread."""
+        """Writes a snapshot of the committed image, in a thread."""
         image = self._loader.image
         snapshot_id = SnapshotId(Offset(image.offset + 1), image.epoch)
         if snapshot_id in self._log.snapshots:

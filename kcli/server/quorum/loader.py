@@ -14,7 +14,7 @@ MetadataListener = Callable[[MetadataDelta, MetadataImage], None]
 
 
 class MetadataLoader:
-    """`image` is the newest committed image. Listeners get each change in the order of the log."""
+    """Holds the newest committed `image`, and calls listeners with each change in the order of the log."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -33,5 +33,5 @@ class MetadataLoader:
             try:
                 listener(delta, image)
             except Exception:
-                # The commit stands, and the other listeners still need the change.
+                # The change stays committed, and the other listeners still need it.
                 _log.exception("A listener failed on the metadata at offset %d", image.offset)

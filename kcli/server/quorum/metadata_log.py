@@ -1,8 +1,8 @@
 """`__cluster_metadata-0` on disk: the log, its snapshots, the quorum-state file.
 
-All methods block, and one owner calls them. `flush` and `write_snapshot` may run in a thread while the owner appends. A
-snapshot is written as `<id>-<random>.checkpoint.part`, made durable and renamed. An old snapshot is renamed to
-`….deleted` and removed a minute later, when no reader has it open any more (KIP-630).
+All methods block, and only one owner may call them. `flush` and `write_snapshot` may run in a thread while the owner
+appends. A snapshot is written as `<id>-<random>.checkpoint.part`, made durable and renamed. An old snapshot is renamed
+to `….deleted` and removed a minute later, when no reader has the file open any more (KIP-630).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class QuorumVoters:
-    """The voters, by the log and its snapshots. `in_log` False: only `format` or the configuration names them."""
+    """The voters of the quorum. `in_log` is False if only the snapshot of `format` or the configuration names them."""
 
     kraft_version: int = 0
     voters: VoterSet = NO_VOTERS
@@ -67,7 +67,7 @@ class QuorumVoters:
 
 
 class MetadataLog:
-    """The metadata log of a store that holds the metadata log directory."""
+    """The metadata log, in the metadata log directory of a store."""
 
     def __init__(self, logs: LogStore, config: BrokerConfig, clock: Clock, rng: Rng) -> None:
         self._clock = clock
@@ -113,7 +113,7 @@ class MetadataLog:
         found.sort()
         newest = found[-1] if found else BOOTSTRAP_SNAPSHOT_ID
         if newest.end_offset > self.end_offset or (newest.end_offset and newest.epoch > self.epoch):
-            # The log is not as long as the snapshot, or has another history: the snapshot takes precedence.
+            # The log ends before the snapshot, or has other records. The snapshot takes precedence.
             self.log.truncate_fully_and_start_at(newest.end_offset)
         for snapshot_id in [old for old in found if old.end_offset < self.log.log_start_offset]:
             self._delete(snapshot_id)
@@ -122,7 +122,8 @@ class MetadataLog:
 
     @on_disk
     def load(self, replayer: ImageReplayer) -> QuorumVoters:
-        """Replays the newest snapshot and the log after it. Raises CorruptRecordError if they do not fit."""
+        """Replays the newest snapshot and then the log from its end. Raises CorruptRecordError if records are missing
+        in between."""
         quorum_voters = _static_voters(self._config)
         start = self.log.log_start_offset
         if self.snapshots:
@@ -140,7 +141,7 @@ class MetadataLog:
         return decode_snapshot(read_file(self._disk, path), path)
 
     def _replay_log(self, replayer: ImageReplayer, start: Offset) -> Iterator[list[RaftControl]]:
-        """Replays the log from `start`; yields the control records of each control batch on the way."""
+        """Replays the log from `start`. Yields the control records of each control batch."""
         offset = start
         while offset < self.end_offset:
             content = self.log.read(offset, READ_BYTES, end_offset=self.end_offset).read()
@@ -169,7 +170,7 @@ class MetadataLog:
 
     @on_disk
     def read_bootstrap(self) -> list[MetadataRecord]:
-        """Reads what `format` wrote for the first controller. Raises StorageError if the file is missing."""
+        """Reads the bootstrap records that `format` wrote. Raises StorageError if the file is missing."""
         try:
             content = read_file(self._disk, self._bootstrap_path)
         except FileNotFoundError:
@@ -243,20 +244,21 @@ class MetadataLog:
             file.sync()
         finally:
             file.close()
-        self._disk.make_read_only(part)  # as Kafka freezes them (KIP-630)
+        self._disk.make_read_only(part)  # snapshots never change (KIP-630)
         self._disk.rename(part, f"{self._path}/{snapshot_id.file_name}")
         self._disk.sync_dir(self._path)
 
     def took_snapshot(self, snapshot_id: SnapshotId, bytes_covered: int) -> None:
-        """Records a new snapshot, and how many bytes of the log it covers."""
+        """Makes a written snapshot the newest one. `bytes_covered`: the bytes of the log that it covers."""
         self.snapshots.append(snapshot_id)
         self.bytes_since_snapshot -= bytes_covered
 
     @on_disk
     def clean(self, retention_bytes: int, retention_ms: int) -> None:
-        """Deletes the oldest snapshots and the log before the oldest one left, by size and by age.
+        """Deletes the oldest snapshots by size and age, and then the part of the log before the oldest remaining
+        snapshot.
 
-        The newest snapshot always stays.
+        The newest snapshot is never deleted.
         """
         while len(self.snapshots) > 1:
             oldest, following = self.snapshots[0], self.snapshots[1]
@@ -293,7 +295,7 @@ def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
     assert small is None or isinstance(small, int)
     log_config = LogConfig(
         cleanup_policy=("delete",),
-        # No retention: only snapshots decide which part of this log may be deleted.
+        # The log has no retention of its own, because only its snapshots decide which part may be deleted.
         retention_bytes=-1,
         retention_ms=-1,
         segment_bytes=config.integer("metadata.log.segment.bytes"),

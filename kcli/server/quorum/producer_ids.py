@@ -29,7 +29,7 @@ class ProducerIdBlock:
 
 
 class ProducerIds:
-    """The ids of this broker. `allocate` asks the controller for a block."""
+    """Gives out the producer ids of this broker. `allocate` asks the controller for a block."""
 
     def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
         self._allocate = allocate
@@ -39,7 +39,7 @@ class ProducerIds:
         self._request: asyncio.Task[None] | None = None
 
     async def next_id(self) -> int:
-        """Returns a fresh id. Raises CoordinatorLoadInProgressException if the controller gives no block."""
+        """Returns a new id. Raises CoordinatorLoadInProgressException if the controller gives no block."""
         if self._used == self._block.length and not self._advance():
             self._ask()
             if self._request is not None:

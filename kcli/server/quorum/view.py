@@ -22,7 +22,7 @@ class QuorumView:
 
     @property
     def leader_id(self) -> int:
-        """The leader's node id; -1 if this node does not know the leader."""
+        """The node id of the leader, or -1 if this node does not know the leader."""
         return self._raft.leader_id
 
     @property

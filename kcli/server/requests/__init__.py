@@ -1,1 +1,1 @@
-"""Requests: dispatch, context, quotas, and errors to bytes."""
+"""Requests: dispatch, context, quotas, and the conversion of errors to responses."""

@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One operation on one type of resource."""
+    """An operation on a type of resource that a request needs."""
 
     operation: AclOperation
     resource_type: ResourceType
@@ -37,7 +37,8 @@ class Need:
 class Access:
     """The rule of one API.
 
-    For a whole request, one of the needs is enough. Otherwise the request decides which of the needs apply.
+    If the rule is for the whole request, one of the needs is enough. Otherwise the content of the request decides which
+    of the needs apply.
     """
 
     needs: tuple[Need, ...]
@@ -45,13 +46,13 @@ class Access:
 
 
 def whole_request(*needs: Need) -> Access:
-    """The principal needs one of these on the cluster. Without it every part of the request is refused."""
+    """The rule that the principal needs one of these on the cluster. Otherwise the whole request is refused."""
     assert needs and all(need.resource_type is ResourceType.CLUSTER for need in needs)
     return Access(needs, is_whole_request=True)
 
 
 def per_resource(*needs: Need) -> Access:
-    """The principal may need each of these, on the resources that the request names."""
+    """The rule that the principal may need each of these, on the resources that the request names."""
     return Access(needs)
 
 
@@ -93,7 +94,8 @@ DESCRIBE_TOKENS = Need(AclOperation.DESCRIBE_TOKENS, ResourceType.USER)
 def guarded(
     handle: Callable[[RequestContext[object], Request], Answer], access: Access, authorizer: Authorizer
 ) -> Callable[[RequestContext[object], Request], Answer]:
-    """Returns a handler that first checks the rule of the whole request. Without a rule, returns `handle`."""
+    """Returns a handler that first checks the rule for the whole request. If there is no such rule, returns
+    `handle`."""
     if not access.is_whole_request:
         return handle
 

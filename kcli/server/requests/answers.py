@@ -1,4 +1,4 @@
-"""Answers that are ready at once or come later. A ready answer costs no task and no turn of the loop."""
+"""Combines answers that are ready at once with answers that come later. A ready answer costs no task."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ NextT = TypeVar("NextT")
 def then(
     answer: AnswerT | Awaitable[AnswerT], go_on: Callable[[AnswerT], NextT | Awaitable[NextT]]
 ) -> NextT | Awaitable[NextT]:
-    """Applies `go_on` to the answer: the result, or an awaitable of it. `go_on` may itself return an awaitable."""
+    """Calls `go_on` with the answer, now or when the answer is ready. Returns the result or an awaitable of it. `go_on`
+    may return an awaitable too."""
     return _later(answer, go_on) if isinstance(answer, Awaitable) else go_on(answer)
 
 
 async def finished(answer: AnswerT | Awaitable[AnswerT]) -> AnswerT:
-    """The answer itself, in a function that may wait anyway."""
+    """Returns the answer, after a wait if it is not ready."""
     return await answer if isinstance(answer, Awaitable) else answer
 
 

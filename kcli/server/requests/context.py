@@ -1,4 +1,4 @@
-"""The context of a request: all that a handler knows besides the message."""
+"""The context of a request: the values that a handler gets besides the message."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ P = TypeVar("P", covariant=True)
 
 @dataclass(slots=True)
 class RequestContext(Generic[P]):
-    """One request. `listener` is the name of its listener, `peer_host` the address of its client as text.
+    """The context of one request. `listener` is the name of its listener, `peer_host` the address of its client as
+    text.
 
-    `ports` are the parts of the node that the handler may use. `session` is that of the connection when the request
-    came. `throttle` is set if any client has a quota.
+    `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
+    request came. `throttle` is set if any client has a quota.
     """
 
     ports: P

@@ -1,12 +1,13 @@
-"""The way of a frame to its handler and of the answer back: header, API table, handler, errors to bytes.
+"""Serves a frame: reads the header, finds the handler in the API table, calls it, and encodes the answer or error.
 
 A handler module is imported when its API is first called. It has
 
     handle(context, request) -> response | Awaitable[response] | None
     ACCESS = the operations that the API needs (access.py)
 
-and may have `error_response(context, request, error) -> response | Awaitable[response]`, if its errors do not belong in
-a top-level error_code. Expected failures are KafkaErrors. Any other error is logged and becomes UNKNOWN_SERVER_ERROR.
+and may have `error_response(context, request, error) -> response | Awaitable[response]`, if the response has no
+top-level error_code for its errors. Expected failures are KafkaErrors. Any other exception is logged and becomes
+UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
@@ -45,13 +46,13 @@ from kcli.server.requests.turns import run_in_turns
 _log = logging.getLogger("kcli.server.KafkaApis")
 
 Context = RequestContext[object]
-"""The context with ports of any kind: the handler declares the kind that it uses."""
+"""A context with any ports. Each handler declares which ports it uses."""
 
 T = TypeVar("T")
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
-# Imported by name after the start, because it is the slowest import of all.
+# Imported by this name after the start, because it is the slowest import of all.
 CODEC = "kcli.protocol.wire.codec"
 
 DECODED_AT_ONCE_BYTES = 1000
@@ -66,7 +67,7 @@ the loop would wait for the thread to give the lock up.
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[RequestT, ResponseT]):
-    """The functions that read, answer and write one API."""
+    """The functions that decode the request of one API, handle it, and encode the response."""
 
     spec: ApiSpec
     handle: Callable[[Context, RequestT | None], ResponseT | Awaitable[ResponseT | None] | None]
@@ -74,11 +75,12 @@ class Route(Generic[RequestT, ResponseT]):
     encode: Callable[[ResponseT, int, int], Buffer | list[Buffer] | Awaitable[Buffer]]
     error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT | Awaitable[ResponseT]]
     error_code: Callable[[ResponseT], ErrorCode] | None
-    """Reads the error code at the top of a response. None: the response has none, and its handler counts its errors."""
+    """Returns the top-level error code of a response. None if the response has no such code. Then the handler counts
+    its errors for the metrics."""
 
 
 AnyRoute = Route[Any, Any]
-"""A route of the table. Only a handler's module knows its messages."""
+"""A route with messages of any type. Only the module of the handler knows the types."""
 
 
 class Dispatch:
@@ -95,7 +97,8 @@ class Dispatch:
         metrics: Metrics,
         authorizer: Authorizer = ALLOW_ALL,
     ) -> None:
-        """`served`: API -> the module that answers it. `ports`: the parts of the node that handlers may use."""
+        """Makes the dispatch of a listener. `served`: the handler module of each API. `ports`: the parts of the node
+        that handlers may use."""
         self._ports = ports
         self._served = served
         self._quotas = quotas
@@ -149,7 +152,9 @@ class Dispatch:
                 context.throttle.charge(route.spec.key, None)
             return None
         if isinstance(response, Awaitable):
-            return self._wait(route, context, request, _timed(context, response))
+            # A coroutine has work to do, for example a batch to open. It may hold a copy of the request.
+            may_overlap = isinstance(response, asyncio.Future)
+            return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         return self._encode(route, context, request, response)
 
     async def _serve_decoded(
@@ -170,6 +175,8 @@ class Dispatch:
         context: Context,
         request: RequestT | None,
         response: Awaitable[ResponseT | None],
+        *,
+        may_overlap: bool,
     ) -> Waiting:
         future = asyncio.ensure_future(response)
 
@@ -186,7 +193,7 @@ class Dispatch:
                 context.throttle.charge(route.spec.key, None)
             return None if value is None else self._encode(route, context, request, value)
 
-        return Waiting(cast("asyncio.Future[object]", future), finish)
+        return Waiting(cast("asyncio.Future[object]", future), finish, may_overlap=may_overlap)
 
     def _encode(
         self,
@@ -260,11 +267,16 @@ def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
 
 
 def _later(answer: Awaitable[Answer]) -> Waiting:
+    """The wait for an answer that is made in turns. An unexpected error in it closes the connection."""
     future = asyncio.ensure_future(answer)
 
     def finish(_future: asyncio.Future[object]) -> Answer:
         if future.cancelled():
             raise ProtocolError("the answer was cancelled because the broker is stopping")
+        error = future.exception()
+        if error is not None and not isinstance(error, ProtocolError):
+            _log.error("Unexpected error while a large answer was encoded", exc_info=error)
+            raise ProtocolError("the answer could not be encoded") from error
         return future.result()
 
     return Waiting(cast("asyncio.Future[object]", future), finish)
@@ -287,7 +299,7 @@ def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> Ka
 
 
 def warm_up() -> None:
-    """Imports the general codec, which takes longer than all the rest of a start. May run in a thread."""
+    """Imports the general codec, which takes longer than the rest of a start. It may run in a thread."""
     importlib.import_module(CODEC)
 
 
@@ -318,9 +330,14 @@ def _general(
     Callable[[int, memoryview, int], Any | Awaitable[Any]],
     Callable[[Any, int, int], Buffer | Awaitable[Buffer]],
 ]:
-    """The functions that read and write an API by the general codec, large messages in turns."""
+    """The functions of the general codec that decode requests and encode responses of an API, large ones in turns."""
     codec = importlib.import_module(CODEC)
     spec = API[key]
+
+    @cache
+    def has_arrays(version: int) -> bool:
+        found: bool = codec.has_arrays(key, version, "response")
+        return found
 
     def decode(version: int, frame: memoryview, at: int) -> Any | Awaitable[Any]:
         if len(frame) <= DECODED_AT_ONCE_BYTES:
@@ -328,9 +345,9 @@ def _general(
         return run_in_turns(codec.decode_request_steps(key, version, bytes(frame), at), ELEMENTS_PER_TURN)
 
     def encode(response: object, version: int, correlation_id: int) -> Buffer | Awaitable[Buffer]:
-        # Only ApiVersions is answered to a version that it does not have (KIP-511).
+        # Only ApiVersions is answered even if the version is unsupported (KIP-511).
         known = version if spec.min_version <= version <= spec.max_version else 0
-        if not codec.has_arrays(key, known, "response"):
+        if not has_arrays(known):
             encoded: bytes = codec.encode_response(response, key, known, correlation_id)
             return encoded
         return run_in_turns(
@@ -346,7 +363,7 @@ def _response_fields(key: ApiKey) -> set[str]:
 
 
 def _top_level_error(key: ApiKey, _context: Context, _request: object, error: KafkaError) -> object:
-    """The response with nothing but the error. Raises KafkaError if the response has no field for it."""
+    """The response with only the error. Raises KafkaError if the response has no field for an error."""
     response = importlib.import_module(CODEC).message_class(key, "response")
     names = _response_fields(key)
     if "error_code" not in names:

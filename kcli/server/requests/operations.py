@@ -1,6 +1,6 @@
-"""The operations that a principal may do, as the bit field in answers of Metadata and others (KIP-430).
+"""The operations that a principal may do, as a bit field in responses to Metadata and other requests (KIP-430).
 
-Bit n stands for the operation with number n. Without an authorizer, every operation of a resource type is allowed.
+Bit n is the operation with number n. Without an authorizer, every operation of a resource type is allowed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPERATIONS: dict[ResourceType, tuple[AclOperation, ...]] = {
         AclOperation.IDEMPOTENT_WRITE,
     ),
 }
-"""The operations that a resource type has, for the types that an answer reports."""
+"""The operations of each resource type that a response reports."""
 
 
 def _bits(resource_type: ResourceType) -> int:

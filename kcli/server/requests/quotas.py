@@ -1,9 +1,9 @@
 """Client quotas: limits, meters, and the throttling of clients (KIP-13, KIP-124, KIP-219, KIP-599, KIP-612).
 
 Each quota key has limits by entity, and one meter for all clients that share a limit. If any client has a quota, each
-request gets a `RequestThrottle`, which handlers and dispatch charge with bytes, time and partitions. The answer goes
-out at once and names the throttle time. The connection is not read until that time is over. Without quotas, `is_active`
-is False and the rest of this module is not used.
+request gets a `RequestThrottle`, to which handlers and dispatch charge bytes, time and partitions. The response is sent
+at once and names the throttle time. The connection is not read until this time is over. Without quotas, `is_active` is
+False and the rest of this module is not used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_ra
 REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller_mutation_rate"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
-# The largest values of the fields of messages.
+# The largest values of int32 fields.
 _FETCH_BYTES_MAX = _THROTTLE_MAX_MS = 2**31 - 1
 
 # Requests between brokers are not throttled, because the cluster would wait for itself.
@@ -62,14 +62,14 @@ M = TypeVar("M", bound=Meter)
 
 @dataclass(slots=True)
 class Metered(Generic[M]):
-    """A meter and the limit on it."""
+    """A meter and its limit."""
 
     meter: M
     limit: float
 
 
 Client = tuple[str, str]
-"""A user and a client id; empty on the side over which a meter is shared."""
+"""A user and a client id. A part is empty if all its values share one meter."""
 
 
 class Limits(Generic[M]):
@@ -94,7 +94,7 @@ class Limits(Generic[M]):
             self._meters.clear()
 
     def of(self, client: Client, now: float) -> Metered[M] | None:
-        """The limit of a client, and the meter that it shares with all clients under that limit."""
+        """The limit of a client, and the meter that the client shares with all others under the same limit."""
         if not self.by_entity:
             return None
         if client in self._found:
@@ -144,7 +144,7 @@ _PRECEDENCE = (
 
 
 class ClientQuotas:
-    """The quotas of one broker. `load`, then `apply` what changes."""
+    """The quotas of one broker. Call `load` with the first image, then `apply` with each change."""
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self.clock = clock
@@ -190,7 +190,7 @@ class ClientQuotas:
 
 
 class RequestThrottle:
-    """The cost of one request for its client, and the throttle time that follows from it."""
+    """Charges the cost of one request to its client, and computes the throttle time."""
 
     __slots__ = (
         "_busy",
@@ -217,7 +217,7 @@ class RequestThrottle:
         self._busy = 0.0
         self._since: float | None = quotas.clock.monotonic()
 
-    # Time counts while the request uses the event loop, not while it waits.
+    # The time of a request counts while it uses the event loop, not while it waits.
 
     def resume(self) -> None:
         if self._since is None:
@@ -269,8 +269,8 @@ class RequestThrottle:
         return replace(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
 
     def refuses_fetch(self, size_bytes: int) -> bool:
-        """Charges the bytes of an answer and its time. True: a quota is exceeded, the answer must go out without
-        records."""
+        """Charges the bytes and the time of a fetch. Returns True if a quota is exceeded, so that the response must be
+        sent without records."""
         quotas, now = self._quotas, self._quotas.clock.monotonic()
         metered = quotas.fetched.of(self._client, now)
         if metered is not None:
@@ -292,7 +292,7 @@ class RequestThrottle:
             return
         over = metered.meter.seconds_over(metered.limit, now)
         if strict and over > 0:
-            # Rounded up, because a retry slightly too early would be refused again.
+            # The time is rounded up, because a retry that comes slightly too early would be refused again.
             self._hold(over + 0.0005)
             raise ThrottlingQuotaExceededException
         metered.meter.take(count, metered.limit, now)
@@ -308,9 +308,9 @@ class RequestThrottle:
     def charge(self, key: ApiKey, response: T) -> T: ...
 
     def charge(self, key: ApiKey, response: T | None) -> T | None:
-        """Charges the rest of the cost, mutes the client, and puts the throttle time into the response.
+        """Charges the rest of the cost, mutes the client, and sets the throttle time of the response.
 
-        `response` None: a Produce without an answer, which is charged for its bytes alone.
+        If `response` is None, the request is a Produce without a response. Only its bytes are charged.
         """
         self.resume()
         if not self._is_exempt and key not in EXEMPT:
@@ -354,7 +354,7 @@ class RequestThrottle:
         self._hold(min(metered.meter.seconds_over(metered.limit, now), quotas.windows.size_seconds))
 
     def _taken_percent(self) -> float:
-        """The time since the last charge, in percent of a second. The event loop has 100 percent."""
+        """The time since the last charge, in percent of a second of the event loop."""
         if self._since is not None:
             self.pause()
             self.resume()

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+from kcli.server.requests.collector import CollectorPause
+
 T = TypeVar("T")
 Item = TypeVar("Item")
 Group = TypeVar("Group")
@@ -24,6 +26,8 @@ REFUSALS_PER_TURN = 500
 """Parts of a request that get the same error in one turn of the loop: 1 µs each."""
 
 _SORTED_AT_ONCE = 100
+_VERY_LONG_TURNS = 10
+"""Work of more turns makes so many objects that the garbage collector is paused for it."""
 
 Steps = Generator[None, None, T]
 """Work that yields after each step and returns its result."""
@@ -86,27 +90,38 @@ async def next_turn() -> None:
     loop = asyncio.get_running_loop()
     queue = _queues.get(loop)
     if queue is None:
-        queue = _queues[loop] = deque()
-    turn = loop.create_future()
-    queue.append(turn)
-    if len(queue) == 1:
-        loop.call_soon(_give_turn, loop, queue)
-    await turn
+        queue = _queues[loop] = _TurnQueue(loop)
+    await queue.join()
 
 
-_Queue = deque[asyncio.Future[None]]
-_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
+class _TurnQueue:
+    """The long works of one loop that wait for a turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._call_soon = loop.call_soon
+        self._new_future = loop.create_future
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._next: asyncio.Handle | None = None
+
+    def join(self) -> asyncio.Future[None]:
+        turn = self._new_future()
+        self._waiting.append(turn)
+        # The handle is cancelled if a simulated process ends. The works of the others go on.
+        if self._next is None or self._next.cancelled():
+            self._next = self._call_soon(self._give_turn)
+        return turn
+
+    def _give_turn(self) -> None:
+        while self._waiting and self._waiting[0].done():  # cancelled
+            self._waiting.popleft()
+        if self._waiting:
+            self._waiting.popleft().set_result(None)
+        self._next = self._call_soon(self._give_turn) if self._waiting else None
+
+
+_collector = CollectorPause()
+_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _TurnQueue] = WeakKeyDictionary()
 """The works that wait for a turn, by loop. A process has one loop, and each test its own."""
-
-
-def _give_turn(loop: asyncio.AbstractEventLoop, queue: _Queue) -> None:
-    while queue and queue[0].done():  # cancelled
-        queue.popleft()
-    if queue:
-        queue[0].set_result(None)
-        queue.popleft()
-    if queue:
-        loop.call_soon(_give_turn, loop, queue)
 
 
 def _each(items: Sequence[Item], work: Callable[[Item], T]) -> Steps[list[T]]:
@@ -118,11 +133,23 @@ def _each(items: Sequence[Item], work: Callable[[Item], T]) -> Steps[list[T]]:
 
 
 async def _run_the_rest(steps: Steps[T], per_turn: int) -> T:
+    for _ in range(_VERY_LONG_TURNS):
+        await next_turn()
+        try:
+            for _ in range(per_turn):
+                next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+    loop = asyncio.get_running_loop()
+    _collector.begin(loop)
     try:
         while True:
             await next_turn()
             for _ in range(per_turn):
                 next(steps)
     except StopIteration as end:
-        result: T = end.value
-        return result
+        last: T = end.value
+        return last
+    finally:
+        _collector.end(loop)

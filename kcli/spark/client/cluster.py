@@ -376,7 +376,7 @@ class Retry:
         self._backoff = FIRST_BACKOFF_SECONDS
 
     def after(self, error: OSError | KafkaError) -> None:
-        """Sleeps before the next attempt. Raises the error if it is final or the deadline is too near."""
+        """Sleeps before the next attempt. Raises a final error, and UnreachableError if the deadline is too near."""
         if isinstance(error, KafkaError) and not error.retriable:
             raise error
         unknown = isinstance(error, UnknownTopicOrPartitionException)

@@ -152,7 +152,7 @@ class Connection:
         return read
 
     def _version(self, call: Call[RequestT, AnswerT]) -> int:
-        """The highest version that both sides speak."""
+        """Returns the highest version that both sides speak."""
         low, high = call.versions
         if call.key is ApiKey.API_VERSIONS:
             return low

@@ -45,7 +45,7 @@ class RecordsArea:
     count: int
     records: memoryview
     times: tuple[int, int] | None = None
-    """The timestamps of the first record and of the latest one. None: all records get the time of `seal`."""
+    """The timestamps of the first record and of the latest one. If it is None, all records get the time of `seal`."""
 
 
 def encode_records(

@@ -95,7 +95,7 @@ class Producer:
     def _attempt(self, batches: dict[TopicPartition, bytes]) -> list[OSError | KafkaError]:
         """Sends batches to all leaders at once, and removes the written ones from `batches`.
 
-        Returns the errors of the others.
+        Returns the errors of the other batches.
 
         Every answer is read, even after an error, because an unread answer would be taken for that of the next request.
         """

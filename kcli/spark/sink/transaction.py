@@ -3,9 +3,9 @@
 A task begins and fills a transaction, and the driver ends it. So `Transaction` is a plain value that Spark sends from
 the task to the driver.
 
-The note tells a repeated task that the batch is written. It is committed as an offset of a consumer group with the name
-of the transactional id, because a transaction can include offsets (KIP-447). The offset is the batch id. `stored` reads
-the note when Spark repeats a batch.
+From the note, a repeated task learns that the batch is already written. The note is committed as an offset of a
+consumer group with the name of the transactional id, because a transaction can include offsets (KIP-447). The offset is
+the batch id. `stored` reads the note when Spark repeats a batch.
 
 The client speaks the first generation of the transaction protocol (TV1), which every broker since 2.5 supports: a
 partition is added to the transaction before it is written. Each attempt of a task has a new epoch, so brokers refuse

@@ -9,10 +9,11 @@ batch when all its tasks are done:
   already, and the task writes nothing.
 * Tasks never commit. So a failed batch leaves nothing visible, and the next attempt may divide the rows into other
   tasks.
-* The driver commits the first task's transaction before all others. From then on the batch must be completed. The first
-  task's note holds the number of tasks. Committing the others takes milliseconds. If the driver dies before that, Spark
-  repeats the batch: committed tasks are skipped, and the others write again. The result is correct only if the rows are
-  divided into tasks as before. So a different number of tasks is refused, unless all earlier tasks are committed.
+* The driver commits the first task's transaction before those of the other tasks. From then on the batch must be
+  completed. The first task's note holds the number of tasks. The other commits take milliseconds. If the driver dies
+  before it has finished them, Spark repeats the batch: committed tasks are skipped, and the other tasks write again.
+  The result is correct only if the rows are divided into tasks as before. So a different number of tasks is refused,
+  unless all earlier tasks are committed.
 * The driver commits with the epochs of the attempts that wrote. An old driver that still runs cannot overwrite a newer
   attempt, because its commit of the first task's transaction fails.
 
@@ -94,7 +95,7 @@ class Written(WriterCommitMessage):
     earlier_tasks: int | None = None
     """The number of tasks of an earlier attempt at this batch, if that attempt was committed at least in part."""
     earlier_rows: int | None = None
-    """Rows that an earlier attempt of this task committed; compare it with `rows`."""
+    """The number of rows that an earlier attempt of this task has committed."""
 
     @property
     def is_changed(self) -> bool:
@@ -227,7 +228,7 @@ class _Writer(ABC):
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
         """Whether all `tasks` of an earlier attempt have their notes.
 
-        Fences the tasks that this attempt, which has `now` tasks, lacks.
+        If this attempt has fewer tasks (`now`), the tasks beyond them are fenced here.
         """
         for task in tasks:
             if task >= now:

@@ -43,7 +43,7 @@ class Admission:
     ) -> dict[TopicPartition, int]:
         """Returns how many offsets to read from each partition, for about `limit` bytes in total.
 
-        At least one offset.
+        The result allows at least one offset, so that the stream makes progress.
         """
         ranges = [OffsetRange(part, start[part], start[part] + size) for part, size in sizes.items() if size]
         weights = {each.part: self._density(each) for each in ranges}

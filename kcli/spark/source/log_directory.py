@@ -1,4 +1,4 @@
-"""Reads topics from a broker's log directories, or a copy of them, without the broker.
+"""Reads topics from a broker's log directories, or from a copy of these, without the broker.
 
 `LogDirectories` has the same methods as `Cluster`, but finds partitions and offsets in file names, checkpoints and
 indexes. `read_range` yields the batches that a fetch would return. As for a consumer, the readable range goes from the
@@ -104,7 +104,7 @@ class LogDirectories:
         return PartitionFiles(part, self._found()[part], to_log_end=self._to_log_end)
 
     def cut(self, wanted: OffsetRange) -> list[OffsetRange]:
-        """Cuts a range at the starts of segments, so that each task reads files of its own."""
+        """Cuts a range at the starts of segments, so that no two tasks read the same file."""
         bases = [each.base_offset for each in self.partition(wanted.part).segments()]
         edges = [wanted.start, *(base for base in bases if wanted.start < base < wanted.end), wanted.end]
         return [OffsetRange(wanted.part, low, high) for low, high in pairwise(edges)]
@@ -321,7 +321,7 @@ def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions
 
 
 def _named(name: str) -> TopicPartition | None:
-    """Returns the partition that a directory name stands for.
+    """Returns the partition to which a directory name belongs.
 
     Returns None for other names, such as those with `-delete`, `-future` or `-stray`.
     """

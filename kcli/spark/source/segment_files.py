@@ -32,7 +32,7 @@ MIN_MESSAGE_SIZE = 14
 """The smallest message of the oldest format (magic 0): CRC, magic, attributes and two lengths."""
 
 NO_END = 1 << 63
-"""Greater than every offset."""
+"""A number that is greater than every offset."""
 
 OFFSET_INDEX = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_INDEX = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
@@ -110,7 +110,7 @@ class SegmentFile:
     def ends_before(self, timestamp_ms: int) -> bool:
         """Whether all records are older than `timestamp_ms` according to the time index.
 
-        Not for the segment that is still written.
+        The caller must not use it for the segment that is still written.
         """
         entries = self._index(".timeindex", TIME_INDEX, "timestamp")
         return bool(len(entries)) and int(entries["timestamp"][-1]) < timestamp_ms

@@ -22,11 +22,11 @@ POLL_SECONDS = 0.25
 class Streams:
     """An application like those of Kafka Streams, on Spark.
 
-    `application_id` is its name in messages and in the names of queries. `checkpoint` is a directory that every machine
-    of the Spark cluster can reach. It holds offsets, state and the list of finished micro-batches. Topics are read with
-    read_committed and written in transactions, so that each record has its effect once. `source_options` and
-    `sink_options` are options of the format `kcli`: for example `maxOffsetsPerTrigger`, and `kafka.security.protocol`
-    for both.
+    `application_id` is a part of the names of the queries, and names the application in messages. `checkpoint` is a
+    directory that every machine of the Spark cluster can reach. This directory holds offsets, state and the list of
+    finished micro-batches. Topics are read with read_committed and written in transactions, so that each record has its
+    effect once. `source_options` and `sink_options` are options of the format `kcli`: for example
+    `maxOffsetsPerTrigger`, and `kafka.security.protocol` for both.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Streams:
         return running
 
     def run(self, *, interval: str | None = None) -> None:
-        """Runs until SIGTERM or Ctrl-C. If a query fails, stops the others and raises its error."""
+        """Runs until SIGTERM or Ctrl-C. If a query fails, stops the other queries and raises the error."""
         from kcli.spark.jobs.shared.running import Stop
 
         failed: list[Exception] = []

@@ -24,7 +24,7 @@ class Serde(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Bytes, unchanged."""
+    """Passes bytes unchanged."""
 
     def decode(self, raw: Column) -> Column:
         return raw

@@ -1,4 +1,4 @@
-"""Windows of time. Each has a delay for late records, which is Kafka Streams' grace and Spark's watermark.
+"""Time windows. Each has a delay for late records, which Kafka Streams calls grace and Spark implements as a watermark.
 
 Durations have the form of Spark: "30 seconds", "5 minutes", "1 day 12 hours".
 """

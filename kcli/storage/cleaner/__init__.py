@@ -1,1 +1,1 @@
-"""Compaction: what a pass keeps, and the process that runs it."""
+"""Compaction: the passes of the log cleaner, the records that they keep, and the process that runs them."""

@@ -1,8 +1,8 @@
-"""Compaction: selects the log that needs it most, and installs the segments that a pass over it has written.
+"""Compaction: selects the log that needs it most, and installs the segments that a pass over this log has written.
 
-A pass (`one_pass`) reads sealed segments and writes `.cleaned` ones, while the owner of the log goes on appending.
-Under the log's lock each cleaned segment takes the place of its sources, if the log has not changed since. After a
-crash the next start drops `.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The file
+A pass (`one_pass`) reads sealed segments and writes `.cleaned` segments. The owner of the log may append meanwhile.
+Then, under the log's lock, each cleaned segment replaces its source segments, unless the log has changed. After a crash
+the next start drops `.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The file
 `cleaner-offset-checkpoint` has the offset up to which each log is clean.
 """
 
@@ -40,7 +40,7 @@ _log = logging.getLogger("kcli.storage.LogCleaner")
 
 RunPass = Callable[[CleaningPlan, CleanerLimits], Generator[CleaningEvent, None, None]]
 """Runs a pass. Raises CorruptRecordError if the log cannot be cleaned, OSError if the disk fails, and CleaningStopped
-if the pass is given up."""
+if the pass is stopped."""
 
 DEFAULT_LIMITS = CleanerLimits(
     dedupe_buffer_bytes=128 << 20, load_factor=0.9, io_buffer_bytes=512 << 10, bytes_per_second=float("inf")
@@ -48,7 +48,7 @@ DEFAULT_LIMITS = CleanerLimits(
 
 
 class CleaningStopped(Exception):
-    """The pass is given up without an error: the broker stops, or the log has changed."""
+    """The pass ends early without an error, because the broker stops or the log has changed."""
 
 
 CHANGED = "it has changed meanwhile"
@@ -56,7 +56,7 @@ CHANGED = "it has changed meanwhile"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A log that may be cleaned, as it is now. A pass may touch `segments` and no later ones."""
+    """A log that may be cleaned, in its present state. A pass may change only `segments`."""
 
     log: PartitionLog
     segments: tuple[Segment, ...]
@@ -81,36 +81,37 @@ class CleaningResult:
 
 
 class LogCleaner:
-    """Cleans the logs of a store whose `cleanup.policy` has `compact`. Several threads may ask for a pass at once."""
+    """Cleans the logs of a store whose `cleanup.policy` contains `compact`. Several threads may run passes at once."""
 
     def __init__(
         self, store: LogStore, *, limits: CleanerLimits = DEFAULT_LIMITS, run_pass: RunPass | None = None
     ) -> None:
-        """`run_pass` None: a pass runs in this process, in the calling thread."""
+        """Makes a cleaner. If `run_pass` is None, a pass runs in this process, in the calling thread."""
         self.limits = limits
         self._store = store
         self._run_pass = run_pass or self._run_here
         self._guard = threading.Lock()
         self._in_progress: set[TopicPartition] = set()
-        # Kept until restart, as in Kafka. The set is weak, so that a new log of the same name is not in it.
+        # A log stays in this set until the restart, as in Kafka. The set holds logs and not names, so that a new log of
+        # the same name is not in it. It is weak, so that deleted logs can be freed.
         self._uncleanable: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._truncations: weakref.WeakKeyDictionary[PartitionLog, int] = weakref.WeakKeyDictionary()
 
     def uncleanable(self) -> tuple[PartitionLog, ...]:
-        """The logs that are left alone until restart."""
+        """The logs that are not cleaned again before a restart, because a pass over them failed."""
         # Each log is looked up, because another thread may add to the set, and iteration would fail.
         return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
-        """Cleans the logs that need it, the dirtiest first, until none is left. May block."""
+        """Cleans all logs that need it, the dirtiest first. May block."""
         results = []
         while (result := self.clean_dirtiest(now_ms)) is not None:
             results.append(result)
         return results
 
     def clean_dirtiest(self, now_ms: int, run_pass: RunPass | None = None) -> CleaningResult | None:
-        """Runs one pass over the log that needs it most. None if no log needs it, or the pass was given up. May
-        block."""
+        """Runs one pass over the log that needs it most. Returns None if no log needs a pass or the pass was stopped.
+        May block."""
         with self._guard:
             candidate = self._dirtiest(now_ms)
             if candidate is None:
@@ -160,8 +161,8 @@ class LogCleaner:
                 yield log
 
     def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, Offset]) -> Offset:
-        """The offset up to which the log is clean. A truncated log is dirty from its start: cleaned records may be
-        replaced."""
+        """The offset up to which the log is clean. A log that was truncated is dirty from its start, because cleaned
+        records may have been replaced."""
         truncations = log.truncations
         if self._truncations.setdefault(log, truncations) != truncations:
             self._truncations[log] = truncations
@@ -201,8 +202,8 @@ class LogCleaner:
         return None
 
     def _clean(self, candidate: Candidate, now_ms: int, run_pass: RunPass) -> CleaningResult | None:
-        """Runs a pass. Raises CorruptRecordError or KafkaError for a fault of the log, StorageError for one of the
-        disk."""
+        """Runs a pass. Raises CorruptRecordError or KafkaError if the log is damaged, StorageError if the disk
+        fails."""
         log = candidate.log
         left = {segment.base_offset: segment for segment in candidate.segments}
         bytes_before = 0
@@ -249,7 +250,7 @@ class LogCleaner:
     def _install(
         self, candidate: Candidate, old: Sequence[Segment], made: CleanedSegment, now_ms: int
     ) -> None:
-        """Puts a cleaned segment in the place of its sources. Raises CleaningStopped if the log has changed."""
+        """Replaces the source segments by the cleaned segment. Raises CleaningStopped if the log has changed."""
         log = candidate.log
         cleaned = Segment(
             log.directory.pool,
@@ -268,7 +269,7 @@ class LogCleaner:
         cleaned.disk.sync_dir(log.path)
 
     def _discard(self, log: PartitionLog) -> None:
-        """Removes the files that a given-up pass has left."""
+        """Removes the files of a pass that was stopped."""
         directory = log.directory
         if directory.error is not None:
             return  # offline or closed: the next start removes them
@@ -298,8 +299,8 @@ class LogCleaner:
 
 
 def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> Candidate | None:
-    """The log with the segments that may be cleaned, if it is worth a pass: whole ones, below the last stable offset
-    and older than `min.compaction.lag.ms`."""
+    """The log with the segments that may be cleaned, if it needs a pass. These are the sealed segments below the last
+    stable offset whose records are older than `min.compaction.lag.ms`."""
     truncations, config = log.truncations, log.config
     bounded = [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
     limit = log.last_stable_offset
@@ -326,7 +327,7 @@ def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> 
 
 
 def is_overdue(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> bool:
-    """Whether a record that is sealed and dirty is older than `max.compaction.lag.ms`."""
+    """Whether the dirty part of the sealed segments has a record that is older than `max.compaction.lag.ms`."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
         return False  # the lag has no limit, so no file need be read
@@ -371,7 +372,7 @@ def plan_of(candidate: Candidate, now_ms: int) -> CleaningPlan:
 
 
 def is_unchanged(candidate: Candidate, segments: Iterable[Segment]) -> bool:
-    """Whether the log still consists of these segments and shall be compacted."""
+    """Whether the log still has these segments and is still to be compacted."""
     log = candidate.log
     return (
         log.directory.error is None

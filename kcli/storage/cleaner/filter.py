@@ -1,12 +1,12 @@
-"""The records that compaction keeps: the latest value of every key, and the batches that others depend on.
+"""Selects the records that compaction keeps: the latest value of every key, and batches that are needed otherwise.
 
-Whole chunks are judged at once: which batches may go, by their headers; then which records of the others stay, by
-columns. A batch that loses nothing is copied byte for byte.
+A whole chunk of batches is filtered at once with numpy. First the headers decide which batches can be dropped. Then, in
+the other batches, keys and offsets decide which records are kept. A batch that loses no record is copied byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from kcli.model.buffers import Buffer
 from kcli.model.ids import Offset, ProducerId
 from kcli.protocol.batches.batch import CONTROL, LENGTH_OVERHEAD, TRANSACTIONAL, read_header, read_records
 from kcli.protocol.batches.batch_headers import BatchHeaders
-from kcli.protocol.batches.columns import Columns, Depth, Spans, walks
+from kcli.protocol.batches.columns import Columns, Depth, GiantBatch, RecordWalk, Spans, whole_walks
 from kcli.protocol.batches.control import control_type_of
 from kcli.protocol.batches.record_starts import Bools, Ints
 from kcli.storage.cleaner.offset_map import NOT_FOUND, KeyHash, OffsetMap
@@ -23,25 +23,27 @@ from kcli.storage.cleaner.plan import GrownBatch, LastRecord
 from kcli.storage.cleaner.rewrite import (
     NO_HORIZON,
     Survivors,
+    TimeRange,
     empty_batch,
     lasting_horizons,
     modern_batch,
     rewritten_batches,
+    rewritten_giant,
 )
 from kcli.storage.cleaner.transactions import CleanedTransactions
 from kcli.storage.log.segment import Placed
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 NO_DATA = -2
-"""The last data offset of a producer with markers only: no batch ends there."""
+"""The last data offset of a producer of which the log has only markers. No batch has this offset."""
 
 MAX_GROWN_TOLD = 100
-"""Grown batches that a pass reports at most: enough to see that a limit was lowered."""
+"""The most grown batches that a pass reports. They are enough to show an operator that a limit was lowered."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """The batches that are left of a chunk, to be written one after another."""
+    """The batches of a chunk that are kept, to be written one after another."""
 
     buffers: list[Buffer] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
@@ -56,16 +58,17 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class BatchVerdicts:
-    """The verdict per batch: all records may go; nothing depends on the marker any more; the header must stay."""
+    """Masks of batches by their headers. `discard`: all records are dropped. `idle_marker`: the marker is no longer
+    needed. `retain`: the header must be kept, even without records."""
 
     discard: Bools
     idle_marker: Bools
     retain: Bools
-    has_control: bool
 
 
 class ActiveProducers:
-    """The newest record of each live producer: its last sequence, or its epoch, must survive."""
+    """The newest record of each live producer. Its batch is kept, because the log must show the last sequence or epoch
+    of the producer."""
 
     def __init__(self, records: Sequence[LastRecord]) -> None:
         ordered = sorted(records, key=lambda record: record.producer_id)
@@ -90,7 +93,7 @@ class ActiveProducers:
 
 
 class BatchFilter:
-    """Judges the batches of one pass, in offset order."""
+    """Filters the batches of one pass, which must come in offset order."""
 
     def __init__(
         self,
@@ -114,31 +117,77 @@ class BatchFilter:
         self._max_message_bytes = max_message_bytes
 
     def keep(self, table: BatchHeaders, kept: Kept) -> None:
-        """Adds the batches and records of `table` that stay to `kept`."""
+        """Adds the batches and records of `table` that are kept to `kept`."""
         judged = self._judge(table, kept)
         rewritten: dict[int, tuple[bytes, int]] = {}
         counts = np.zeros(len(table), np.int64)
         wanted = np.flatnonzero(~judged.discard & (table.headers["count"] > 0))
-        for walk in walks(table, wanted) if len(wanted) else ():
-            columns = walk.columns(Depth.VALUE)
-            horizons = lasting_horizons(walk.headers)
-            in_time = (horizons == NO_HORIZON) | (self._now_ms < horizons)
-            stay = self._records_that_stay(columns, np.repeat(in_time, walk.counts))
-            if judged.has_control:
-                stay |= np.repeat(walk.headers["attributes"] & CONTROL != 0, walk.counts)
-            firsts = np.cumsum(walk.counts) - walk.counts
-            left = np.add.reduceat(stay.astype(np.int64), firsts)
-            counts[walk.rows] = left
-            assert columns.values is not None and columns.timestamps is not None
-            tombstones = np.logical_or.reduceat(stay & (columns.values.lengths < 0), firsts)
-            due = (horizons == NO_HORIZON) & (tombstones | judged.idle_marker[walk.rows])
-            horizons[due] = self._now_ms + self._delete_retention_ms
-            lanes = np.flatnonzero((left > 0) & ((left < walk.counts) | due))
-            if len(lanes):
-                survivors = Survivors(walk, columns.timestamps, stay, horizons)
-                batches = rewritten_batches(survivors, lanes)
-                rewritten.update(zip(walk.rows[lanes].tolist(), batches, strict=True))
+        for walk in whole_walks(table, wanted) if len(wanted) else ():
+            if isinstance(walk, GiantBatch):
+                counts[walk.row] = self._keep_giant(walk, judged, rewritten)
+            else:
+                counts[walk.rows] = self._keep_walk(walk, judged, rewritten)
         self._collect(table, counts, rewritten, judged.retain, kept)
+
+    def _keep_walk(
+        self, walk: RecordWalk, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
+    ) -> Ints:
+        """The number of records that stay in each batch of the walk. Adds to `rewritten` the batches that change."""
+        columns = walk.columns(Depth.VALUE)
+        stay = self._stay(walk, columns)
+        firsts = np.cumsum(walk.counts) - walk.counts
+        left = np.add.reduceat(stay.astype(np.int64), firsts)
+        assert columns.values is not None and columns.timestamps is not None
+        tombstones = np.logical_or.reduceat(stay & (columns.values.lengths < 0), firsts)
+        horizons = lasting_horizons(walk.headers)
+        due = (horizons == NO_HORIZON) & (tombstones | judged.idle_marker[walk.rows])
+        horizons[due] = self._now_ms + self._delete_retention_ms
+        lanes = np.flatnonzero((left > 0) & ((left < walk.counts) | due))
+        if len(lanes):
+            survivors = Survivors(walk, columns.timestamps, stay, horizons)
+            batches = rewritten_batches(survivors, lanes)
+            rewritten.update(zip(walk.rows[lanes].tolist(), batches, strict=True))
+        return left
+
+    def _keep_giant(
+        self, giant: GiantBatch, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
+    ) -> int:
+        """Like `_keep_walk`, for a batch that is too large to be held whole. It is read twice if it changes."""
+        left = total = 0
+        has_tombstone = False
+        times = TimeRange()
+        for walk in giant.walks():
+            columns = walk.columns(Depth.VALUE)
+            assert columns.values is not None and columns.timestamps is not None
+            stay = self._stay(walk, columns)
+            total += len(stay)
+            left += int(stay.sum())
+            has_tombstone = has_tombstone or bool((stay & (columns.values.lengths < 0)).any())
+            times.add(columns.timestamps[stay])
+        headers = giant.table.headers[giant.row : giant.row + 1]
+        horizon_ms = int(lasting_horizons(headers)[0])
+        is_due = horizon_ms == NO_HORIZON and (has_tombstone or bool(judged.idle_marker[giant.row]))
+        if is_due:
+            horizon_ms = self._now_ms + self._delete_retention_ms
+        if left and (left < total or is_due):
+            survivors = self._survivors(giant, horizon_ms)
+            rewritten[giant.row] = rewritten_giant(headers, survivors, horizon_ms, times, left)
+        return left
+
+    def _survivors(self, giant: GiantBatch, horizon_ms: int) -> Iterator[Survivors]:
+        for walk in giant.walks():
+            columns = walk.columns(Depth.VALUE)
+            assert columns.timestamps is not None
+            yield Survivors(walk, columns.timestamps, self._stay(walk, columns), np.array([horizon_ms]))
+
+    def _stay(self, walk: RecordWalk, columns: Columns) -> Bools:
+        horizons = lasting_horizons(walk.headers)
+        in_time = (horizons == NO_HORIZON) | (self._now_ms < horizons)
+        stay = self._records_that_stay(columns, np.repeat(in_time, walk.counts))
+        is_control = walk.headers["attributes"] & CONTROL != 0
+        if is_control.any():
+            stay |= np.repeat(is_control, walk.counts)
+        return stay
 
     def _judge(self, table: BatchHeaders, kept: Kept) -> BatchVerdicts:
         headers = table.headers
@@ -157,10 +206,11 @@ class BatchFilter:
             else:
                 discard[row] = self._transactions.is_aborted(producer_id, last_offset)
         retain = self._producers.depend_on(table) | (lasts + 1 == self._upper_bound_offset)
-        return BatchVerdicts(discard, idle_marker, retain, bool((headers["attributes"] & CONTROL).any()))
+        return BatchVerdicts(discard, idle_marker, retain)
 
     def _records_that_stay(self, columns: Columns, in_time: Bools) -> Bools:
-        """`in_time`: a tombstone may stay for now."""
+        """A mask of the records that are kept. `in_time`: for each record, whether a tombstone is not yet old enough to
+        be dropped."""
         assert columns.keys is not None and columns.values is not None
         stay: Bools = columns.offsets > self._offsets.latest_offset
         asked = np.flatnonzero(~stay & (columns.keys.lengths >= 0))
@@ -185,7 +235,8 @@ class BatchFilter:
         retain: Bools,
         kept: Kept,
     ) -> None:
-        """Adds the results in order: unchanged batches, rewritten ones, headers of emptied ones that must stay."""
+        """Adds the results in the order of the log: unchanged batches, rewritten batches, and the headers of empty
+        batches that must be kept."""
         view = memoryview(table.raw)
         kept.records += int(counts.sum())
         rows = np.flatnonzero((counts > 0) | retain)
@@ -205,7 +256,7 @@ class BatchFilter:
                 kept.add(empty_batch(read_header(table.raw, starts[nth])), lasts[nth], newest[nth])
 
     def keep_legacy(self, message: bytes, *, retain_deletes: bool, kept: Kept) -> None:
-        """One message (or wrapper) of magic 0 or 1. The rest of a filtered wrapper becomes a batch of magic 2."""
+        """Filters one message (or wrapper) of magic 0 or 1. The kept records of a wrapper become a batch of magic 2."""
         header = read_header(message)
         records = list(read_records(message))
         spans, buffer = joined([record.key or b"" for record in records])
@@ -235,12 +286,12 @@ class BatchFilter:
 
 
 def control_type(table: BatchHeaders, row: int) -> int | None:
-    """The type of a control batch's record; None if an earlier pass removed the record."""
+    """The type of the record in a control batch. None if an earlier pass removed the record."""
     record = next(iter(read_records(table.raw, int(table.positions[row]))), None)
     return None if record is None else control_type_of(record.key)
 
 
 def joined(keys: Sequence[bytes]) -> tuple[Spans, bytes]:
-    """Single keys in the shape of the keys of a chunk."""
+    """Converts single keys to the form of the keys of a chunk."""
     lengths = np.array([len(key) for key in keys], np.int64)
     return Spans(np.cumsum(lengths) - lengths, lengths), b"".join(keys)

@@ -1,12 +1,13 @@
-"""The cleaner's map from keys to their last offsets, for millions of keys in a fixed piece of memory.
+"""The cleaner's map from keys to their last offsets, for millions of keys in memory of a fixed size.
 
-As in Kafka a key of any size takes 24 bytes: 128 bits of its hash, and an offset. Two keys with equal hashes would lose
-a record. So each map draws its hash function at random, and keys collide with probability 2^-128. No client can choose
-keys that collide, because the constants are secret. The function is multilinear hashing (Lemire, Kaser: "Strongly
-universal string hashing is fast") in four lanes of 32 bits; numpy hashes a whole chunk of records at once.
+As in Kafka a key of any size takes 24 bytes: 128 bits of its hash, and an offset. If two keys had equal hashes, a
+record would be lost. So each map has a random hash function, for which two keys collide with probability 2^-128. No
+client can choose keys that collide, because the constants of the function are secret. The function is multilinear
+hashing (Lemire, Kaser: "Strongly universal string hashing is fast") in four lanes of 32 bits. numpy hashes a whole
+chunk of records at once.
 
-The table uses open addressing. The second half of a hash gives the step from a taken slot, and the number of slots is
-prime, so every step reaches every slot.
+The table uses open addressing. If a slot is used by another key, the second half of the hash gives the distance to the
+next slot. The number of slots is prime, so with any distance all slots are reached.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from kcli.protocol.batches.columns import Spans
 from kcli.protocol.batches.record_starts import Bools, Ints
 
 Hashes = NDArray[np.uint64]
-"""The hashes of keys, in two halves: shape (2, keys)."""
+"""The hashes of keys, in two halves. The shape is (2, number of keys)."""
 
 ENTRY_BYTES = 24
-"""Bytes per key: two halves of a hash and an offset, as in Kafka."""
+"""The bytes per key, as in Kafka: two halves of a hash and an offset."""
 
 LANES = 4
 WORD_BYTES = 8
 MAX_MIXED_BYTES = 64
-"""Longest key that numpy hashes. Longer ones are hashed one by one (keyed BLAKE2b), because one step for every eight
-bytes would cost more."""
+"""The longest key that numpy hashes. Longer keys are hashed one by one (keyed BLAKE2b), which is cheaper than a step of
+numpy for every eight bytes."""
 
 NOT_FOUND = -1
 
 OFFSET = 2
-"""The place of the offset in a row of the table."""
+"""The column of the offset in a row of the table."""
 
 _LOW_HALF = np.uint64(0xFFFF_FFFF)
 _HALF_BITS = np.uint64(32)
 
 
 class KeyHash:
-    """A hash function of keys, drawn at random when it is made."""
+    """A hash function for keys, with random constants."""
 
     def __init__(self) -> None:
         words = MAX_MIXED_BYTES // WORD_BYTES
@@ -54,7 +55,7 @@ class KeyHash:
         self._secret = os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
 
     def of(self, buffer: bytes, keys: Spans) -> Hashes:
-        """The hashes of keys that are parts of `buffer`; none of them is null."""
+        """The hashes of keys that are parts of `buffer`. No key may be null."""
         lengths = keys.lengths
         if len(buffer) < WORD_BYTES:
             buffer = buffer.ljust(WORD_BYTES, b"\0")
@@ -92,10 +93,10 @@ def _words(words: Hashes, at: Ints, left: Ints) -> Hashes:
 
 
 class OffsetMap:
-    """A map from hashes to offsets. With `capacity` keys it is full; the keys that it has stay right."""
+    """A map from hashes to offsets. It is full when it has `capacity` keys."""
 
     def __init__(self, max_bytes: int, load_factor: float, *, keys_at_most: int | None = None) -> None:
-        """`keys_at_most`: an upper bound of the number of keys, which limits the room."""
+        """Makes a map. `keys_at_most`: an upper bound of the number of keys, which limits the memory."""
         slots = max(max_bytes // ENTRY_BYTES, 2)
         self.capacity = max(1, min(int(slots * load_factor), slots - 1))
         if keys_at_most is not None and keys_at_most < self.capacity:
@@ -103,15 +104,17 @@ class OffsetMap:
         self.slots = _next_prime(slots)
         self.size = 0
         self.latest_offset = NOT_FOUND
-        # A row holds two halves of a hash and an offset plus one (0 in a free slot), side by side because
-        # they are read together.
+        # A row has two halves of a hash, and the offset plus one (0 in a free slot). They are in one row because they
+        # are read together.
         self._rows: Hashes = np.zeros((self.slots, 3), np.uint64)
         self._offsets: Ints = self._rows[:, OFFSET].view(np.int64)
 
     def put(self, hashes: Hashes, offsets: Ints) -> int:
-        """Notes keys at rising offsets, higher than all before; returns the number noted before the map was full.
+        """Stores the offsets of keys. The offsets must rise and be higher than all offsets before. Returns the number
+        of keys that were stored before the map was full.
 
-        A full map takes not even a key that it has, because the pass ends at that record (as in Kafka).
+        A full map does not even take a new offset for a key that it has, because the pass ends at that record (as in
+        Kafka).
         """
         taken = len(offsets)
         if self.size + taken > self.capacity:
@@ -123,7 +126,7 @@ class OffsetMap:
         return taken
 
     def get(self, hashes: Hashes) -> Ints:
-        """The offset of each key, NOT_FOUND for a missing one."""
+        """The offset of each key, or NOT_FOUND for a key that is missing."""
         found = np.full(hashes.shape[1], NOT_FOUND, np.int64)
         rows = np.arange(hashes.shape[1])
         slot, step = self._path(hashes)
@@ -143,7 +146,7 @@ class OffsetMap:
             entries = self._rows.take(slot, axis=0)
             free = np.flatnonzero(entries[:, OFFSET] == 0)
             if len(free):
-                # Several keys may want one slot: the last one gets it, as numpy guarantees.
+                # Several keys may claim the same free slot. numpy guarantees that the last of them gets it.
                 wanted = slot[free]
                 self._offsets[wanted] = -1 - free
                 won = free[self._offsets[wanted] == -1 - free]
@@ -151,7 +154,7 @@ class OffsetMap:
                 self.size += len(won)
                 entries[free] = self._rows.take(wanted, axis=0)
             same = _are_of(entries, hashes)
-            # The offsets rise, so the last one of a key stays.
+            # The offsets rise, so the last offset of a key is stored.
             self._offsets[slot[same]] = offsets[same] + 1
             on = np.flatnonzero(~same)
             offsets, step, hashes = offsets[on], step[on], hashes[:, on]
@@ -164,7 +167,7 @@ class OffsetMap:
         return slot, step
 
     def _room_for(self, hashes: Hashes) -> int:
-        """The number of rows that fit before the map is full."""
+        """The number of keys of `hashes` that fit before the map is full."""
         new = np.flatnonzero(self.get(hashes) == NOT_FOUND)
         order = new[np.lexsort((hashes[1, new], hashes[0, new]))]
         fresh = np.zeros(hashes.shape[1], np.int64)

@@ -1,7 +1,7 @@
-"""One pass over one log: reads the dirty part into a map, and writes the records before its end that stay.
+"""One pass over one log: maps the keys of the dirty part, and writes the kept records before the end of that part.
 
-A pass only reads and writes files; it changes no log. It runs in a process of its own, so that it takes neither the
-event loop's time nor Python's lock. So numpy is loaded only when a log is cleaned.
+A pass only reads and writes files. It does not change the log itself. It runs in a separate process, so that it does
+not slow down the event loop, and numpy is loaded only when a log is cleaned.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""Bytes read at a time even if the I/O buffers are smaller: in small chunks numpy's calls cost more than their work."""
+"""The bytes that are read at a time even if the I/O buffers are smaller. In smaller chunks numpy's calls would cost
+more than the work."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -59,7 +60,7 @@ CURRENT_MAGIC = 2
 
 
 class IoThrottle:
-    """Holds reads and writes to a rate; `check` is called between them and may end the pass."""
+    """Limits the rate of reads and writes. `check` is called between them, and may raise to end the pass."""
 
     def __init__(
         self,
@@ -83,14 +84,15 @@ class IoThrottle:
 
 
 MAX_BURST_SECONDS = 0.3
-"""Idle time that a rate may make up for: the interval at which Kafka measures its own rate."""
+"""The longest idle time for which later reads and writes may be faster. It is the interval at which Kafka measures the
+rate."""
 
 MAX_SLEEP_SECONDS = 0.5
-"""Seconds between two checks whether a throttled pass is still wanted."""
+"""The longest time between two calls of `check` while a pass is throttled."""
 
 
 class CleaningPass:
-    """`run` yields each cleaned segment when it is on the device, then CleaningDone."""
+    """One pass. `run` yields each cleaned segment when its files are on the device, and at last CleaningDone."""
 
     def __init__(
         self, plan: CleaningPlan, limits: CleanerLimits, disk: Disk, throttle: IoThrottle | None = None
@@ -105,7 +107,7 @@ class CleaningPass:
         self._records_read = self._bytes_read = 0
 
     def run(self) -> Generator[CleaningEvent, None, None]:
-        """Raises CorruptRecordError when the log cannot be read, OSError when the disk fails."""
+        """Runs the pass. Raises CorruptRecordError if the log is damaged, OSError if the disk fails."""
         plan = self._plan
         offsets = self._map_dirty_part()
         end_offset = Offset(offsets.latest_offset + 1)
@@ -149,14 +151,15 @@ class CleaningPass:
     # --- the map
 
     def _map_dirty_part(self) -> OffsetMap:
-        """The last offset of every key in the dirty part, or in as much of it as there is room for."""
+        """Maps every key in the dirty part to its last offset. If the map gets full, the pass ends at that offset."""
         plan, limits = self._plan, self._limits
         offsets = OffsetMap(
             limits.dedupe_buffer_bytes,
             limits.load_factor,
             keys_at_most=plan.upper_bound_offset - plan.first_dirty_offset,
         )
-        # A transaction that ended before would begin here, and the producer's next one would be taken for it.
+        # Transactions that ended before the dirty part are left out. Otherwise the producer's next transaction would be
+        # mistaken for such a transaction.
         transactions = CleanedTransactions(
             entry for entry in plan.aborted if entry.last_offset >= plan.first_dirty_offset
         )
@@ -173,14 +176,14 @@ class CleaningPass:
                 if is_full:
                     return offsets
             position = Position(0)
-            # A gap that compaction has left at the end is mapped too.
+            # The mapped part includes a gap that compaction left at the end of the segment.
             offsets.latest_offset = max(offsets.latest_offset, plan.end_of(nth) - 1)
         return offsets
 
     def _map_batches(
         self, table: BatchHeaders, offsets: OffsetMap, transactions: CleanedTransactions
     ) -> bool:
-        """Maps the keys of the batches. True if the map was full before the end."""
+        """Maps the keys of the batches. Returns True if the map was full before the end."""
         headers, first_dirty = table.headers, self._plan.first_dirty_offset
         lasts = (headers["base_offset"] + headers["last_offset_delta"]).astype(np.int64)
         wanted = (headers["attributes"] & CONTROL == 0) & (headers["count"] > 0) & (lasts >= first_dirty)
@@ -228,7 +231,7 @@ class CleaningPass:
     def _clean_group(
         self, group: list[SourceSegment], batch_filter: BatchFilter, kept: Kept, legacy_horizon_ms: int
     ) -> CleanedSegment:
-        """Writes the records of neighbouring segments that stay into one new segment."""
+        """Writes the kept records of consecutive segments to one new segment."""
         plan = self._plan
         cleaned = Segment(
             self._pool,
@@ -250,7 +253,7 @@ class CleaningPass:
                 self._write(cleaned, kept)
         cleaned.seal()
         cleaned.flush()
-        # Retention by time counts on from the time of the records.
+        # The new file gets the modification time of the last source, which retention by time uses.
         modified_ms = self._modified_ms(group[-1])
         for handle in cleaned.handles():
             if self._disk.exists(handle.path):
@@ -283,8 +286,9 @@ class CleaningPass:
         kept.aborted.clear()
 
     def _legacy_horizon_ms(self) -> int:
-        """The horizon for tombstones of the old formats, which have none of their own: `delete.retention.ms` after the
-        last write to the last segment that is clean already."""
+        """The horizon for tombstones of the old formats, whose batches have no delete horizon. These tombstones are
+        dropped from segments that were last written at or before this time. It is `delete.retention.ms` before the last
+        write to the last segment that is already clean."""
         plan = self._plan
         clean = [segment for segment in plan.segments if segment.base_offset < plan.first_dirty_offset]
         return self._modified_ms(clean[-1]) - plan.delete_retention_ms if clean else 0
@@ -295,7 +299,8 @@ class CleaningPass:
     # --- reading
 
     def _pieces(self, segment: SourceSegment, position: Position) -> Iterator[BatchHeaders | bytes]:
-        """The batches of a segment from `position` on, many at a time; a message of an old format by itself."""
+        """Yields the batches of a segment from `position` on, many at a time. A message of an old format is yielded
+        alone."""
         for chunk in self._chunks(segment, position):
             begin = 0
             for at, header in iter_batches(chunk) if _has_legacy(chunk) else ():
@@ -313,7 +318,7 @@ class CleaningPass:
                 yield read_headers(chunk[begin:] if begin else chunk, self._plan.topic_partition)
 
     def _chunks(self, segment: SourceSegment, position: Position) -> Iterator[bytes]:
-        """Whole batches, about a buffer full of them or the one batch that is larger than the buffer."""
+        """Yields chunks of whole batches. A chunk is about as large as the buffer, or is one batch that is larger."""
         path = f"{self._plan.path}/{offset_name(segment.base_offset, LOG_SUFFIX)}"
         file = self._disk.open(path)
         try:
@@ -337,7 +342,8 @@ class CleaningPass:
 
 
 def _whole_batches(chunk: bytes) -> tuple[int, int]:
-    """(bytes of whole batches at the head of a chunk, stated size of the batch after them, 0 if it is missing)."""
+    """The bytes of the whole batches in a chunk, and the size of the incomplete batch after them according to its
+    header (0 if the header is incomplete too)."""
     at, end = 0, len(chunk)
     while end - at > PREFIX_SIZE:
         size = int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True) + LENGTH_OVERHEAD

@@ -1,4 +1,4 @@
-"""The input and the results of one pass of the cleaner: values, because the pass runs in a process of its own."""
+"""The input and the results of one pass of the cleaner. They are values that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BATCH_BYTES = 0x7FFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class SourceSegment:
-    """A sealed segment as it was when the pass was planned; it is never written to again."""
+    """A sealed segment at the time when the pass was planned. A sealed segment gets no more records."""
 
     base_offset: Offset
     size_bytes: int
@@ -25,7 +25,7 @@ class SourceSegment:
 
 @dataclass(frozen=True, slots=True)
 class LastRecord:
-    """The newest record of a live producer. `data_offset` None: the log has only a marker of it."""
+    """The newest record of a live producer. `data_offset` is None if the log has only markers of this producer."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -34,7 +34,7 @@ class LastRecord:
 
 @dataclass(frozen=True, slots=True)
 class CleanerLimits:
-    """A cleaner thread's share of memory and of disk traffic."""
+    """The memory and the rate of disk traffic that one cleaner thread may use."""
 
     dedupe_buffer_bytes: int
     load_factor: float
@@ -44,11 +44,11 @@ class CleanerLimits:
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """The plan of one pass over one log: it maps [first dirty offset, upper bound), and filters everything before the
-    bound.
+    """The plan of one pass over one log. The pass maps the keys of [first dirty offset, upper bound), and filters all
+    records before the upper bound.
 
-    `upper_bound_offset` is the base offset of the segment after the last of `segments`. `first_dirty_position` is
-    where to begin in the segment that holds the first dirty offset.
+    `upper_bound_offset` is the base offset of the segment after the last of `segments`. `first_dirty_position` is the
+    position of the first dirty offset in its segment.
     """
 
     topic_partition: str
@@ -78,7 +78,8 @@ class CleaningPlan:
 
 @dataclass(frozen=True, slots=True)
 class CleanedSegment:
-    """`.cleaned` files that are whole and on the device, and the segments that they replace. Sizes by file suffix."""
+    """A cleaned segment, whose `.cleaned` files are complete and on the device, and the segments that it replaces. The
+    sizes of the files are given by suffix."""
 
     replaced: tuple[Offset, ...]
     sizes: dict[str, int]
@@ -90,7 +91,7 @@ class CleanedSegment:
 
 @dataclass(frozen=True, slots=True)
 class GrownBatch:
-    """A batch that is larger after compression than it was, and larger than `max.message.bytes`."""
+    """A batch that was larger after it was compressed again, and is now larger than `max.message.bytes`."""
 
     last_offset: Offset
     size_bytes: int
@@ -111,7 +112,7 @@ class CleaningDone:
 
 @dataclass(frozen=True, slots=True)
 class CleaningFailed:
-    """The pass failed. `is_disk`: the disk failed; else the bytes read from it are invalid."""
+    """The pass failed. `is_disk` is True if the disk failed, and False if the log has invalid bytes."""
 
     reason: str
     is_disk: bool
@@ -123,7 +124,7 @@ CleaningEvent = CleanedSegment | CleaningDone | CleaningFailed
 def grouped(
     segments: Sequence[SourceSegment], *, max_bytes: int, max_index_bytes: int, upper_bound_offset: Offset
 ) -> list[list[SourceSegment]]:
-    """Groups of neighbouring segments that fit into one, by size, by indexes and by relative offsets."""
+    """Groups consecutive segments whose size, indexes and relative offsets fit into one segment."""
     groups: list[list[SourceSegment]] = []
     size = offset_index = time_index = 0
     for nth, segment in enumerate(segments):
@@ -136,7 +137,8 @@ def grouped(
             groups
             and size <= max_bytes
             and max(offset_index, time_index) <= max_index_bytes
-            # An empty segment has no offsets to count. If it counted, one would stay every 2^31 records.
+            # An empty segment has no offsets, so it always fits. Otherwise an empty segment would remain for every 2^31
+            # offsets.
             and (not segment.size_bytes or end - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
         ):
             groups[-1].append(segment)

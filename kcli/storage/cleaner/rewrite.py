@@ -1,20 +1,21 @@
-"""Batches without some of their records, as Kafka writes them when it compacts.
+"""Writes batches again without some of their records, in the form in which Kafka compacts them.
 
-A batch keeps base offset, last offset, sequence, producer, leader epoch and codec. The records that stay keep their
-offsets, so they are copied unchanged. Only their timestamps may have to be written again, because they count from the
-base timestamp. The base timestamp is that of the first record left, or the batch's delete horizon if it has one
+A batch keeps its base offset, last offset, sequence, producer, leader epoch and codec. The kept records have unchanged
+offsets, so their bytes are copied. Only their timestamps may have to be written again, because they are relative to the
+base timestamp. The base timestamp becomes that of the first kept record or, if the batch has one, its delete horizon
 (KIP-534).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
+from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.batch import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -23,22 +24,22 @@ from kcli.protocol.batches.batch import (
     BatchHeader,
     Record,
     encode_batch,
+    read_header,
+    seal,
 )
 from kcli.protocol.batches.batch_headers import CRC_BEGIN
 from kcli.protocol.batches.columns import RecordWalk
-from kcli.protocol.batches.compression import Codec, compress
-from kcli.protocol.batches.record_starts import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, Bools, Ints, varints
+from kcli.protocol.batches.compression import Codec, compress, deflate
+from kcli.protocol.batches.record_prefixes import with_new_prefixes
+from kcli.protocol.batches.record_starts import MAX_VARLONG_SIZE, Bools, Ints, varints
 
 DELETE_HORIZON = 0x40
 NO_HORIZON = -1
 
-_PREFIX_BYTES = MAX_VARINT_SIZE + 1 + MAX_VARLONG_SIZE
-"""The longest `length, attributes, timestamp delta` that a record begins with."""
-
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """The records of a walk that stay. `horizons`: the new delete horizon of each batch of the walk."""
+    """The kept records of a `RecordWalk`. `horizons`: the new delete horizon of each of its batches."""
 
     walk: RecordWalk
     timestamps: Ints
@@ -47,7 +48,7 @@ class Survivors:
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """A batch without records, kept for the last sequence of a producer or the last offset of a pass."""
+    """Encodes a batch without records. It is kept for the last sequence of a producer or the last offset of a pass."""
     return encode_batch(
         (),
         base_offset=header.base_offset,
@@ -64,7 +65,7 @@ def empty_batch(header: BatchHeader) -> bytes:
 
 
 def modern_batch(header: BatchHeader, kept: list[Record]) -> bytes:
-    """The records left of a message of an old format, as a batch of magic 2."""
+    """Encodes the kept records of a message of an old format as a batch of magic 2."""
     return encode_batch(
         kept,
         base_offset=kept[0].offset,
@@ -74,7 +75,7 @@ def modern_batch(header: BatchHeader, kept: list[Record]) -> bytes:
 
 
 def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes, int]]:
-    """(batch, max timestamp) of each of the walk's batches `lanes`, in order; every one has records left."""
+    """Yields the new bytes and the max timestamp of each batch in `lanes`, in order. Each must have kept records."""
     walk = survivors.walk
     chosen = np.zeros(len(walk.counts), np.bool_)
     chosen[lanes] = True
@@ -101,8 +102,45 @@ def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes
         yield headers[nth].tobytes() + body, int(newest[nth])
 
 
+@dataclass(slots=True)
+class TimeRange:
+    """The first and the newest timestamp of the records that stay of a batch."""
+
+    first_ms: int | None = None
+    newest_ms: int = NO_TIMESTAMP
+
+    def add(self, times: Ints) -> None:
+        """Adds the next records; there may be none."""
+        if len(times):
+            self.first_ms = int(times[0]) if self.first_ms is None else self.first_ms
+            self.newest_ms = max(self.newest_ms, int(times.max()))
+
+
+def rewritten_giant(
+    header: NDArray[np.void], parts: Iterable[Survivors], horizon_ms: int, times: TimeRange, count: int
+) -> tuple[bytes, int]:
+    """Like one of `rewritten_batches`, for a batch that comes in parts. `count` records stay, at least one."""
+    assert times.first_ms is not None, "a record stays"
+    header = header.copy()
+    newest_ms = (
+        int(header["max_timestamp"][0]) if header["attributes"][0] & LOG_APPEND_TIME else times.newest_ms
+    )
+    base_ms = times.first_ms if horizon_ms == NO_HORIZON else horizon_ms
+    header["attributes"] |= 0 if horizon_ms == NO_HORIZON else DELETE_HORIZON
+    header["base_timestamp"], header["max_timestamp"], header["count"] = base_ms, newest_ms, count
+    codec = Codec(int(header["attributes"][0]) & CODEC_MASK)
+    return bytes(seal(read_header(header.tobytes()), deflate(codec, _part_bodies(parts, base_ms)))), newest_ms
+
+
+def _part_bodies(parts: Iterable[Survivors], base_ms: int) -> Iterator[bytes]:
+    for part in parts:
+        rows = np.flatnonzero(part.kept)
+        if len(rows):
+            yield from _bodies(part.walk, rows, part.timestamps[rows] - base_ms, np.zeros(1, np.int64))
+
+
 def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterator[bytes]:
-    """The records `rows` of each batch, back to back. `firsts`: the first row of each batch."""
+    """Yields, for each batch, its records `rows` one after another. `firsts`: the first row of each batch."""
     _, at = varints(walk.buffer, walk.starts[rows])
     old_deltas, tails = varints(walk.buffer, at + 1, MAX_VARLONG_SIZE)
     same = np.logical_and.reduceat(deltas == old_deltas, firsts).tolist()
@@ -111,7 +149,7 @@ def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterato
     view = memoryview(walk.raw)
     restamped: Sequence[bytes | memoryview] = ()
     if not all(same):
-        restamped = _restamped(view, deltas, tails, ends)
+        restamped = with_new_prefixes(view, (deltas,), tails, ends)
     for first, stop, is_same in zip(firsts.tolist(), stops, same, strict=True):
         if is_same:
             yield b"".join(_runs(view, rows[first:stop], walk))
@@ -120,56 +158,14 @@ def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterato
 
 
 def _runs(view: memoryview, rows: Ints, walk: RecordWalk) -> list[memoryview]:
-    """The pieces to copy: neighbouring records that stay are one piece."""
+    """The pieces of bytes to copy. Consecutive records that are kept form one piece."""
     breaks = np.flatnonzero(np.diff(rows) != 1)
     starts = walk.starts[rows[np.concatenate(([0], breaks + 1))]].tolist()
     ends = walk.ends[rows[np.concatenate((breaks, [len(rows) - 1]))]].tolist()
     return [view[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
-def _restamped(view: memoryview, deltas: Ints, tails: Ints, ends: Ints) -> list[bytes | memoryview]:
-    """Two pieces for each record: new `length, attributes, timestamp delta`, and the unchanged rest."""
-    prefixes = np.zeros((len(deltas), _PREFIX_BYTES), np.uint8)
-    stamps = _zigzag(deltas)
-    stamp_sizes = _sizes(stamps)
-    lengths = _zigzag(1 + stamp_sizes + ends - tails)
-    length_sizes = _sizes(lengths)
-    _write_varints(prefixes, np.zeros(len(deltas), np.int64), lengths, length_sizes)
-    _write_varints(prefixes, length_sizes + 1, stamps, stamp_sizes)  # between them the attributes, 0
-    blob = prefixes.tobytes()
-    begins = np.arange(len(deltas)) * _PREFIX_BYTES
-    stops = begins + length_sizes + 1 + stamp_sizes
-    pieces: list[bytes | memoryview] = [b""] * (2 * len(deltas))
-    pieces[0::2] = [blob[begin:stop] for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True)]
-    pieces[1::2] = [view[tail:end] for tail, end in zip(tails.tolist(), ends.tolist(), strict=True)]
-    return pieces
-
-
-def _zigzag(values: Ints) -> NDArray[np.uint64]:
-    return (values << 1 ^ values >> 63).view(np.uint64)
-
-
-def _sizes(values: NDArray[np.uint64]) -> Ints:
-    """The size of each unsigned varint in bytes."""
-    sizes = np.ones(len(values), np.int64)
-    rest = values >> np.uint64(7)
-    while rest.any():
-        sizes += rest > 0
-        rest >>= np.uint64(7)
-    return sizes
-
-
-def _write_varints(into: NDArray[np.uint8], at: Ints, values: NDArray[np.uint64], sizes: Ints) -> None:
-    """Writes one varint into each row, from column `at` on."""
-    rows = np.arange(len(values))
-    for nth in range(int(sizes.max(initial=0))):
-        more = sizes[rows] > nth + 1
-        byte = (values[rows] >> np.uint64(7 * nth) & np.uint64(0x7F)).astype(np.uint8)
-        into[rows, at[rows] + nth] = byte | more.astype(np.uint8) << 7
-        rows = rows[more]
-
-
 def lasting_horizons(headers: NDArray[np.void]) -> Ints:
-    """The delete horizons that batches already have, in the place of the base timestamp."""
+    """The delete horizons that batches already have. They are stored in place of the base timestamp."""
     has_one = headers["attributes"] & DELETE_HORIZON != 0
     return np.where(has_one, headers["base_timestamp"], NO_HORIZON).astype(np.int64)

@@ -1,7 +1,8 @@
-"""The cleaner's view of transactions: whose data was aborted, and which markers nothing depends on any more.
+"""Tracks transactions for the cleaner: which batches were aborted, and which markers are no longer needed.
 
-A marker must outlive the records of its transaction, because consumers drop aborted records by it. A pass that finds no
-records of the transaction gives the marker a delete horizon. The marker goes after that horizon (KIP-534).
+A marker must stay longer than the records of its transaction, because consumers need the marker to drop aborted
+records. If a pass finds no records of the transaction, it gives the marker a delete horizon. After that time the marker
+is dropped (KIP-534).
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from kcli.storage.log.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """The transactions of one pass. The caller passes every transactional or control batch, in offset order."""
+    """The transactions of one pass. Call it for every transactional batch and every control batch, in offset order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._upcoming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
         self._aborted: dict[
             int, AbortedTransaction
-        ] = {}  # by producer id: begun, and its marker not reached yet
+        ] = {}  # by producer id: aborted transactions before their markers
         self._with_aborted_data: set[int] = set()
         self._with_committed_data: set[int] = set()
 
     def is_aborted(self, producer_id: ProducerId, last_offset: Offset) -> bool:
-        """Whether a transactional batch of records was aborted, and can go."""
+        """Whether a batch of a transaction was aborted, so that it can be dropped."""
         self._begin_until(last_offset)
         if producer_id in self._aborted:
             self._with_aborted_data.add(producer_id)
@@ -37,8 +38,9 @@ class CleanedTransactions:
     def end(
         self, producer_id: ProducerId, last_offset: Offset, control_type: int | None
     ) -> tuple[bool, AbortedTransaction | None]:
-        """Takes a control batch; `control_type` None: an earlier pass emptied it. Returns whether nothing depends on
-        it, and the entry it needs in the transaction index if records of an aborted transaction are still there."""
+        """Takes a control batch. `control_type` is None if an earlier pass removed its record. Returns whether the
+        marker is no longer needed and, if records of an aborted transaction are still in the log, the entry for the
+        transaction index."""
         self._begin_until(last_offset)
         match control_type:
             case ControlType.ABORT:

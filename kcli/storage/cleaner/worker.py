@@ -1,8 +1,8 @@
 """The cleaner's process: `python -m kcli.storage.cleaner.worker BROKER_PID`, started when there is a log to clean.
 
-It reads plans from its standard input and writes the events of each pass to its standard output, as pickles after their
-length. It is a process of its own, because a pass would hold Python's lock for milliseconds at a time, and because its
-memory is freed when it ends. It ends with its input or with its parent.
+It reads plans from its standard input and writes the events of each pass to its standard output. Each message is a
+pickle after its length. It is a separate process, because a pass would hold Python's global lock for milliseconds at a
+time, and because the memory of the process is freed when it ends. It ends when its input is closed or the broker ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def send(pipe: IO[bytes], message: object) -> None:
 
 
 def receive(pipe: IO[bytes]) -> object | None:
-    """The next message; None if the other end is closed."""
+    """The next message. None if the other end of the pipe is closed."""
     head = pipe.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -38,14 +38,14 @@ def receive(pipe: IO[bytes]) -> object | None:
 
 
 def main(parent: int) -> None:
-    # Ctrl-C at a terminal, and a service manager's SIGTERM, reach the whole group; the broker decides when
-    # the cleaner ends.
+    # Ctrl-C at a terminal and SIGTERM of a service manager are sent to the whole process group. They are ignored here,
+    # because the broker ends the cleaner.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_IGN)
 
     def check_parent() -> None:
         if os.getppid() != parent:
-            # Another broker may own the directory by now: create no more files in it.
+            # Another broker may own the directory by now, so this process must not create more files in it.
             raise SystemExit(1)
 
     from kcli.storage.cleaner.one_pass import CleaningPass, IoThrottle  # loads numpy

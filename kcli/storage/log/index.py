@@ -1,8 +1,8 @@
 """The two sparse indexes of a segment: offset to position, and timestamp to offset.
 
-Kafka maps whole index files of a fixed size into memory. kcli appends: new entries gather in a small buffer and go to
-the file in pieces, on flush and on lookup. So an index takes no more room than its entries. Recovery rebuilds from the
-batches the entries that a crash took.
+Kafka maps whole index files of a fixed size into memory. kcli collects new entries in a small buffer, which is written
+to the file when it is full, on a flush, and on a lookup. So an index file is not larger than its entries. After a
+crash, recovery builds missing entries again from the batches.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ OFFSET_ENTRY = struct.Struct(">ii")  # offset - base offset, position of the bat
 TIME_ENTRY = struct.Struct(">qi")  # timestamp, offset - base offset
 
 PENDING_BYTES = 4096
-"""Size of the buffer of entries that are not in the file yet: a page."""
+"""The size of the buffer of entries that are not in the file yet: one page."""
 
 WINDOW_BYTES = 4096
-"""Size of the page that a search reads first, by a guess. After a wrong guess it halves the range by single entries
-until a page is left."""
+"""The bytes that a search reads first, at a guessed position. If the guess is wrong, a binary search of single entries
+follows, until the range has this size."""
 
 MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
-"""Largest distance of an offset from the segment's base offset: an index holds it as a signed 32-bit number."""
+"""The largest distance of an offset from the segment's base offset, because an index stores it as an int32."""
 
 
 class EntryFile:
-    """Entries of a fixed size: the older ones in a file, the newest in memory. One writer; readers in any thread."""
+    """Entries of a fixed size. Old entries are in a file, the newest ones in memory. There may be one writer, and
+    readers in any thread."""
 
     __slots__ = ("_cuts", "_entry", "_guard", "_last", "_pending", "_written", "count", "handle")
 
     _window: ClassVar[tuple[EntryFile | None, int, int, bytes]] = (None, 0, 0, b"")
-    """The entries that any thread read last: (file, its cuts, nth, entries from the nth on). A fetch looks up its begin
-    and then its end, and both are mostly on one page. Entries never change until a cut."""
+    """The entries that any thread read last: (entry file, number of its truncations, index of the first entry,
+    entries). It is a cache, because a fetch looks up its start and then its end, which mostly are in the same page.
+    Entries only change by a truncation."""
 
     def __init__(self, handle: Handle, entry: struct.Struct, size_bytes: int) -> None:
         self.handle = handle
@@ -61,7 +63,7 @@ class EntryFile:
                 self._write_pending()
 
     def write_out(self) -> None:
-        """Brings the file up to date."""
+        """Writes the entries in memory to the file."""
         with self._guard:
             self._write_pending()
 
@@ -83,7 +85,7 @@ class EntryFile:
         return [(first, second) for first, second in self._entry.iter_unpack(self._read(0, self.count))]
 
     def find(self, target: int, *, field: int) -> int:
-        """How many entries have `field` ≤ target. The field never falls from entry to entry."""
+        """The number of entries with `field` ≤ target. The values of the field must not fall from entry to entry."""
         low, high = 0, self.count  # entries before low are ≤ target, those from high on are > target
         page = WINDOW_BYTES // self._entry.size
         if high > page:
@@ -97,7 +99,7 @@ class EntryFile:
         return self._find_in(self._read_window(low, high), low, target, field) if low < high else low
 
     def floor(self, target: int, *, field: int) -> tuple[int, int] | None:
-        """The last entry with `field` ≤ target; None without such an entry."""
+        """The last entry with `field` ≤ target. None if there is no such entry."""
         found = self.find(target, field=field)
         if not found:
             return None
@@ -107,8 +109,8 @@ class EntryFile:
         return self._unpack(window, at) if is_there else self.entry(found - 1)
 
     def _narrow(self, target: int, field: int, page: int) -> tuple[int, int]:
-        """Bounds for a search: the window read last, or the page that has the answer if the field rises evenly. Offsets
-        mostly do."""
+        """The bounds for a search. First tries the entries that were read last, then a page at the position where the
+        target is if the field rises evenly, as offsets mostly do."""
         file, cuts, start, window = EntryFile._window
         if file is self and cuts == self._cuts:
             found = self._find_in(window, start, target, field)
@@ -124,13 +126,13 @@ class EntryFile:
         return (found, self.count) if found == start + page else (found, found)
 
     def _read_window(self, start: int, end: int) -> bytes:
-        cuts = self._cuts  # before the read: a cut during the read makes the window invalid
+        cuts = self._cuts  # read first, because a truncation during the read makes the window invalid
         window = self._read(start, end)
         EntryFile._window = (self, cuts, start, window)
         return window
 
     def _find_in(self, window: bytes, start: int, target: int, field: int) -> int:
-        """As `find`, among the entries in `window`, the first of which is the `start`-th."""
+        """The same as `find`, but searches only the entries in `window`, which begins with entry number `start`."""
         size, unpack = self._entry.size, self._entry.unpack_from
         low, high = 0, len(window) // size
         while low < high:
@@ -142,14 +144,14 @@ class EntryFile:
         return start + low
 
     def truncate(self, count: int) -> None:
-        """Keeps the first `count` entries."""
+        """Keeps only the first `count` entries."""
         with self._guard:
             self._write_pending()
             self.count = count
             self._written = count * self._entry.size
             self._last = None
             self.handle.create().truncate(self._written)
-            self._cuts += 1  # last: a reader that took the count before this has read entries that are gone
+            self._cuts += 1  # last, so that a concurrent read of removed entries is noticed
 
     def sync(self) -> None:
         self.write_out()
@@ -184,7 +186,7 @@ class TimestampOffset:
 
 
 class OffsetIndex:
-    """`.index`: (last offset of a batch, position where that batch starts)."""
+    """The offset index (`.index`), with entries (last offset of a batch, start position of this batch)."""
 
     __slots__ = ("base_offset", "entries")
 
@@ -196,7 +198,7 @@ class OffsetIndex:
         self.entries.append(offset - self.base_offset, position)
 
     def lookup(self, offset: Offset) -> OffsetPosition:
-        """The greatest entry at or below `offset`; without one, the start of the segment."""
+        """The last entry at or below `offset`. Without such an entry, the start of the segment."""
         found = self.entries.floor(offset - self.base_offset, field=0)
         if found is None:
             return OffsetPosition(self.base_offset, Position(0))
@@ -204,12 +206,12 @@ class OffsetIndex:
         return OffsetPosition(Offset(self.base_offset + relative), Position(position))
 
     def position_at_or_below(self, position: Position) -> Position:
-        """The greatest indexed batch start that is not past `position`."""
+        """The last position in the index that is not after `position`."""
         found = self.entries.floor(position, field=1)
         return Position(0 if found is None else found[1])
 
     def upper_bound(self, position: Position) -> Offset | None:
-        """Offset of the first entry at or past `position`; None without such an entry."""
+        """The offset of the first entry at or after `position`. None if there is no such entry."""
         found = self.entries.find(position - 1, field=1)
         if found == self.entries.count:
             return None
@@ -233,7 +235,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """`.timeindex`: (largest timestamp so far, last offset of the batch that had it)."""
+    """The time index (`.timeindex`), with entries (largest timestamp so far, last offset of the batch with it)."""
 
     __slots__ = ("base_offset", "entries")
 
@@ -247,7 +249,7 @@ class TimeIndex:
             self.entries.append(timestamp_ms, offset - self.base_offset)
 
     def lookup(self, timestamp_ms: int) -> TimestampOffset:
-        """The greatest entry at or below `timestamp_ms`; without one, (−1, base offset)."""
+        """The last entry at or below `timestamp_ms`. Without such an entry, (−1, base offset)."""
         found = self.entries.floor(timestamp_ms, field=0)
         if found is None:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
@@ -263,7 +265,7 @@ class TimeIndex:
         self.entries.truncate(self.entries.find(offset - self.base_offset - 1, field=1))
 
     def is_full(self, max_bytes: int) -> bool:
-        # One place is kept for the entry that closing the segment adds.
+        # One place is reserved for the entry that is added when the segment is sealed.
         return self.entries.count >= max_bytes // TIME_ENTRY.size - 1
 
     def is_sane(self) -> bool:

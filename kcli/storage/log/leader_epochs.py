@@ -1,7 +1,7 @@
-"""The leader epoch cache: which epoch began at which offset (KIP-101).
+"""The leader epoch cache: the start offset of each leader epoch in a log (KIP-101).
 
-Changes are made in memory and marked. The log writes them in the background, before it counts the records that depend
-on them as flushed. After a crash the missing changes are read from the batches, each of which has its epoch.
+Changes are made in memory. The log writes them in the background, before it counts the records of a new epoch as
+flushed. After a crash the missing changes are read from the batches, because each batch has its epoch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kcli.storage.checkpoint import read_epochs, write_epochs
 
 
 class LeaderEpochCache:
-    """(epoch, start offset) entries, both strictly rising."""
+    """The entries (epoch, start offset). Epochs and start offsets both rise from entry to entry."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -26,7 +26,7 @@ class LeaderEpochCache:
         self._guard = threading.Lock()
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Notes that `epoch` begins at `start_offset`, and drops the entries that contradict it."""
+        """Records that `epoch` begins at `start_offset`, and drops entries that contradict this."""
         if self.entries:
             last_epoch, last_start = self.entries[-1]
             if epoch == last_epoch and start_offset >= last_start:
@@ -35,12 +35,12 @@ class LeaderEpochCache:
         self._replace([*kept, (epoch, start_offset)])
 
     def truncate_end(self, end_offset: Offset) -> None:
-        """Drops epochs that begin at or past `end_offset`."""
+        """Drops epochs that begin at or after `end_offset`."""
         if self.entries and self.entries[-1][1] >= end_offset:
             self._replace([entry for entry in self.entries if entry[1] < end_offset])
 
     def truncate_start(self, start_offset: Offset) -> None:
-        """Drops epochs that ended before `start_offset`; the one it falls into begins there now."""
+        """Drops epochs that ended before `start_offset`. The epoch of `start_offset` now begins there."""
         dropped = [entry for entry in self.entries if entry[1] <= start_offset]
         if not dropped:
             return
@@ -50,7 +50,7 @@ class LeaderEpochCache:
         self._replace([rebased, *self.entries[len(dropped) :]])
 
     def copy(self, other: LeaderEpochCache) -> None:
-        """Takes over another log's epochs. Epochs without records are among them, which its batches do not show."""
+        """Copies the epochs of another log. They include epochs without records, which cannot be found in batches."""
         if self.entries != other.entries:
             self._replace(list(other.entries))
 
@@ -59,12 +59,12 @@ class LeaderEpochCache:
             self._replace([])
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
-        """The epoch that an offset was written in; −1 for an offset before the first entry."""
+        """The epoch in which an offset was written. −1 for an offset before the first entry."""
         found = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         return self.entries[found - 1][0] if found else NO_LEADER_EPOCH
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
-        """(largest known epoch ≤ `epoch`, the offset after it); (−1, −1) if `epoch` is unknown."""
+        """The largest known epoch ≤ `epoch`, and the offset after its last record. (−1, −1) if `epoch` is unknown."""
         if epoch == NO_LEADER_EPOCH or not self.entries or epoch > self.latest_epoch:
             return NO_LEADER_EPOCH, NO_OFFSET
         if epoch == self.latest_epoch:
@@ -74,7 +74,7 @@ class LeaderEpochCache:
         return (epoch if found == 0 else self.entries[found - 1][0]), next_start
 
     def flush(self) -> None:
-        """Writes the checkpoint if it is out of date. May block, and may be called in any thread."""
+        """Writes the checkpoint if there are changes. May block. May be called in any thread."""
         with self._guard:
             if self.is_dirty:
                 self.is_dirty = False
@@ -85,6 +85,6 @@ class LeaderEpochCache:
                     raise
 
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
-        self.entries = entries  # a new list each time: `flush` may be writing the old one
+        self.entries = entries  # a new list, because `flush` may still write the old list
         self.latest_epoch = entries[-1][0] if entries else NO_LEADER_EPOCH
         self.is_dirty = True

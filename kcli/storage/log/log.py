@@ -1,10 +1,11 @@
-"""A partition's log: segments in a row, their producers and leader epochs, and the offsets that bound it.
+"""A partition's log: its segments, producers and leader epochs, and the offsets that bound it.
 
-One task owns a log: it alone calls `append`, `truncate_to` and the other methods that change the log. Reads of a slice
-and `flush` may run in other threads meanwhile. Offsets: log start ≤ last stable ≤ high watermark ≤ log end.
+One task owns a log. Only this task calls `append`, `truncate_to` and the other methods that change the log. `flush` and
+the reading of a slice may run in other threads meanwhile. The offsets have this order: log start ≤ last stable ≤ high
+watermark ≤ log end.
 
-The file is long because a log is one thing with many verbs; the parts that can stand alone (validation, retention,
-replay, snapshots, loading, compaction) have files of their own.
+This file is long because a log has many operations. Validation, retention, replay, snapshots, loading and compaction
+are in other files.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ from kcli.model.ids import (
     Offset,
     Position,
 )
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import BatchHeader, crc_is_valid
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.leader_epochs import LeaderEpochCache
-from kcli.storage.log.lookup import segments_from, whole_batches
+from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
 from kcli.storage.log.record_validation import Validation
 from kcli.storage.log.replay import replay
@@ -47,14 +49,21 @@ from kcli.storage.log.segment import Segment
 from kcli.storage.log.slice import LogSlice
 from kcli.storage.log.snapshots import ProducerSnapshots
 from kcli.storage.log.transaction_index import AbortedTransaction
-from kcli.storage.log.validation import PlacedBatch, check_client_batch, place, split_batches
+from kcli.storage.log.validation import (
+    CheckedBatch,
+    PlacedBatch,
+    UnopenedBatch,
+    check_client_batch,
+    place,
+    split_batches,
+)
 
 __all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
 
 
 class AppendOrigin(Enum):
-    """The origin of an append, which decides the checks: a client's batch is checked, a coordinator's or the quorum's
-    is trusted."""
+    """The origin of an append, which decides the checks. A batch of a client is checked. A batch of a coordinator or of
+    the quorum is trusted."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -64,9 +73,11 @@ class AppendOrigin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """The place of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic. A duplicate is not written:
-    the offsets are those of the original, and the time is that of the original's newest record on any topic, as in
-    Kafka."""
+    """The offsets of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic.
+
+    A duplicate batch is not written. Then the offsets are those of the original batch, and `log_append_time_ms` is its
+    largest timestamp on any topic, as in Kafka.
+    """
 
     base_offset: Offset
     last_offset: Offset
@@ -122,13 +133,13 @@ class PartitionLog:
         )
         self.high_watermark = log_start_offset
         self.last_flush_ms = now_ms()
-        # Held while the list of segments changes: by the owner of the log, and by the cleaner in its thread.
+        # Held while the list of segments changes, by the owner of the log or by the cleaner in its thread.
         self.segments_lock = threading.RLock()
-        self.truncations = 0  # how often it was truncated
+        self.truncations = 0  # the number of truncations so far
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
-        # The newest epoch with records, whose checkpoint is written or on its way.
+        # The newest epoch with records. Its checkpoint is written, or a background job will write it.
         self._noted_epoch: LeaderEpoch = NO_LEADER_EPOCH
         segments[-1].roll_jitter_ms = self._jitter_ms()
 
@@ -143,14 +154,14 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> Offset:
-        """The offset where a read_committed consumer stops: every transaction before it has ended."""
+        """The offset up to which a read_committed consumer reads. Every transaction before it has ended."""
         unstable = self.producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
 
     def set_high_watermark(self, offset: Offset) -> None:
-        """Moves the high watermark forward to `offset`, at most to the log end; never back."""
+        """Moves the high watermark forward to `offset`, but at most to the log end. It never moves back."""
         offset = min(offset, self.log_end_offset)
         if offset > self.high_watermark:
             self.high_watermark = offset
@@ -173,13 +184,18 @@ class PartitionLog:
     ) -> AppendResult:
         """Writes batches at the end of the log. Raises KafkaError for invalid batches, StorageError on a bad disk.
 
-        `records` may be patched in place when it is writable. A commit or abort marker comes from a COORDINATOR;
-        `transaction_version` selects the rules for the marker's epoch. A transactional batch is checked against its
-        `verification`; without one the caller vouches for it.
+        If `records` is writable, it may be changed in place. A commit or abort marker must have the origin COORDINATOR,
+        and `transaction_version` selects the rules for its epoch. A transactional batch is checked against its
+        `verification`. Without one it is not checked.
         """
         self.directory.check()
         if origin is AppendOrigin.CLIENT:
-            return self._append_client(records, leader_epoch, now_ms, verification)
+            checked = self.check_client_batch(records, now_ms)
+            if isinstance(checked, UnopenedBatch):
+                checked = last_of(checked.open())
+            return self.append_checked(
+                checked, leader_epoch=leader_epoch, now_ms=now_ms, verification=verification
+            )
         if origin is AppendOrigin.REPLICATION:
             return self._append_replicated(records, now_ms)
         batches = []
@@ -198,12 +214,22 @@ class PartitionLog:
             raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
         return self._write(batches, leader_epoch, now_ms)
 
-    def _append_client(
-        self, records: Buffer, leader_epoch: LeaderEpoch, now_ms: int, verification: Verification | None
+    def check_client_batch(self, records: Buffer, now_ms: int) -> CheckedBatch | UnopenedBatch:
+        """Checks a client's batch before `append_checked`, as far as that is quick. Raises KafkaError."""
+        return check_client_batch(records, self.config, now_ms, self._topic_partition, self.validation)
+
+    def append_checked(
+        self,
+        checked: CheckedBatch,
+        *,
+        leader_epoch: LeaderEpoch,
+        now_ms: int,
+        verification: Verification | None = None,
     ) -> AppendResult:
-        header, found = check_client_batch(
-            records, self.config, now_ms, self._topic_partition, self.validation
-        )
+        """Writes a client's batch. Its producer is checked now, because earlier appends may have waited. Raises
+        KafkaError and StorageError like `append`."""
+        self.directory.check()
+        records, header, found = checked
         if header.producer_id >= 0:
             written = self.producers.duplicate_of(header)
             if written is not None:
@@ -222,7 +248,7 @@ class PartitionLog:
         return self._write((placed,), leader_epoch, now_ms)
 
     def _append_replicated(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Appends batches of the leader's log: offsets and epochs stay, order and checksums are checked."""
+        """Appends batches of the leader's log. They keep offsets and epochs. Their order and checksums are checked."""
         batches: list[PlacedBatch] = []
         next_offset = self.log_end_offset
         for header, batch in split_batches(records):
@@ -232,7 +258,7 @@ class PartitionLog:
                         f"Append to {self._topic_partition} at offset {header.base_offset}, expected {next_offset} "
                         f"or more"
                     )
-                # The leader's log begins inside this batch, so this log must begin there too.
+                # The leader's log start offset is inside this batch. So this log must begin with this batch.
                 self.truncate_fully_and_start_at(header.base_offset)
             if not crc_is_valid(batch, 0, header):
                 raise CorruptRecordException(
@@ -244,7 +270,7 @@ class PartitionLog:
             return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset, 0)
         if len(records) <= self.config.segment_size_bytes:
             return self._write(batches, None, now_ms)
-        # More bytes than a segment may hold: append batch by batch, so that the log can roll in between.
+        # The batches do not fit into one segment, so they are appended one by one, and the log can roll in between.
         results = [self._write((batch,), None, now_ms) for batch in batches]
         return AppendResult(
             results[0].base_offset, results[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, len(records)
@@ -253,7 +279,8 @@ class PartitionLog:
     def _write(
         self, batches: Sequence[PlacedBatch], leader_epoch: LeaderEpoch | None, now_ms: int
     ) -> AppendResult:
-        """Appends the batches; no other method makes a log longer. `leader_epoch` None: each batch has its own."""
+        """Appends the batches. No other method makes the log longer. If `leader_epoch` is None, each batch has its own
+        epoch."""
         if len(batches) == 1:
             first = last = batches[0]
             size, buffers = first.size_bytes, first.buffers
@@ -400,9 +427,9 @@ class PartitionLog:
     def read(
         self, offset: Offset, max_bytes: int, *, end_offset: Offset, at_least_one: bool = True
     ) -> LogSlice:
-        """Whole batches from the one that holds `offset`, of one segment, before `end_offset`, up to `max_bytes`.
+        """The whole batches of one segment from the batch with `offset` up to `end_offset`, at most `max_bytes`.
 
-        `at_least_one`: the first batch comes even if it alone is larger than `max_bytes`.
+        With `at_least_one` the first batch is included even if it alone is larger than `max_bytes`.
         """
         directory = self.directory
         directory.check()
@@ -423,27 +450,41 @@ class PartitionLog:
         except OSError as error:
             raise directory.failed(error) from error
 
-    @on_disk
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        return lookup.offset_for_timestamp(self.segments, timestamp_ms, self.log_start_offset)
+        return last_of(self.search_timestamp(timestamp_ms))
 
-    @on_disk
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        return lookup.offset_of_max_timestamp(self.segments, self.log_start_offset)
+        return last_of(self.search_max_timestamp())
+
+    def search_timestamp(self, timestamp_ms: int) -> Search:
+        """Like `offset_for_timestamp`, in steps. Raises StorageError."""
+        return self._search(lookup.search_timestamp(self.segments, timestamp_ms, self.log_start_offset))
+
+    def search_max_timestamp(self) -> Search:
+        """Like `offset_of_max_timestamp`, in steps. Raises StorageError."""
+        return self._search(lookup.search_max_timestamp(self.segments, self.log_start_offset))
+
+    def _search(self, search: Search) -> Search:
+        self.directory.check()
+        try:
+            return (yield from search)
+        except OSError as error:
+            raise self.directory.failed(error) from error
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         return self.leader_epochs.epoch_for_offset(offset)
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """(largest known epoch ≤ `epoch`, its end offset); (−1, −1) if `epoch` is unknown."""
+        """The largest known epoch ≤ `epoch`, and its end offset. (−1, −1) if `epoch` is unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @on_disk
     def append_leader_epoch(self, epoch: LeaderEpoch) -> None:
-        """Notes that the epoch of a new leader begins at the log end. Call it before the first append.
+        """Records that the epoch of a new leader begins at the log end. Call it before the first append in this epoch.
 
-        The checkpoint is written with the first append of the epoch or at the next flush. A start drops an epoch
-        without records in any case, and writing thousands of these files would delay the start.
+        The checkpoint is written at the first append in the epoch or at the next flush. It is not written at once,
+        because thousands of these files would delay the start. Nothing is lost, because a start drops epochs without
+        records in any case.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
@@ -469,7 +510,8 @@ class PartitionLog:
 
     @on_disk
     def delete_records_before(self, offset: Offset) -> Offset:
-        """Moves the log start up to `offset` (−1: the high watermark); the next retention removes whole segments."""
+        """Moves the log start offset up to `offset` (−1: the high watermark). The next retention removes segments that
+        end before it."""
         if offset == -1:
             offset = self.high_watermark
         if not 0 <= offset <= self.high_watermark:
@@ -488,7 +530,7 @@ class PartitionLog:
 
     @on_disk
     def truncate_to(self, offset: Offset) -> None:
-        """Drops everything from `offset` on; nothing when the log ends before it."""
+        """Drops all records from `offset` on. Nothing changes if the log ends before `offset`."""
         if offset >= self.log_end_offset:
             return
         if offset < self.segments[0].base_offset:
@@ -503,7 +545,7 @@ class PartitionLog:
 
     @on_disk
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
-        """Empties the log; the next record will have this offset."""
+        """Empties the log. The next record will have this offset."""
         with self.segments_lock:
             self.drop_segments(list(self.segments))
             self._add_segment(offset, self._now_ms())
@@ -523,7 +565,8 @@ class PartitionLog:
 
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
-        """Applies retention, by log start, then by size, then by time; returns the number of segments removed."""
+        """Applies retention: by log start offset, then by size, then by time. Returns the number of removed
+        segments."""
         with self.segments_lock:
             return self._delete_old_segments(now_ms)
 
@@ -547,7 +590,7 @@ class PartitionLog:
         return deletable
 
     def drop_segments(self, segments: Sequence[Segment]) -> None:
-        """Takes segments and their snapshots out of the log; the files are removed after file.delete.delay.ms."""
+        """Removes segments and their snapshots from the log. The files are removed after file.delete.delay.ms."""
         with self.segments_lock:
             gone = set(segments)
             self.segments = [segment for segment in self.segments if segment not in gone]
@@ -555,7 +598,7 @@ class PartitionLog:
                 self._set_aside(segment, self.snapshots.rename_deleted(segment.base_offset))
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
-        """Puts a compacted segment in the place of the neighbouring segments that it was made from."""
+        """Replaces consecutive segments by the compacted segment that was made from them."""
         with self.segments_lock:
             at = self.segments.index(old[0])
             assert self.segments[at : at + len(old)] == list(old), "they stand in a row"
@@ -572,20 +615,23 @@ class PartitionLog:
     # --- durability
 
     def flush(self, up_to: Offset | None = None) -> None:
-        """Returns when every record before `up_to` (None: the log end) would survive a power failure. May block."""
+        """Flushes the log. Then every record before `up_to` (None: the log end) would survive a power failure. May
+        block."""
         end = self.log_end_offset if up_to is None else up_to
         if end > self.recovery_point:
             self._flush(end)
 
     def settle(self) -> None:
-        """Puts a new log on the device: its topic id and its names. May block, and may be called in any thread."""
+        """Makes the files of a new log durable: their names and the topic id. May block. May be called in any
+        thread."""
         if not self.is_settled:
             self.settle_files()
             self._sync_name()
 
     @on_disk
     def settle_files(self) -> None:
-        """Does `settle` without the log's own name: the caller may sync the names of many logs at once."""
+        """Makes the files of a new log durable, but not the name of the log's directory, because the caller can sync
+        the names of many logs at once."""
         directory = self.directory
         try:
             with directory.settling:
@@ -597,7 +643,7 @@ class PartitionLog:
         except FileNotFoundError:
             if directory is self.directory:
                 raise
-            # the log was closed, and its directory renamed, before this thread came here
+            # The log was closed and its directory renamed before this thread continued.
 
     @on_disk
     def _sync_name(self) -> None:
@@ -621,7 +667,7 @@ class PartitionLog:
         if not segments or segments[-1].base_offset >= recovery_point:
             self.directory.disk.sync_dir(self.path)  # a new segment's names
         self.leader_epochs.flush()
-        if self.truncations == truncations:  # after a cut, other records may stand where flushed ones stood
+        if self.truncations == truncations:  # otherwise flushed records may have been replaced
             self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
         self.last_flush_ms = self._now_ms()
 
@@ -634,7 +680,7 @@ class PartitionLog:
 
     @on_disk
     def close(self, *, clean: bool) -> None:
-        """Closes the files. `clean`: first leaves them as Kafka would, with everything on the device."""
+        """Closes the files. If `clean`, they are first flushed and completed as in a clean stop of Kafka."""
         if clean:
             self.snapshots.take(self.producers)
             self.segments[-1].seal()
@@ -643,14 +689,14 @@ class PartitionLog:
             self.leader_epochs.flush()
         for segment in self.segments:
             segment.close()
-        # A fetch or a flush in a thread may still hold this log: missing files must not look like a bad disk
-        # to it.
+        # A fetch or a flush in a thread may still use this log. If it finds no files, this must not count as a failure
+        # of the disk.
         self.directory = self.directory.closed(self.path)
 
     # --- producer state
 
     def rebuild_producers(self, now_ms: int) -> None:
-        """Brings the producers to the log end: the newest snapshot that can serve, then the batches after it."""
+        """Restores the state of producers at the log end from the newest valid snapshot and the batches after it."""
         self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
         self.snapshots.load(self.producers, self.log_end_offset, now_ms)
         replay(

@@ -1,18 +1,29 @@
-"""Searches in the segments of a log, by offset, timestamp and transaction. Nothing here changes a segment."""
+"""Searches the segments of a log by offset, timestamp and transaction. No function here changes a segment."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from kcli.model.ids import Offset, Position
+from kcli.protocol.batches.batch import (
+    CURRENT_MAGIC,
+    HEADER_SIZE,
+    BatchHeader,
+    Record,
+    decode_records,
+    read_header,
+    read_records,
+)
+from kcli.protocol.batches.compression import decompress_small
 from kcli.storage.log.index import TimestampOffset
+from kcli.storage.log.record_validation import FEW_RECORDS, SMALL_BYTES
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 
 def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segment]:
-    """The segments that may hold `offset` or later offsets."""
+    """The segments that may contain `offset` or later offsets."""
     if offset >= segments[-1].base_offset:
         return segments[-1:]
     found = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
@@ -22,7 +33,7 @@ def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segme
 def whole_batches(
     segment: Segment, offset: Offset, max_bytes: int, *, end_offset: Offset | None, at_least_one: bool
 ) -> tuple[Position, Position] | None:
-    """(start, end) of the batches from the one that holds `offset`, before `end_offset` (None: the segment's end).
+    """The start and end position of the batches from the one with `offset` up to `end_offset` (None: segment end).
 
     None if this segment has no such batch.
     """
@@ -41,29 +52,88 @@ def whole_batches(
     return start, max(end, start)
 
 
-def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: Offset
-) -> TimestampOffset | None:
-    """The first record at or past the timestamp; None when all are older."""
-    for segment in segments:
+Search = Generator[None, None, TimestampOffset | None]
+"""A search for a record by its timestamp, in steps of a few milliseconds. The first step takes less: a search that
+takes long yields before it begins to. The steps may run in another thread than that of the log's owner."""
+
+HEADERS_OF_A_STEP = 500
+SEGMENTS_OF_A_STEP = 20
+
+
+def search_timestamp(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: Offset) -> Search:
+    """The first record at or after the timestamp. None if all records are older."""
+    for nth, segment in enumerate(segments, 1):
+        if nth % SEGMENTS_OF_A_STEP == 0:
+            yield
         if segment.largest_timestamp_ms() >= timestamp_ms:
-            found = segment.offset_for_timestamp(timestamp_ms, log_start_offset)
+            found = yield from _search_segment(segment, timestamp_ms, log_start_offset)
             if found is not None:
                 return found
     return None
 
 
-def offset_of_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) -> TimestampOffset | None:
-    """The first record that has the largest timestamp; None in a log without timestamps."""
+def search_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) -> Search:
+    """The first record with the largest timestamp. None if the log has no timestamps."""
     segment = max(segments, key=lambda segment: segment.max_timestamp().timestamp_ms)
-    newest = segment.max_timestamp().timestamp_ms
-    return None if newest < 0 else segment.offset_for_timestamp(newest, log_start_offset)
+    newest_ms = segment.max_timestamp().timestamp_ms
+    if newest_ms < 0:
+        return None
+    return (yield from _search_segment(segment, newest_ms, log_start_offset))
+
+
+def _search_segment(segment: Segment, timestamp_ms: int, start_offset: Offset) -> Search:
+    """The first record of the segment at or past both `timestamp_ms` and `start_offset`."""
+    start = max(segment.time_index.lookup(timestamp_ms).offset, start_offset)
+    try:
+        file = segment.log.file()
+        for nth, (position, header) in enumerate(segment.headers_near(start), 1):
+            if nth % HEADERS_OF_A_STEP == 0:
+                yield
+            if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
+                continue
+            batch = file.read_at(position, header.size_bytes)
+            found = yield from _search_batch(batch, segment.log.path, timestamp_ms, start_offset)
+            if found is not None:
+                return found
+    except FileNotFoundError:
+        if not segment.deleted:  # retention may remove it between two steps
+            raise
+    return None
+
+
+def _search_batch(batch: bytes, path: str, timestamp_ms: int, start_offset: Offset) -> Search:
+    header = read_header(batch)
+    records = _few_records(batch, header)
+    if records is None:
+        yield
+        if header.magic == CURRENT_MAGIC:
+            from kcli.storage.log.opening import search_batch  # loads numpy
+
+            return (yield from search_batch(batch, header, path, timestamp_ms, start_offset))
+        records = read_records(batch)
+    for record in records:
+        if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+            return TimestampOffset(record.timestamp_ms, Offset(record.offset))
+    return None
+
+
+def _few_records(batch: bytes, header: BatchHeader) -> Iterator[Record] | None:
+    """The records of a batch that are read in a few milliseconds; None if it takes longer."""
+    if len(batch) > SMALL_BYTES or header.records_count > FEW_RECORDS:
+        return None
+    if header.magic < CURRENT_MAGIC:
+        return None if header.is_compressed else read_records(batch)
+    if len(batch) < header.size_bytes or not header.is_compressed:
+        return read_records(batch)
+    payload = decompress_small(header.codec, memoryview(batch)[HEADER_SIZE:], SMALL_BYTES)
+    return None if payload is None else decode_records(header, payload)
 
 
 def aborted_transactions(
     segments: Sequence[Segment], from_offset: Offset, upper_offset: Offset
 ) -> list[AbortedTransaction]:
-    """The aborted transactions with data in [from_offset, upper_offset), which read_committed consumers drop."""
+    """The aborted transactions with records in [from_offset, upper_offset). read_committed consumers drop the
+    records."""
     aborted = []
     for segment in segments_from(segments, from_offset):
         entries = segment.txn_index.entries()
@@ -77,25 +147,27 @@ def aborted_transactions(
 
 
 def has_aborted_transactions(segments: Sequence[Segment], from_offset: Offset) -> bool:
-    """Whether an aborted transaction ends at or past the offset, so that it may have data there."""
+    """Whether an aborted transaction ends at or after the offset, so that it may have records there."""
     found = (segment.txn_index.entries() for segment in segments_from(segments, from_offset))
     return any(entries and entries[-1].last_offset >= from_offset for entries in found)
 
 
 def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> int:
-    """The index of the first entry whose marker is at or past the offset; markers are in offset order."""
+    """The index of the first entry whose marker is at or after the offset. Entries are in the order of their
+    markers."""
     return bisect_left(entries, offset, key=lambda entry: entry.last_offset)
 
 
 def upper_bound_offset(
     segments: Sequence[Segment], offset: Offset, size_bytes: int, log_end_offset: Offset
 ) -> Offset:
-    """An offset past everything in the first `size_bytes` bytes from `offset`: how far to look for aborts."""
+    """An offset after all records in the first `size_bytes` bytes from `offset`. Aborted transactions are searched up
+    to this offset."""
     candidates = segments_from(segments, offset)
     for nth, segment in enumerate(candidates, 1):
         found = segment.locate(offset)
         if found is None:
-            continue  # compaction or a crash removed the rest of this segment: the read begins in the next one
+            continue  # compaction or a crash removed the rest of this segment, so the read begins in the next one
         bound = segment.upper_bound_offset(Position(found[0] + size_bytes))
         if bound is not None:
             return bound

@@ -1,8 +1,8 @@
-"""The state of a partition's producers: idempotence, open transactions (KIP-98), `.snapshot` files.
+"""The state of a partition's producers: sequence numbers, open transactions (KIP-98), `.snapshot` files.
 
-A client's batch is checked before it is written (`check`); every batch that is written, live or read back, updates the
-state (`update`). With snapshots a start need not read the whole log: the newest snapshot and the batches after it give
-the state.
+A client's batch is checked before it is written (`check`). Every batch in the log updates the state (`update`), when it
+is written and when the log is read again. With snapshots a start need not read the whole log: the state follows from
+the newest snapshot and the batches after it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kcli.runtime.disk import Disk, read_file
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CACHED_BATCHES = 5
-"""Clients keep at most five requests in flight per connection, because brokers remember five batches."""
+"""The batches that are remembered per producer. For this reason clients have at most five requests in flight."""
 
 MAX_EPOCH = 32_767
 NO_COORDINATOR_EPOCH = -1
@@ -43,8 +43,8 @@ _CRC_END = 6
 
 
 class WrittenBatch(NamedTuple):
-    """A batch that a producer wrote. `offset_delta` is the distance from first to last, of the offsets and of the
-    sequences."""
+    """A batch that a producer wrote. `offset_delta` is the distance from the first to the last record, both in offsets
+    and in sequence numbers."""
 
     last_sequence: int
     last_offset: Offset
@@ -62,7 +62,7 @@ class WrittenBatch(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerEntry:
-    """The state of one producer id. `batches` holds the newest five of the current epoch, oldest first."""
+    """The state of one producer id. `batches` has the newest five batches of the current epoch, oldest first."""
 
     producer_id: ProducerId
     epoch: int
@@ -92,10 +92,10 @@ class ProducerEntry:
 
 @dataclass(slots=True, eq=False)
 class Verification:
-    """A transaction that its coordinator must confirm before the first batch of the producer here (KIP-890).
+    """A transaction that the coordinator must confirm before the producer's first batch in this partition (KIP-890).
 
-    A batch that comes with it may begin the transaction while the log still has the verification. A marker drops the
-    verification, so a batch that arrives after the end of its transaction is refused.
+    A batch with this verification may begin the transaction, if the log still has the verification. A marker removes
+    it. So a batch that arrives after the end of its transaction is refused.
     """
 
     epoch: int
@@ -105,12 +105,13 @@ class Verification:
 
 
 ALREADY_OPEN = Verification(-1, 0, False, 0)
-"""The verification of a batch whose transaction is open in the log; valid while the transaction is open."""
+"""The verification of a batch whose transaction is already open in the log. It is valid while the transaction is
+open."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
-    """The end of a transaction, as its control record says."""
+    """The end of a transaction, read from its control record."""
 
     commit: bool
     coordinator_epoch: int
@@ -118,7 +119,7 @@ class TransactionEnd:
 
 
 def read_marker(batch: Buffer) -> TransactionEnd | None:
-    """The marker in a control batch; None when it holds another kind of control record."""
+    """The marker in a control batch. None if the batch has another type of control record."""
     record = next(iter(read_records(batch)), None)
     if record is None or control_type_of(record.key) not in (ControlType.ABORT, ControlType.COMMIT):
         return None
@@ -133,7 +134,7 @@ def read_marker(batch: Buffer) -> TransactionEnd | None:
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """A transaction in this partition; `last_offset` is its marker's once there is one."""
+    """A transaction in this partition. `last_offset` is the offset of its marker, or None before the marker."""
 
     producer_id: ProducerId
     first_offset: Offset
@@ -149,18 +150,20 @@ class ProducerState:
         self.producers: dict[ProducerId, ProducerEntry] = {}
         self.end_offset = Offset(0)
         self.last_snapshot_offset = Offset(0)
-        # Kafka's table of producers never shrinks; its size decides the order of entries in a snapshot.
+        # The largest number of producers so far. It decides the order of entries in a snapshot, because Kafka's hash
+        # table of producers never shrinks.
         self._most_producers = 0
         self._verifications: dict[ProducerId, Verification] = {}
         self._ongoing: dict[Offset, OpenTransaction] = {}  # by first offset, ascending
         self._unreplicated: dict[
             Offset, OpenTransaction
-        ] = {}  # decided, but its marker is not below the high watermark
+        ] = {}  # ended, but the marker is not below the high watermark
 
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
-        """The cached batch that `header` repeats, because the client did not get the response to the first one."""
+        """The remembered batch that `header` repeats, because the client did not get the first response. None if it is
+        a new batch."""
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -171,7 +174,7 @@ class ProducerState:
         return None
 
     def check(self, header: BatchHeader) -> None:
-        """Raises unless the batch continues the producer's sequence."""
+        """Raises KafkaError unless the batch continues the producer's sequence."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -197,7 +200,7 @@ class ProducerState:
         )
 
     def check_marker(self, header: BatchHeader, marker: TransactionEnd, transaction_version: int) -> None:
-        """Raises if the marker comes from an old coordinator or an old producer epoch (KIP-890)."""
+        """Raises KafkaError if the marker comes from an old coordinator or has an old producer epoch (KIP-890)."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -220,7 +223,7 @@ class ProducerState:
     def verification(
         self, producer_id: ProducerId, epoch: int, base_sequence: int, *, from_zero: bool, now_ms: int
     ) -> Verification:
-        """The verification that a transactional batch needs; ALREADY_OPEN if its coordinator need not confirm it."""
+        """The verification that a transactional batch needs. ALREADY_OPEN if the coordinator need not confirm it."""
         if self._is_open(producer_id, epoch):
             return ALREADY_OPEN
         known = self._verifications.get(producer_id)
@@ -234,7 +237,7 @@ class ProducerState:
         return known
 
     def check_verified(self, header: BatchHeader, verification: Verification) -> None:
-        """Raises if a transactional batch would begin a transaction that the coordinator may have ended."""
+        """Raises KafkaError if a transactional batch would begin a transaction that may have ended already."""
         producer_id = header.producer_id
         if self._is_open(producer_id, header.producer_epoch):
             return
@@ -256,7 +259,7 @@ class ProducerState:
         return entry is not None and entry.epoch == epoch and entry.current_txn_first_offset is not None
 
     def check_epoch(self, header: BatchHeader) -> None:
-        """Raises if a newer epoch of the producer has written here."""
+        """Raises KafkaError if a newer epoch of the producer has written to this partition."""
         entry = self.producers.get(header.producer_id)
         if entry is not None and header.producer_epoch < entry.epoch:
             raise InvalidProducerEpochException(
@@ -264,10 +267,10 @@ class ProducerState:
                 f"is {header.producer_epoch}, which is smaller than the last seen epoch {entry.epoch}"
             )
 
-    # --- taking in what is in the log
+    # --- updates from the log
 
     def update(self, header: BatchHeader, base_offset: Offset) -> None:
-        """Notes a batch of records that an idempotent or transactional producer has written at `base_offset`."""
+        """Updates the state with a batch that an idempotent or transactional producer has written at `base_offset`."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self._add(ProducerEntry(header.producer_id, header.producer_epoch))
@@ -287,7 +290,8 @@ class ProducerState:
     def update_marker(
         self, header: BatchHeader, offset: Offset, marker: TransactionEnd
     ) -> AbortedTransaction | None:
-        """Notes a marker written at `offset`; returns the entry that an abort adds to the transaction index."""
+        """Updates the state with a marker that is written at `offset`. If it aborts a transaction, returns the entry
+        for the transaction index."""
         self._verifications.pop(header.producer_id, None)
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -316,7 +320,8 @@ class ProducerState:
     # --- transactions
 
     def first_unstable_offset(self) -> Offset | None:
-        """The first offset of the oldest transaction that read_committed consumers must not see yet."""
+        """The first offset of the oldest transaction that read_committed consumers must not read yet. None if there is
+        no such transaction."""
         if not self._ongoing and not self._unreplicated:
             return None
         return min(next(iter(self._ongoing), NEVER), min(self._unreplicated, default=NEVER))
@@ -334,7 +339,7 @@ class ProducerState:
     # --- forgetting
 
     def remove_expired(self, now_ms: int) -> int:
-        """Drops producers that wrote nothing for `expiration_ms` and have no open transaction."""
+        """Drops producers that wrote nothing for `expiration_ms` and have no open transaction. Returns their number."""
         expired = [entry.producer_id for entry in self.producers.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self.producers[producer_id]
@@ -358,7 +363,7 @@ class ProducerState:
     # --- snapshots
 
     def load(self, entries: Iterable[ProducerEntry], offset: Offset, now_ms: int) -> None:
-        """Starts from a snapshot taken at `offset`."""
+        """Sets the state to that of a snapshot that was written at `offset`."""
         self.clear()
         for entry in entries:
             if self._is_expired(entry, now_ms):
@@ -377,7 +382,7 @@ class ProducerState:
         return bytes(packed)
 
     def _in_java_order(self) -> list[ProducerEntry]:
-        """The entries in the order of Java's HashMap, so that a snapshot has the bytes of Kafka's."""
+        """The entries in the order of Java's HashMap, so that a snapshot has the same bytes as in Kafka."""
         capacity = MIN_JAVA_CAPACITY
         while self._most_producers > capacity * 3 // 4:
             capacity *= 2

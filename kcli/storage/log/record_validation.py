@@ -1,8 +1,9 @@
 """The leader's checks of the records in a producer's batch, those of Kafka's LogValidator.
 
-`survey` recognises sound records, many at a time. If it cannot, or if a rule may be broken, the records are read one by
-one, and that decides. An impossible structure refuses the batch. The answer names each record that breaks a rule of its
-topic (KIP-467).
+`survey` recognises valid records, many at a time. If it does not recognise them, or if a rule may be broken, the
+records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the topic, the
+response names them (KIP-467). Batches that take longer than a few milliseconds are left to `opening`, which checks the
+same rules by columns.
 """
 
 from __future__ import annotations
@@ -21,57 +22,84 @@ from kcli.errors import (
 from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, Record, decode_records
-from kcli.protocol.batches.compression import begins_as, decompress
+from kcli.protocol.batches.compression import begins_as, decompress_small
 from kcli.protocol.batches.survey import Survey, survey
 
 LOG_APPEND_TIME = "LogAppendTime"
 
 SHOWN_ERRORS = 3
-"""Errors of single records that the error message of a batch shows, as in Kafka."""
+"""The most errors of single records that the error message of a batch shows, as in Kafka."""
+
+MAX_RECORD_ERRORS = 1000
+"""Records that an answer names at most: Kafka names all, but 760 compressed bytes can hold a million wrong records."""
+
+SMALL_BYTES = 1_048_588
+"""Decompressed bytes that are read at once, a few milliseconds of work: Kafka's default max.message.bytes."""
+
+SMALL_PLAIN_BYTES = 8 << 20
+"""The same without compression: records of one shape are compared without reading their values."""
+
+FEW_RECORDS = 500
+"""Records that are read one by one at once, about two milliseconds of work."""
+
+MIN_RECORD_BYTES = 7
+"""The smallest record."""
 
 
 class Validation(StrEnum):
-    """The batches whose records are read although no rule of the topic needs it (`kcli.validate.records`)."""
+    """The value of `kcli.validate.records`: the batches whose records are checked even if no rule of the topic needs
+    it."""
 
     ALL = "all"
     UNCOMPRESSED = "uncompressed"
     NONE = "none"
 
 
-def examine(
-    records: Buffer,
-    header: BatchHeader,
-    config: LogConfig,
-    now_ms: int,
-    topic_partition: str,
-    validation: Validation,
-) -> Survey | None:
-    """Reads the records of a batch whose header and checksum are right; None if no setting asks for it.
-
-    Raises InvalidRecordException or InvalidTimestampException, with `record_errors` if a record breaks a rule.
-    """
+def must_open(
+    records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, validation: Validation
+) -> bool:
+    """Whether a setting requires a check of the records. The header and the checksum are valid."""
     by_producer = config.message_timestamp_type != LOG_APPEND_TIME
     bounded = by_producer and (
         config.message_timestamp_before_max_ms != MAX_LONG
         or header.max_timestamp_ms > now_ms + config.message_timestamp_after_max_ms
     )
     compressed = header.attributes & 0x07
-    if not (
+    return bool(
         validation is Validation.ALL
         or (validation is Validation.UNCOMPRESSED and not compressed)
         or bounded
         or config.compact
         or header.is_log_append_time
         or (compressed and validation is not Validation.NONE and not _begins_right(records, header))
-    ):
+    )
+
+
+def examine(
+    records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, topic_partition: str
+) -> Survey | None:
+    """Reads the records of a batch, if that takes a few milliseconds at most; None if it takes longer.
+
+    Raises InvalidRecordException or InvalidTimestampException, with `record_errors` if a record breaks a rule.
+    """
+    most_bytes = SMALL_BYTES if header.is_compressed else SMALL_PLAIN_BYTES
+    if len(records) > most_bytes or header.records_count * MIN_RECORD_BYTES > most_bytes:
         return None
-    payload, begin = (_decompressed(records, header), 0) if compressed else (records, HEADER_SIZE)
+    payload, begin = records, HEADER_SIZE
+    if header.attributes & 0x07:
+        small = _decompressed(records, header)
+        if small is None:
+            return None
+        payload, begin = small, 0
+    by_producer = config.message_timestamp_type != LOG_APPEND_TIME
     found = None if header.is_log_append_time else survey(header, payload, begin)
     if (
         found is None
         or (by_producer and not _is_within(found, config, now_ms))
         or (config.compact and found.has_null_key)
     ):
+        if header.records_count > FEW_RECORDS:
+            return None
         found = _read_each(header, payload[begin:], config, now_ms, topic_partition)
     return found
 
@@ -81,17 +109,22 @@ def _begins_right(records: Buffer, header: BatchHeader) -> bool:
         return begins_as(header.codec, view[HEADER_SIZE:])
 
 
-def _decompressed(records: Buffer, header: BatchHeader) -> bytes:
+def _decompressed(records: Buffer, header: BatchHeader) -> bytes | None:
     with memoryview(records) as view:
         try:
-            return decompress(header.codec, view[HEADER_SIZE:])
+            return decompress_small(header.codec, view[HEADER_SIZE:], SMALL_BYTES)
         except CorruptRecordException as error:
-            # Kafka has no better code for invalid bytes under a right checksum.
-            raise UnknownServerException(error.message) from None
+            raise undecodable(error) from None
+
+
+def undecodable(error: CorruptRecordException) -> KafkaError:
+    """The error for invalid compressed bytes with a valid checksum, with Kafka's code."""
+    return UnknownServerException(error.message)
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are certainly within the bounds."""
+    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest
+    timestamp."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms
@@ -103,24 +136,76 @@ def _read_each(
 ) -> Survey:
     newest_ms, oldest_ms = NO_TIMESTAMP, MAX_LONG
     is_dense, has_null_key = True, False
-    errors: list[tuple[int, str]] = []
-    mistimed = False
+    broken = BrokenRules(topic_partition)
     for index, record in enumerate(_records(header, payload)):
-        time_ms = _long(record.timestamp_ms)
+        time_ms = to_long(record.timestamp_ms)
         newest_ms, oldest_ms = max(newest_ms, time_ms), min(oldest_ms, time_ms)
         is_dense = is_dense and record.offset == header.base_offset + index
         has_null_key = has_null_key or record.key is None
         if config.compact and record.key is None:
-            reason = (
-                f"Compacted topic cannot accept message without key in topic partition {topic_partition}."
-            )
-            errors.append((index, reason))
+            broken.add_keyless(index)
         elif problem := _time_problem(record, header, config, now_ms):
-            errors.append((index, problem))
-            mistimed = True
-    if errors:
-        raise _refused(errors, mistimed=mistimed)
+            broken.add_mistimed(index, problem)
+    broken.refuse()
     return Survey(newest_ms, oldest_ms, is_dense, has_null_key)
+
+
+class BrokenRules:
+    """The records of a batch that break a rule of its topic."""
+
+    __slots__ = ("_count", "_errors", "_is_mistimed", "_topic_partition")
+
+    def __init__(self, topic_partition: str) -> None:
+        self._topic_partition = topic_partition
+        self._errors: list[tuple[int, str]] = []
+        self._count = 0
+        self._is_mistimed = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether further errors are only counted."""
+        return len(self._errors) >= MAX_RECORD_ERRORS
+
+    def add_keyless(self, index: int) -> None:
+        self._add(
+            index,
+            f"Compacted topic cannot accept message without key in topic partition {self._topic_partition}.",
+        )
+
+    def add_mistimed(self, index: int, problem: str) -> None:
+        self._is_mistimed = True
+        self._add(index, problem)
+
+    def count_more(self, count: int, *, mistimed: bool) -> None:
+        """Counts errors that the answer does not name."""
+        self._count += count
+        self._is_mistimed = self._is_mistimed or mistimed
+
+    def _add(self, index: int, reason: str) -> None:
+        self._count += 1
+        if not self.is_full:
+            self._errors.append((index, reason))
+
+    def refuse(self) -> None:
+        """Raises the error of the batch, if a record has one."""
+        if not self._count:
+            return
+        error: KafkaError
+        if self._is_mistimed:
+            error = InvalidTimestampException(
+                "One or more records have been rejected due to invalid timestamp"
+            )
+        else:
+            shown = ", ".join(
+                f"RecordError(batchIndex={index}, message='{reason}')"
+                for index, reason in self._errors[:SHOWN_ERRORS]
+            )
+            error = InvalidRecordException(
+                f"One or more records have been rejected due to {self._count} record errors in total, and only "
+                f"showing the first three errors at most: [{shown}]"
+            )
+        error.record_errors = tuple(self._errors)
+        raise error
 
 
 def _records(header: BatchHeader, payload: Buffer) -> Iterator[Record]:
@@ -133,36 +218,31 @@ def _time_problem(record: Record, header: BatchHeader, config: LogConfig, now_ms
         before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
         if now_ms - time_ms <= before_ms and time_ms - now_ms <= after_ms:
             return None
-        return (
-            f"Timestamp {time_ms} of message with offset {record.offset} is out of range. "
-            f"The timestamp should be within [{_long(now_ms - before_ms)}, {_long(now_ms + after_ms)}]"
-        )
+        return out_of_range(time_ms, record.offset, config, now_ms)
     if not header.is_log_append_time:
         return None
+    return wrong_type(time_ms, record.offset, header, len(record.key or b""), len(record.value or b""))
+
+
+def out_of_range(time_ms: int, offset: int, config: LogConfig, now_ms: int) -> str:
+    earliest_ms = to_long(now_ms - config.message_timestamp_before_max_ms)
+    latest_ms = to_long(now_ms + config.message_timestamp_after_max_ms)
+    return (
+        f"Timestamp {time_ms} of message with offset {offset} is out of range. "
+        f"The timestamp should be within [{earliest_ms}, {latest_ms}]"
+    )
+
+
+def wrong_type(time_ms: int, offset: int, header: BatchHeader, key_bytes: int, value_bytes: int) -> str:
     kind = "PartialDefaultRecord" if header.is_compressed else "DefaultRecord"
     return (
-        f"Invalid timestamp type in message {kind}(offset={record.offset}, timestamp={time_ms}, "
-        f"key={len(record.key or b'')} bytes, value={len(record.value or b'')} bytes). "
+        f"Invalid timestamp type in message {kind}(offset={offset}, timestamp={time_ms}, "
+        f"key={key_bytes} bytes, value={value_bytes} bytes). "
         f"Producer should not set timestamp type to LogAppendTime."
     )
 
 
-def _long(value: int) -> int:
-    """Wraps to Java's 64 bits: a bound without limit exceeds them, and base plus delta can."""
+def to_long(value: int) -> int:
+    """Reduces a number to 64 bits with overflow as in Java. A time plus an unlimited bound exceeds 64 bits, and a base
+    timestamp plus a delta may do so."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def _refused(errors: list[tuple[int, str]], *, mistimed: bool) -> KafkaError:
-    error: KafkaError
-    if mistimed:
-        error = InvalidTimestampException("One or more records have been rejected due to invalid timestamp")
-    else:
-        shown = ", ".join(
-            f"RecordError(batchIndex={index}, message='{reason}')" for index, reason in errors[:SHOWN_ERRORS]
-        )
-        error = InvalidRecordException(
-            f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing "
-            f"the first three errors at most: [{shown}]"
-        )
-    error.record_errors = tuple(errors)
-    return error

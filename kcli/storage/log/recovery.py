@@ -1,7 +1,8 @@
-"""Recovery after an unclean stop: reads the end of a log again, batch by batch, and keeps the whole batches.
+"""Recovery after an unclean stop: reads the end of a log again, batch by batch, and keeps the valid batches.
 
-Bytes that were not flushed may be torn, and are cut. Bytes that were flushed can only be damaged: recovery logs an
-error and cuts them too. The metadata log may lose nothing: it is refused unchanged, so that an operator can repair it.
+Batches that were not flushed may be incomplete after a crash. They are truncated. If a batch that was flushed is
+invalid, the disk has damaged it. Recovery logs an error and truncates it too. The metadata log must not lose records,
+so such damage in it raises an error and changes nothing. An operator can then repair the log.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _log = logging.getLogger(__name__)
 RECOVERY_CHUNK_BYTES = 1 << 20
 
 READS_OF_DAMAGE = 2
-"""Reads of a damaged batch before it is cut: the bit may have flipped on the way from the device."""
+"""The number of times that a damaged batch is read before it is truncated, because the error may be one of the read."""
 
 
 class OffsetOverflow(Exception):
-    """A segment has offsets that no index entry can hold. It must be split. Kafka before 1.0 could write such
-    segments."""
+    """A segment has offsets too far from its base offset for an index entry, so it must be split. Kafka before 1.0
+    could write such segments."""
 
     def __init__(self, segment: Segment, pieces: list[Piece]) -> None:
         super().__init__(f"{segment.log.path} holds offsets too far from its base offset")
@@ -36,9 +37,9 @@ class OffsetOverflow(Exception):
 
 
 class Recovery:
-    """Reads the segments of one log that may be torn. `flushed_offset`: every record before it was on the device.
+    """Recovers the segments of one log. `flushed_offset`: every record before this offset was on the device.
 
-    `must_keep`: damage before `flushed_offset` raises CorruptRecordError, and no batch is cut.
+    With `must_keep`, damage before `flushed_offset` raises CorruptRecordError, and no batch is truncated.
     """
 
     def __init__(
@@ -56,9 +57,9 @@ class Recovery:
         self.first_offset = log.log_start_offset
 
     def run(self, first_unsure_offset: Offset) -> Offset:
-        """Recovers the segments from the one that holds `first_unsure_offset`; returns the log end offset.
+        """Recovers the segments from the one with `first_unsure_offset` on. Returns the log end offset.
 
-        Raises OffsetOverflow for a segment that must be split first.
+        Raises OffsetOverflow if a segment must be split first.
         """
         log = self._log
         unsure = [
@@ -66,7 +67,7 @@ class Recovery:
             for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
             if following is None or following.base_offset > first_unsure_offset
         ]
-        # Recovery writes files again, above all indexes, that are not on the device: the next flush begins
+        # Recovery writes files again, mainly indexes, which are not on the device yet. So the next flush must begin
         # here.
         self.first_offset = unsure[0].base_offset
         self._rewind_producers(unsure[0])
@@ -84,8 +85,8 @@ class Recovery:
         return end
 
     def _rewind_producers(self, first: Segment) -> None:
-        """Sets the producers back to the begin of recovery; snapshots of records that are read again are not
-        trusted."""
+        """Sets the state of producers back to the start of recovery. Later snapshots are not used, because the records
+        before them are read again."""
         log = self._log
         for offset in log.snapshots.offsets():
             if offset > first.base_offset:
@@ -94,8 +95,8 @@ class Recovery:
         log.rebuild_producers(self._now_ms)
 
     def _recover(self, segment: Segment) -> tuple[Offset, int]:
-        """Reads one segment, and builds indexes, epochs and producers. Returns (offset after the last whole batch,
-        bytes cut)."""
+        """Reads one segment, and updates indexes, epochs and producers. Returns the offset after the last valid batch,
+        and the number of truncated bytes."""
         segment.reset_indexes()
         file = segment.log.file()
         file_size = file.size()
@@ -138,7 +139,7 @@ class Recovery:
         self._log.drop_segments(later)
 
     def _chunk_size(self, segment: Segment, position: Position, end: int) -> int:
-        """A chunk, or the one batch that is larger than a chunk."""
+        """The bytes to read next: a chunk or, if the next batch is larger, that batch."""
         size = RECOVERY_CHUNK_BYTES
         try:
             header = read_header(segment.log.file().read_at(position, HEADER_SIZE))
@@ -150,7 +151,7 @@ class Recovery:
     def _recover_chunk(
         self, segment: Segment, chunk: bytes, start: Position, next_offset: Offset
     ) -> tuple[int, Offset]:
-        """(bytes of whole and valid batches at the head of the chunk, the offset after them)."""
+        """The bytes of the valid batches at the start of the chunk, and the offset after them."""
         taken = 0
         try:
             for position, header in iter_batches(chunk):

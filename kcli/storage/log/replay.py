@@ -1,4 +1,4 @@
-"""Brings the producers of a log up to its end: reads the batches that their snapshot does not cover."""
+"""Restores the state of a log's producers: reads the batches that are newer than the snapshot of the producers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def replay(
     end_offset: Offset,
     to_snapshot: Collection[int],
 ) -> None:
-    """Feeds the batches of [start_offset, end_offset) to the producers, without checks: they are in the log already.
+    """Updates the producers with the batches of [start_offset, end_offset). They are not checked, because they are in
+    the log already.
 
-    Snapshots are taken at the base offsets in `to_snapshot`, so that the next start has less to read, and at the end.
+    Writes snapshots at the base offsets in `to_snapshot` and at the end, so that the next start has less to read.
     """
     for segment in segments:
         if segment.base_offset >= end_offset:
@@ -39,7 +40,8 @@ def replay(
 
 
 def _replay_segment(segment: Segment, producers: ProducerState) -> None:
-    """Feeds one segment. Stops at a damaged batch, because no consumer can read the rest of the segment either."""
+    """Updates the producers with the batches of one segment. Stops at a damaged batch, because consumers cannot read
+    the rest of the segment either."""
     start_offset = producers.end_offset
     try:
         _replay_batches(segment, producers, start_offset)

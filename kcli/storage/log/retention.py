@@ -1,7 +1,7 @@
-"""Retention: how many of the oldest segments of a log are deleted.
+"""Retention: decides how many of the oldest segments of a log are deleted.
 
-A segment is deleted only if all its records are below the high watermark. The active one counts too, unless it is
-empty: the log rolls first, so that a partition always has a segment.
+A segment is deleted only if all its records are below the high watermark. The active segment may be deleted too, unless
+it is empty. The log then rolls first, so that a partition always has a segment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def deletable_count(
     high_watermark: Offset,
     now_ms: int,
 ) -> int:
-    """The number of oldest segments to delete: by log start offset, then by size, then by time."""
+    """The number of the oldest segments that must be deleted: by log start offset, then by size, then by time."""
     ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
     count = sum(1 for end in ends[:-1] if end <= log_start_offset)
     if not config.delete:
@@ -41,7 +41,7 @@ def deletable_count(
 
 
 def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, allowed: int) -> int:
-    """Adds the segments without which the log still has at least `retention_bytes`."""
+    """Adds to `count` the next segments without which the log still has at least `retention_bytes`."""
     excess = sum(segment.size_bytes for segment in segments[count:]) - retention_bytes
     while count < allowed and excess >= segments[count].size_bytes:
         excess -= segments[count].size_bytes
@@ -50,7 +50,8 @@ def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, al
 
 
 def _past_time(segments: Sequence[Segment], retention_ms: int, now_ms: int, count: int, allowed: int) -> int:
-    """Adds the segments past `retention_ms`. A timestamp in the future keeps its segment and all later ones."""
+    """Adds to `count` the next segments older than `retention_ms`. A segment with a timestamp in the future, and all
+    later segments, stay."""
     while count < allowed:
         largest_ms = segments[count].largest_timestamp_ms()
         if largest_ms > now_ms:

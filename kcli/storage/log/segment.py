@@ -1,8 +1,8 @@
-"""One segment of a partition's log: a `.log` file of batches back to back, and its indexes.
+"""One segment of a partition's log: a `.log` file with batches one after another, and its indexes.
 
-The active segment remembers where its newest batches begin, so that a fetch at the tail needs neither an index nor the
-file. Other segments open their files at first use: a log of thousands of segments opens as fast as their names are
-listed.
+The active segment remembers the positions of its newest batches, so that a fetch at the log end needs no reads to find
+them. Other segments open their files at the first use. So to open a log with thousands of segments takes only as long
+as to list their names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from kcli.protocol.batches.batch import (
     BatchHeader,
     crc_is_valid,
     read_header,
-    read_records,
 )
 from kcli.runtime.disk import Disk
 from kcli.storage.files import (
@@ -53,19 +52,19 @@ _log = logging.getLogger(__name__)
 
 FIRST_SCAN_BYTES = 4096
 SCAN_BYTES = 32_768
-"""Bytes read at a time while walking headers: at first those between two index entries, then twice as many each
-time."""
+"""The bytes that are read first when batch headers are read one after another: those between two index entries. Each
+further read is twice as large."""
 
 MAX_RECENT_BATCHES = 512
-"""Newest batches whose positions are remembered (8 kB at most); the oldest quarter is dropped when it is full."""
+"""The most batches whose positions are remembered (8 kB). If there are more, the oldest quarter is dropped."""
 
 _START = Position(0)
 
 Placed = tuple[Offset, int, int]
-"""A batch about to be written: last offset, max timestamp, size in bytes."""
+"""A batch that will be written: last offset, max timestamp, size in bytes."""
 
 _LOOKING = threading.Lock()
-"""Held while a segment looks up its files, which happens once."""
+"""The lock under which a segment finds its files, which happens once per segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Indexes:
 
 
 class Segment:
-    """Batches with offsets from `base_offset` up to the next segment's."""
+    """A segment: the batches with offsets from `base_offset` up to the base offset of the next segment."""
 
     __slots__ = (
         "_bytes_since_index_entry",
@@ -107,8 +106,8 @@ class Segment:
         sizes: dict[str, int] | None,
         name_suffix: str = "",
     ) -> None:
-        """`sizes`: suffix -> bytes of the files that exist, None if not looked up yet; `name_suffix`: `.swap` and the
-        like."""
+        """Makes the segment without opening files. `sizes`: the sizes of its files by suffix, or None if they are not
+        known yet. `name_suffix`: an additional suffix of the names, such as `.swap`."""
         self.disk: Disk = pool.disk
         self.directory = directory
         self.base_offset = base_offset
@@ -144,7 +143,7 @@ class Segment:
             return self._indexes
 
     def sizes(self) -> dict[str, int]:
-        """Suffix -> bytes of the files that exist."""
+        """The sizes of the existing files, by suffix."""
         found = {}
         for suffix in SEGMENT_SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
@@ -154,7 +153,7 @@ class Segment:
 
     @property
     def end_position(self) -> Position:
-        """Where the next batch begins."""
+        """The position of the next batch."""
         if self._end_position is None:
             self._end_position = Position(self.disk.size(self.log.path))
         return self._end_position
@@ -180,7 +179,7 @@ class Segment:
         return (self._indexes or self._look()).txn
 
     def create_files(self, preallocate_bytes: int) -> None:
-        """Makes empty files; replaces files that a crash left under these names."""
+        """Makes empty files. Files that a crash left under these names are replaced."""
         for handle in (self.log, self.offset_index.entries.handle, self.time_index.entries.handle):
             handle.create().truncate(0)
         self.txn_index.reset()
@@ -190,7 +189,7 @@ class Segment:
     # --- writing
 
     def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
-        """Writes batches at the end, in one write. If it raises, the segment is as before."""
+        """Writes batches at the end, in one write. If it raises, the segment has not changed."""
         position = self.end_position
         if self._recent_positions is _NONE:
             self._recent_last_offsets, self._recent_positions = array("q"), array("q")
@@ -214,7 +213,8 @@ class Segment:
         size_bytes: int,
         index_interval_bytes: int,
     ) -> None:
-        """Indexes the batch at `position`. The first batch of a segment never gets an entry (as in Kafka)."""
+        """Adds the batch at `position` to the indexes, if an entry is due. As in Kafka, the first batch of a segment
+        never gets an entry."""
         newest = self._max_timestamp or self.max_timestamp()
         if max_timestamp_ms > newest.timestamp_ms:
             self._max_timestamp = newest = TimestampOffset(max_timestamp_ms, last_offset)
@@ -225,7 +225,8 @@ class Segment:
         self._bytes_since_index_entry += size_bytes
 
     def seal(self) -> None:
-        """Ends its time as the active segment: adds a last time entry and cuts every file to its real size."""
+        """Completes the segment when it is no longer the active one: adds a last entry to the time index and truncates
+        every file to its real size."""
         newest = self.max_timestamp()
         self.time_index.append_if_newer(newest.timestamp_ms, newest.offset)
         self.offset_index.entries.write_out()
@@ -235,14 +236,14 @@ class Segment:
             file.truncate(self.size_bytes)
 
     def flush(self) -> None:
-        """Blocks until everything is on the device."""
+        """Flushes all files. Blocks until they are on the device."""
         self.log.file().sync()
         self.offset_index.entries.sync()
         self.time_index.entries.sync()
         self.txn_index.sync()
 
     def truncate_to(self, offset: Offset) -> None:
-        """Drops every batch that ends at or past `offset`."""
+        """Drops every batch that ends at or after `offset`."""
         found = self.locate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -256,7 +257,7 @@ class Segment:
         self._max_timestamp = self._find_max_timestamp()
 
     def reset_indexes(self) -> None:
-        """Empties the indexes, for recovery to fill them again."""
+        """Empties the indexes, so that recovery can fill them again."""
         self.offset_index.entries.truncate(0)
         self.time_index.entries.truncate(0)
         self.txn_index.reset()
@@ -265,17 +266,18 @@ class Segment:
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def finish_recovery(self) -> None:
-        """Call this when the indexes cover the whole segment again and `end_position` is set."""
+        """Ends the recovery. Call it when the indexes cover the whole segment again and `end_position` is set."""
         self.seal()
         self._bytes_since_index_entry = 0
         self._first_timestamp_ms = None
 
     def forget(self) -> None:
-        """Drops the remembered positions of the newest batches; the index and the file still have them."""
+        """Drops the remembered positions of the newest batches. They can still be found with the index and the file."""
         self._recent_last_offsets = self._recent_positions = _NONE
 
     def _find_max_timestamp(self) -> TimestampOffset:
-        """The last time entry, or the newest timestamp after it (a sealed segment has no batches after it)."""
+        """The largest timestamp: that of the last entry of the time index, or of a batch after this entry. (A sealed
+        segment has no batches after it.)"""
         newest = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
         for _position, header in self.headers_near(newest.offset):
             if header.max_timestamp_ms > newest.timestamp_ms:
@@ -295,7 +297,8 @@ class Segment:
         )
 
     def rename_deleted(self) -> list[str]:
-        """Puts `.deleted` after the names; returns the paths, to be removed when no reader needs them any more."""
+        """Renames the files to names with `.deleted`. Returns the new paths, so that they can be removed when no reader
+        needs them."""
         self.deleted = True
         self.offset_index.entries.write_out()
         self.time_index.entries.write_out()
@@ -307,7 +310,8 @@ class Segment:
         return paths
 
     def rename_suffix(self, suffix: str, to: str) -> None:
-        """Renames from `.cleaned` to `.swap` to no suffix: the steps of an exchange of segments."""
+        """Changes the suffix of the names. When cleaned segments are installed, it changes from `.cleaned` to `.swap`
+        and then to none."""
         self._name_suffix = to
         for handle in self.handles():
             if self.disk.exists(handle.path):
@@ -318,7 +322,8 @@ class Segment:
     # --- reading
 
     def headers(self, position: Position = _START) -> Iterator[tuple[Position, BatchHeader]]:
-        """(position, header) of each batch from `position` on. Raises CorruptRecordError at an impossible header."""
+        """Yields position and header of each batch from `position` on. Raises CorruptRecordError at an invalid
+        header."""
         end, file = self.size_bytes, self.log.file()
         chunk, start, scan_bytes = b"", position, FIRST_SCAN_BYTES
         while end - position > PREFIX_SIZE:
@@ -331,7 +336,7 @@ class Segment:
                     return  # truncated while we read
             header = read_header(chunk, at)
             if position + header.size_bytes > end:
-                # Kafka takes this for the end of the segment, and its readers skip the rest without an error.
+                # Kafka treats this as the end of the segment, and its consumers skip the rest without an error.
                 raise CorruptRecordError(
                     f"{self.log.path} at byte {position}: the batch at offset {header.base_offset} states "
                     f"{header.size_bytes} bytes, but the segment ends {end - position} bytes after it begins"
@@ -340,11 +345,12 @@ class Segment:
             position = Position(position + header.size_bytes)
 
     def headers_near(self, offset: Offset) -> Iterator[tuple[Position, BatchHeader]]:
-        """Like `headers`, from the last indexed batch that ends at or below `offset`.
+        """Yields the same as `headers`, from the last indexed batch that ends at or below `offset`.
 
-        An index has no checksum: with a wrong bit it may point past `offset`, and records would be skipped without an
-        error. So the batch must begin at or below the offset of its entry; else the segment is read from its start. The
-        batch need not end there, because Kafka 3 wrote one entry for several batches.
+        An index has no checksum. With a wrong bit it may give a position after `offset`, and records would be skipped
+        without an error. So the batch at this position must begin at or below the offset of the entry. Otherwise the
+        segment is read from its start. The batch need not end at the offset of the entry, because Kafka 3 wrote one
+        entry for several batches.
         """
         entry = self.offset_index.lookup(offset)
         if not entry.position:
@@ -354,7 +360,7 @@ class Segment:
             indexed = next(following, None)
         except CorruptRecordError:
             indexed = None
-        # An old wrapper has its last offset only.
+        # The header of a wrapper of the old formats has only its last offset.
         if indexed is not None and (indexed[1].base_offset <= entry.offset or indexed[1].magic < 2):
             return chain((indexed,), following)
         _log.error(
@@ -367,10 +373,10 @@ class Segment:
         return self.headers()
 
     def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
-        """(position, size) of the first batch that ends at or past `offset`; None if all end before it.
+        """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
 
-        `doubting_gaps`: if no batch holds `offset`, a damaged batch before the gap is returned. It may have held
-        `offset`, and its wrong checksum reports the damage to the reader.
+        With `doubting_gaps`, if no batch contains `offset` and the batch before the gap is damaged, that batch is
+        returned. It may have contained `offset`, and the reader notices the damage by the wrong checksum.
         """
         last_offsets = self._recent_last_offsets
         if last_offsets and offset > last_offsets[0]:
@@ -396,16 +402,17 @@ class Segment:
         return not crc_is_valid(self.log.file().read_at(position, header.size_bytes), 0, header)
 
     def boundary_at_or_below(self, start: Position, limit: Position) -> Position:
-        """The greatest end of a batch in [start, limit], where `start` begins a batch."""
+        """The end of the last whole batch in [start, limit]. A batch must begin at `start`."""
         positions = self._recent_positions
         if positions and limit >= positions[0]:
             return max(start, Position(positions[bisect_right(positions, limit) - 1]))
-        # A damaged index may point into the middle of a batch, where no header can be read.
+        # A damaged index may give a position inside a batch, where no header can be read.
         indexed = max(start, self.offset_index.position_at_or_below(limit))
         return self._boundary_after(indexed, limit) or self._boundary_after(start, limit) or start
 
     def _boundary_after(self, start: Position, limit: Position) -> Position | None:
-        """Like `boundary_at_or_below`, up to the first damage; None if no batch begins at `start`."""
+        """The same as `boundary_at_or_below`, but ends at the first invalid header. None if no batch begins at
+        `start`."""
         boundary = None
         with contextlib.suppress(CorruptRecordError):  # a reader gets the error when it reads this batch
             for position, header in self.headers(start):
@@ -415,39 +422,27 @@ class Segment:
         return boundary
 
     def tail(self) -> tuple[Offset, Position]:
-        """The offset and the position after the last whole batch, found by walking from the last index entry."""
+        """The offset and the position after the last whole batch. Reads the headers from the last index entry on."""
         last = self.offset_index.last()
         offset, end = self.base_offset, _START if last is None else last.position
         for position, header in self.headers(end):
             offset, end = header.next_offset, Position(position + header.size_bytes)
         return offset, end
 
-    def offset_for_timestamp(self, timestamp_ms: int, start_offset: Offset) -> TimestampOffset | None:
-        """The first record at or past both `timestamp_ms` and `start_offset`."""
-        start = max(self.time_index.lookup(timestamp_ms).offset, start_offset)
-        file = self.log.file()
-        for position, header in self.headers_near(start):
-            if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
-                continue
-            for record in read_records(file.read_at(position, header.size_bytes)):
-                if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp_ms, Offset(record.offset))
-        return None
-
     def max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp and the last offset of its batch; timestamp −1 without records."""
+        """The largest timestamp and the last offset of its batch. The timestamp is −1 if there are no records."""
         if self._max_timestamp is None:
             self._max_timestamp = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return self._max_timestamp
 
     def largest_timestamp_ms(self) -> int:
-        """The time that retention compares: the largest timestamp of the records, or without one the time of the last
-        write."""
+        """The time that retention uses: the largest timestamp of the records or, if they have none, the time of the
+        last write."""
         newest = self.max_timestamp().timestamp_ms
         return newest if newest >= 0 else self.disk.modified_ms(self.log.path)
 
     def first_timestamp_ms(self) -> int:
-        """The max timestamp of the first batch, −1 without one."""
+        """The max timestamp of the first batch. −1 without a batch."""
         if self._first_timestamp_ms is None:
             try:
                 first = next(self.headers(), None)
@@ -462,7 +457,8 @@ class Segment:
         return self._first_timestamp_ms
 
     def upper_bound_offset(self, position: Position) -> Offset | None:
-        """An offset at or past every batch that starts before `position`; None if the index has none."""
+        """An offset at or after the end of every batch that starts before `position`. None if the index has no such
+        offset."""
         return self.offset_index.upper_bound(position)
 
     # --- rules
@@ -474,12 +470,13 @@ class Segment:
         return self.offset_index.is_full(max_index_bytes) or self.time_index.is_full(max_index_bytes)
 
     def waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
-        """The age of the segment for rolling, by timestamps of records and not by the wall clock."""
+        """The age of the segment, which decides about rolling. It is computed from the timestamps of records, if they
+        have any."""
         first = self.first_timestamp_ms() if self.size_bytes else NO_TIMESTAMP
         return max_timestamp_ms - first if first >= 0 else now_ms - self.created_ms
 
     def has_sane_indexes(self) -> bool:
-        """False if an index is torn, or a crash left it padded with zeros."""
+        """Whether both indexes are valid. False if an index is incomplete, or ends with zeros after a crash."""
         sizes = self.sizes()
         return (
             sizes.get(INDEX_SUFFIX, 0) % OFFSET_ENTRY.size == 0
@@ -490,4 +487,4 @@ class Segment:
 
 
 _NONE = array("q")
-"""The remembered batches of a segment without appends; never changed."""
+"""The remembered batches of a segment without appends. This array must not change."""

@@ -1,5 +1,4 @@
-"""The result of a read of a log: the place of the bytes in a file. They can be read at once if the page cache has
-them."""
+"""The result of a read of a log: a range of bytes in a file, which the caller reads when it needs them."""
 
 from __future__ import annotations
 
@@ -12,7 +11,8 @@ from kcli.storage.directory import LogDirectory
 
 @dataclass(slots=True)
 class LogSlice:
-    """Whole batches in a segment's file. `file` stays readable while the slice lives, even if the log is deleted."""
+    """Whole batches in the file of a segment. `file` stays readable while the slice exists, even if the log is
+    deleted."""
 
     base_position: Position
     size_bytes: int
@@ -20,7 +20,7 @@ class LogSlice:
     directory: LogDirectory
 
     def read(self) -> bytes:
-        """The batches; may wait for the device."""
+        """Reads the batches. May wait for the device."""
         if not self.size_bytes:
             return b""
         try:
@@ -29,7 +29,7 @@ class LogSlice:
             raise self.directory.failed(error) from error
 
     def read_cached(self) -> bytes | bytearray | None:
-        """The batches if the page cache has them, else None."""
+        """Reads the batches if they are in the page cache. Otherwise returns None."""
         if not self.size_bytes:
             return b""
         try:

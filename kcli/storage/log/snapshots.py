@@ -1,4 +1,4 @@
-"""The `.snapshot` files of a partition: producer state as it was at an offset."""
+"""The `.snapshot` files of a partition, each with the state of producers at an offset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcli.storage.log.producer_state import ProducerState, read_snapshot
 
 
 class ProducerSnapshots:
-    """The snapshot files in one partition's directory; `names`: the listing of the directory."""
+    """The snapshot files in the directory of one partition. `names`: the names of all files in the directory."""
 
     def __init__(self, disk: Disk, directory: str, names: Iterable[str]) -> None:
         self._disk = disk
@@ -24,13 +24,14 @@ class ProducerSnapshots:
         return f"{self._directory}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
 
     def offsets(self) -> list[Offset]:
-        """Ascending."""
+        """The offsets of the snapshots in ascending order."""
         return sorted(self._offsets)
 
     def take(self, producers: ProducerState) -> None:
         """Writes the state at `producers.end_offset`, unless the last snapshot already has that offset.
 
-        The file is not synced: a torn one has a wrong checksum, and then the snapshot before it is used.
+        The file is not synced. If a crash leaves it incomplete, its checksum is wrong, and the snapshot before it is
+        used.
         """
         offset = producers.end_offset
         if offset <= producers.last_snapshot_offset:
@@ -45,7 +46,7 @@ class ProducerSnapshots:
         producers.last_snapshot_offset = offset
 
     def load(self, producers: ProducerState, end_offset: Offset, now_ms: int) -> None:
-        """Starts the producers from the newest whole snapshot at or below `end_offset`; torn ones are removed."""
+        """Loads the newest valid snapshot at or below `end_offset`. Invalid snapshots are removed."""
         producers.clear()
         for offset in reversed(self.offsets()):
             if offset > end_offset:
@@ -63,13 +64,13 @@ class ProducerSnapshots:
         self._offsets.discard(offset)
 
     def remove_outside(self, log_start_offset: Offset, end_offset: Offset) -> None:
-        """Removes the snapshots past the end of the log, and those at or before its start, which are of no use."""
+        """Removes the snapshots after the end of the log, and those at or before its start, which are never used."""
         for offset in self.offsets():
             if offset > end_offset or offset <= log_start_offset:
                 self.remove(offset)
 
     def rename_deleted(self, offset: Offset) -> list[str]:
-        """Puts `.deleted` after the name of the snapshot at `offset`, if there is one; returns its path."""
+        """Renames the snapshot at `offset`, if there is one, to a name with `.deleted`. Returns the new path."""
         if offset not in self._offsets:
             return []
         self._offsets.discard(offset)

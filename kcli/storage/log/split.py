@@ -1,9 +1,9 @@
 """Splits a segment whose offsets are too far apart.
 
-An index entry holds the distance from the base offset in 31 bits. Compaction in Kafka before 1.0 could merge segments
-beyond that distance. Such a segment is split into several, each with a base offset near its batches. They are written
-as `.cleaned` and renamed to `.swap`, the highest first. A start drops the `.cleaned` files and installs the `.swap`
-files.
+An index entry has 31 bits for the distance from the base offset. Compaction in Kafka before 1.0 could merge segments so
+that a distance exceeds 31 bits. Such a segment is split into several segments, each with a base offset near its
+batches. They are written as `.cleaned` files and renamed to `.swap`, the highest offset first. After a crash a start
+drops `.cleaned` files and installs `.swap` files.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Piece:
 
 
 def split_of(segment: Segment) -> list[Piece] | None:
-    """The pieces of a segment with an offset that is too far away. None if that offset is damaged (a flipped bit).
+    """The pieces of a segment with an offset that is too far from its base offset. None if that offset is damaged.
 
-    The checksum does not cover the offset. But a damaged one is above the offsets that follow, or ends the file with a
-    leap.
+    The checksum does not cover base offsets, so a bit of one may be wrong. Such an offset is above the offsets that
+    follow it, or it is the last one and far above the one before.
     """
     pieces = []
     base_offset = next_offset = segment.base_offset
@@ -46,7 +46,8 @@ def split_of(segment: Segment) -> list[Piece] | None:
             return None
         if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
             pieces.append(Piece(base_offset, start, position))
-            # A wrapper of the old formats has its last offset only: its first one follows the batch before.
+            # The header of a wrapper of the old formats has only its last offset. Its first offset is that after the
+            # batch before.
             first_offset = header.base_offset if header.magic == 2 else next_offset
             lowest = Offset(header.last_offset - MAX_RELATIVE_OFFSET)
             base_offset, start = max(first_offset, lowest), position
@@ -58,7 +59,7 @@ def split_of(segment: Segment) -> list[Piece] | None:
 
 
 def _readable(segment: Segment) -> Iterator[tuple[Position, BatchHeader]]:
-    """The headers up to the first invalid one: the batches after it are lost in any case."""
+    """Yields the headers before the first invalid header. The batches after that are lost in any case."""
     try:
         yield from segment.headers()
     except CorruptRecordError as error:
@@ -66,7 +67,7 @@ def _readable(segment: Segment) -> Iterator[tuple[Position, BatchHeader]]:
 
 
 def write_split(segment: Segment, pieces: Sequence[Piece]) -> None:
-    """Leaves the `.swap` files of the pieces beside the segment; opening the log again installs them."""
+    """Writes the `.swap` files of the pieces beside the segment. They are installed when the log is opened again."""
     _log.warning(
         "%s holds offsets too far from its base offset; it is split into %d segments, at offsets %s",
         segment.log.path,
@@ -93,5 +94,5 @@ def _copy(segment: Segment, piece: Piece, path: str) -> None:
         target.sync()
     finally:
         target.close()
-    # Retention by time uses this if no record has a timestamp.
+    # Retention by time uses the modification time if no record has a timestamp.
     segment.disk.set_modified_ms(path, segment.disk.modified_ms(segment.log.path))

@@ -1,4 +1,4 @@
-"""`.txnindex`: the aborted transactions of a segment. The file exists only once there is one."""
+"""The transaction index (`.txnindex`): the aborted transactions of a segment. Without any the file does not exist."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """An aborted transaction. `last_offset` is that of the abort marker; `last_stable_offset` was the last stable
-    offset then."""
+    """An aborted transaction. `last_offset` is the offset of the abort marker. `last_stable_offset` is the last stable
+    offset after this marker."""
 
     producer_id: ProducerId
     first_offset: Offset
@@ -28,7 +28,7 @@ class AbortedTransaction:
 
 
 class TransactionIndex:
-    """The index of one segment. It only grows, and is read whole, because aborts are rare."""
+    """The transaction index of one segment. It is always read as a whole, because aborts are rare."""
 
     __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "handle")
 
@@ -61,7 +61,7 @@ class TransactionIndex:
         entries.append(aborted)
 
     def truncate_to(self, offset: Offset) -> None:
-        """Drops the transactions whose marker is at or past `offset`."""
+        """Drops the transactions whose markers are at or after `offset`."""
         entries = self.entries()
         kept = [entry for entry in entries if entry.last_offset < offset]
         if len(kept) != len(entries):

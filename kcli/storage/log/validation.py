@@ -1,11 +1,14 @@
 """The leader's checks of a batch before it is written, and the place of the batch in the log.
 
-This module checks size, checksum and the 61-byte header; `record_validation` checks the records. A batch is written as
-the client sent it if possible: only base offset, leader epoch and a wrong max timestamp are patched.
+This module checks size, checksum and the 61-byte header. `record_validation` checks the records. If possible a batch is
+written as the client sent it, except that base offset and leader epoch are set and a wrong max timestamp is corrected.
+A batch whose records take long to read is returned unopened, so that the caller can open it in another thread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kcli.config.topic import LogConfig
@@ -31,19 +34,20 @@ from kcli.protocol.batches.batch import (
 )
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.protocol.batches.survey import Survey
-from kcli.storage.log.record_validation import LOG_APPEND_TIME, Validation, examine
+from kcli.storage.log.record_validation import FEW_RECORDS, LOG_APPEND_TIME, Validation, examine, must_open
 from kcli.storage.log.segment import Placed
 
 KEEP_CODEC = "producer"
 
 COPIED_BYTES = 16_384
-"""Largest read-only batch that is copied: above it, writing header and body as two buffers is cheaper."""
+"""The largest read-only batch that is copied in order to change it. For a larger batch it is cheaper to write a new
+header and the old body as two buffers."""
 
 CURRENT_MAGIC = 2
 
 
 class PlacedBatch(NamedTuple):
-    """A batch with its offset and epoch in it, ready to be written."""
+    """A batch with base offset and leader epoch set, ready to be written."""
 
     header: BatchHeader
     base_offset: Offset
@@ -57,13 +61,61 @@ class PlacedBatch(NamedTuple):
         return last_offset, self.header.max_timestamp_ms, self.size_bytes
 
 
+class CheckedBatch(NamedTuple):
+    """A client's batch that has passed the checks. `found`: the survey of its records, if they had to be read."""
+
+    records: Buffer
+    header: BatchHeader
+    found: Survey | None
+
+
+Opening = Generator[None, None, CheckedBatch]
+"""The checks of an unopened batch, about a megabyte of its records at each step. Raises KafkaError."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnopenedBatch:
+    """A client's batch that has passed the checks of its header. Its records take long to read."""
+
+    records: Buffer
+    header: BatchHeader
+    config: LogConfig
+    now_ms: int
+    topic_partition: str
+
+    def kept(self) -> UnopenedBatch:
+        """Copies the batch out of the connection's buffer."""
+        return replace(self, records=bytes(self.records))
+
+    def open(self) -> Opening:
+        """Checks the records, and encodes the batch again if it cannot be written as it is. May run in any thread."""
+        # The first step loads numpy, which takes longer than a turn of the event loop.
+        from kcli.storage.log.opening import open_batch
+
+        return (yield from open_batch(self))
+
+
 def check_client_batch(
     records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, validation: Validation
-) -> tuple[BatchHeader, Survey | None]:
-    """Checks the one batch that a client sent for a partition, and returns its header. Raises KafkaError.
+) -> CheckedBatch | UnopenedBatch:
+    """Checks the batch that a client sent for a partition. Raises KafkaError if it is invalid."""
+    header = _check_header(records, config, topic_partition)
+    codec = target_codec(header, config)
+    if codec == header.codec and not must_open(records, header, config, now_ms, validation):
+        return CheckedBatch(records, header, None)
+    found = examine(records, header, config, now_ms, topic_partition)
+    is_rebuilt = found is None or not found.is_dense or codec != header.codec
+    if found is None or (is_rebuilt and header.records_count > FEW_RECORDS):
+        return UnopenedBatch(records, header, config, now_ms, topic_partition)
+    return CheckedBatch(records, header, found)
 
-    Also returns the survey of its records, if they had to be read.
-    """
+
+def target_codec(header: BatchHeader, config: LogConfig) -> Codec:
+    """The codec in which the batch is written."""
+    return header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
+
+
+def _check_header(records: Buffer, config: LogConfig, topic_partition: str) -> BatchHeader:
     try:
         header = read_header(records)
     except CorruptRecordError as error:
@@ -101,7 +153,7 @@ def check_client_batch(
         raise InvalidRecordException(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
         )
-    return header, examine(records, header, config, now_ms, topic_partition, validation)
+    return header
 
 
 def _refuse_size(records: Buffer, size: int, topic_partition: str) -> None:
@@ -136,12 +188,13 @@ def place(
     now_ms: int,
     found: Survey | None = None,
 ) -> PlacedBatch:
-    """Gives the batch its offset and epoch, in place if `records` is writable.
+    """Sets base offset and leader epoch of the batch, in place if `records` is writable.
 
-    `found`: the survey of its records, if they were read. A wrong max timestamp is corrected. Offsets with gaps are
-    made dense. Kafka does that for compressed batches only; consumers fail on the others.
+    `found`: the survey of the records, if they were read. A wrong max timestamp is corrected. If the offsets have gaps,
+    the records get consecutive offsets. Kafka does so only for compressed batches, and consumers fail on other batches
+    with gaps.
     """
-    codec = header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
+    codec = target_codec(header, config)
     if codec != header.codec or (found is not None and not found.is_dense):
         records = _recompress(records, header, codec, config)
         header = read_header(records)
@@ -184,12 +237,12 @@ def _is_writable(records: Buffer) -> bool:
 
 
 def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogConfig) -> bytearray:
-    """The same records under another codec, with offsets 0, 1, 2 … and the same producer."""
+    """Encodes the records with another codec, with offset deltas 0, 1, 2 … and the same producer."""
     return bytearray(
         encode_batch(
             (record._replace(offset=-1) for record in read_records(records)),
             codec=codec,
-            level=_level(codec, config),
+            level=level_of(codec, config),
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,
@@ -199,7 +252,8 @@ def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogC
     )
 
 
-def _level(codec: Codec, config: LogConfig) -> int | None:
+def level_of(codec: Codec, config: LogConfig) -> int | None:
+    """The level at which the topic compresses; None for a codec without levels."""
     match codec:
         case Codec.GZIP:
             return config.compression_gzip_level
@@ -212,8 +266,8 @@ def _level(codec: Codec, config: LogConfig) -> int | None:
 
 
 def split_batches(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
-    """The batches in `records`, each with its own piece of the buffer. Raises CorruptRecordException for other
-    bytes."""
+    """Splits `records` into batches. Returns the header and the bytes of each. Raises CorruptRecordException if the
+    bytes are not whole batches."""
     try:
         found = list(iter_batches(records))
     except CorruptRecordError as error:

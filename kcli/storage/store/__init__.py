@@ -1,1 +1,1 @@
-"""All logs of a node: its directories, how they are loaded, kept and deleted."""
+"""All logs of a node: its directories, and how logs are loaded, maintained and deleted."""

@@ -1,9 +1,9 @@
-"""Copies of partitions on their way to another log directory (KIP-113): `<topic>-<partition>.<hex>-future`.
+"""Future logs: copies of partitions that move to another log directory (KIP-113), `<topic>-<partition>.<hex>-future`.
 
-A copy grows beside its log and takes its place in one step, `promote`. The broker reports the new directory to the
-controller before that step (KIP-858). A crash inside the step leaves the old log under `-delete` and the copy under its
-own name. At the next start the directory in the metadata distinguishes such a copy from an unfinished one, and
-`promote` is called again.
+When the copy has all records, `promote` replaces the log by the copy. Before that the broker reports the new directory
+to the controller (KIP-858). A crash during `promote` may leave the old log under `-delete` and the copy under the name
+`…-future`. At the next start the directory in the metadata shows that this copy is complete, and `promote` is called
+again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Logs(Protocol):
-    """The part of a `LogStore` that its copies use."""
+    """The part of a `LogStore` that `FutureLogs` uses."""
 
     logs: dict[TopicPartition, PartitionLog]
 
@@ -42,7 +42,7 @@ class FutureLogs:
     def __init__(self, store: Logs, settings: LogSettings) -> None:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._truncations: dict[str, int] = {}
-        """Path of a copy -> number of truncations of its log at the last look."""
+        """For each copy, by its path, the number of truncations of its log when it was last checked."""
         self._store = store
         self._settings = settings
 
@@ -66,7 +66,7 @@ class FutureLogs:
         return directory
 
     def begin(self, topic: str, partition: int, directory: LogDirectory) -> PartitionLog:
-        """Makes an empty copy in `directory` that begins where the log begins. Raises StorageError."""
+        """Makes an empty copy in `directory` with the log start offset of the log. Raises StorageError."""
         current = self._store.logs[TopicPartition(topic, partition)]
         assert (topic, partition) not in self.logs, "one copy at a time"
         assert current.directory is not directory, "a log does not move to where it is"
@@ -84,7 +84,7 @@ class FutureLogs:
         return copy
 
     def abandon(self, topic: str, partition: int) -> None:
-        """Gives a copy up and deletes its files. In an offline directory they stay until the next start."""
+        """Ends a copy and deletes its files. In an offline directory the files stay until the next start."""
         copy = self.logs.pop(TopicPartition(topic, partition), None)
         if copy is not None:
             self._truncations.pop(copy.path, None)
@@ -95,16 +95,16 @@ class FutureLogs:
                 _log.error("%s is not deleted: %s", copy.path, error)
 
     def take_in(self, copy: PartitionLog, current: PartitionLog, records: bytes, now_ms: int) -> None:
-        """Appends batches read from the log to its copy; may block."""
+        """Appends batches that were read from the log to its copy. May block."""
         copy.append(records, leader_epoch=NO_LEADER_EPOCH, origin=AppendOrigin.REPLICATION, now_ms=now_ms)
         copy.set_high_watermark(current.high_watermark)
 
     def follow(self, copy: PartitionLog, current: PartitionLog, now_ms: int) -> None:
-        """Removes from the copy the records that the log has lost since, at its start or end; may block."""
+        """Removes from the copy the records that the log no longer has at its start or end. May block."""
         start = current.log_start_offset
         truncations = self._truncations.get(copy.path, 0)
         if current.truncations != truncations:
-            # A follower was truncated: later records may differ from the copied ones.
+            # The log of a follower was truncated, so later records may differ from those in the copy.
             self._truncations[copy.path] = current.truncations
             copy.truncate_fully_and_start_at(start)
         elif start > copy.log_end_offset:
@@ -115,14 +115,14 @@ class FutureLogs:
             copy.delete_old_segments(now_ms)
 
     def is_behind(self, copy: PartitionLog, current: PartitionLog) -> bool:
-        """Whether `follow` has something to do."""
+        """Whether `follow` would remove records."""
         return (
             current.log_start_offset > copy.log_start_offset
             or current.truncations != self._truncations.get(copy.path, 0)
         )
 
     def is_complete(self, copy: PartitionLog, current: PartitionLog) -> bool:
-        """Whether the copy may take the place of the log: it has all records, and they are as durable as the log's."""
+        """Whether the copy may replace the log: it has all records, and they are as durable as those of the log."""
         return (
             not self.is_behind(copy, current)
             and copy.log_end_offset == current.log_end_offset
@@ -130,9 +130,9 @@ class FutureLogs:
         )
 
     def promote(self, topic: str, partition: int) -> PartitionLog:
-        """Puts the copy in the place of the log, whose files are deleted; returns the partition's new log.
+        """Replaces the log by the copy and deletes the files of the log. Returns the new log of the partition.
 
-        After a crash between the two renames there is a copy only, and no log.
+        It also works if there is only a copy and no log, after a crash between its two renames.
         """
         copy = self.logs[TopicPartition(topic, partition)]
         directory = copy.directory

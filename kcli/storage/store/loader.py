@@ -1,7 +1,8 @@
 """Loads a `PartitionLog` from its directory, after a clean stop or a crash.
 
-The steps are Kafka's: finish or undo the cleaner's renames, open the segments, and restore epochs and producers. After
-an unclean stop, the records that may not be on the device are read again, and a torn tail is cut.
+The steps are those of Kafka: complete or undo the cleaner's renames, open the segments, and restore epochs and
+producers. After an unclean stop, records that may not be on the device are read again, and an incomplete batch at the
+end is truncated.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ MAX_OFFSET = Offset((1 << 63) - 1)
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """The checkpoints' entries for one log. `must_keep`: the log is refused if it lacks records before the recovery
-    point."""
+    """The entries of the checkpoints for one log. With `must_keep`, a log that lacks records before its recovery point
+    raises an error."""
 
     clean: bool
     recovery_point: Offset = FIRST_OFFSET
@@ -61,7 +62,7 @@ class LoadState:
 
 @dataclass(slots=True)
 class LogSettings:
-    """Settings that all logs of a store share; the expiration may change at run time (KIP-854)."""
+    """The settings of all logs of a store. The expiration of producers may change at run time (KIP-854)."""
 
     now_ms: Callable[[], int]
     random_below: Callable[[int], int]
@@ -78,7 +79,7 @@ def create_log(
     config: LogConfig,
     settings: LogSettings,
 ) -> PartitionLog:
-    """Makes a new, empty log in a directory of its own. It survives a crash."""
+    """Makes a new, empty log in a directory of its own, and makes it durable."""
     log = make_log(directory, name, topic, partition, topic_id, config, settings)
     log.settle()
     return log
@@ -93,7 +94,7 @@ def make_log(
     config: LogConfig,
     settings: LogSettings,
 ) -> PartitionLog:
-    """Like `create_log`, but the log may be lost in a crash until it is settled."""
+    """Makes a new, empty log like `create_log`, but not durable: until `settle` it may be lost in a crash."""
     directory.disk.make_dir(f"{directory.path}/{name}")
     log = load_log(directory, name, topic, partition, config, settings, LoadState(clean=True))
     if log.topic_id is None:
@@ -165,7 +166,7 @@ def load_log(
 
 
 def _whole_end(segment: Segment) -> Offset | None:
-    """The offset after the last batch; None if other bytes follow it."""
+    """The offset after the last batch. None if other bytes follow this batch."""
     try:
         offset, end = segment.tail()
     except CorruptRecordError as error:
@@ -192,7 +193,8 @@ def _settle(
     log.leader_epochs.truncate_start(log.log_start_offset)
     _remove_stray_snapshots(log)
     if trust_empty:
-        # No snapshot after a clean stop: no producer id wrote to the log (or Kafka was too old to know them).
+        # If there is no snapshot after a clean stop, no producer with an id wrote to the log (or the broker was an old
+        # Kafka without producer ids).
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
             log.producers.end_offset = offset
             log.snapshots.take(log.producers)
@@ -203,10 +205,11 @@ def _settle(
 
 
 def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
-    """Step one after a crash: removes the files that the cleaner was writing, finishes its renames.
+    """Makes the first step after a crash: removes unfinished files of the cleaner, and completes its renames.
 
-    `.cleaned` files are unfinished, and so is every `.swap` at or past the lowest of them. The other `.swap` files are
-    whole: the segments they replace go, and they take their names. True if anything was done.
+    `.cleaned` files are unfinished, and so is every `.swap` file at or after the lowest offset of the `.cleaned` files.
+    The other `.swap` files are complete: they replace the segments from which they were made. Returns True if any file
+    was changed.
     """
     if not any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
         return False
@@ -241,7 +244,7 @@ def _offset(name: str) -> Offset:
 
 
 def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[Offset, Offset]:
-    """[lowest base offset, highest end offset) of the `.swap` segments."""
+    """The range of the `.swap` segments: their lowest base offset and their highest end offset (exclusive)."""
     logs = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
     if not logs:
         return FIRST_OFFSET, FIRST_OFFSET
@@ -263,7 +266,7 @@ def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[Offset, Off
 def _open_segments(
     directory: LogDirectory, path: str, files: Sequence[str], settings: LogSettings, *, clean: bool
 ) -> tuple[list[Segment], list[Offset]]:
-    """The segments in order, and the base offsets of those that must be read again."""
+    """The segments in order, and the base offsets of the segments that must be read again."""
     segments, damaged = [], []
     names, now_ms = set(files), settings.now_ms()
     last_log = max((name for name in files if name.endswith(LOG_SUFFIX)), default="")
@@ -276,12 +279,13 @@ def _open_segments(
             ):
                 damaged.append(segment.base_offset)
         elif name.endswith(SEGMENT_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
-            directory.disk.remove(f"{path}/{name}")  # an index whose log is gone
+            directory.disk.remove(f"{path}/{name}")  # an index without its log file
     return segments, damaged
 
 
 def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bool:
-    """Whether the indexes are usable. `deep` checks their sizes and ends; else only their names (as in Kafka)."""
+    """Whether the indexes of a segment are valid. With `deep` their sizes and ends are checked, else only their names
+    (as in Kafka)."""
     if stem + INDEX_SUFFIX not in names:
         _log.warning("%s has no offset index; it is rebuilt", segment.log.path)
         return False
@@ -308,7 +312,7 @@ def _new_segment(
 
 
 def _remove_stray_snapshots(log: PartitionLog) -> None:
-    """Removes snapshots without a segment, except the newest if it is above the last segment."""
+    """Removes snapshots without a segment, except the newest snapshot if it is after the last segment."""
     bases = {segment.base_offset for segment in log.segments}
     offsets = log.snapshots.offsets()
     for offset in offsets:

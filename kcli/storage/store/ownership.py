@@ -1,6 +1,6 @@
-"""The owner of the log directories: their locks and their meta.properties.
+"""The ownership of log directories: their locks and their meta.properties.
 
-One broker at a time works in a directory, and only the node and cluster that it was formatted for.
+Only one broker at a time may use a directory. It must be the node of the cluster for which the directory was formatted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Ownership:
         self._locks: dict[str, FileLock] = {}
 
     def claim(self, directories: Sequence[LogDirectory], node_id: int) -> None:
-        """Takes the locks. Raises StorageError if a directory is locked, not formatted, or another node's."""
+        """Takes the locks. Raises StorageError if a directory is locked, is not formatted, or belongs to another
+        node."""
         found: dict[str, MetaProperties] = {}
         for directory in directories:
             try:
@@ -81,7 +82,7 @@ class Ownership:
                     )
 
     def _identify(self, directory: LogDirectory, properties: MetaProperties | None, node_id: int) -> None:
-        """Gives an id to a directory without one (a disk that was added, or a directory from before KIP-858)."""
+        """Gives an id to a directory that has none, because its disk is new or it is older than KIP-858."""
         if properties is None or properties.directory_id is None:
             properties = MetaProperties(self.cluster_id, node_id, self._rng.uuid())
             try:

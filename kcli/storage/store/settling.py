@@ -1,9 +1,10 @@
-"""The syncs of new and deleted logs, done in the background.
+"""Syncs new and deleted logs in the background (settling), so that they survive a power failure.
 
-Creating or deleting a thousand partitions makes as many new names. Syncing all of them takes seconds, in which the
-event loop could serve no request. So a log is served as soon as its files exist, as in Kafka. A power failure may take
-a log that is not settled; but then none of its records were flushed, because the first flush settles the log. A deleted
-log is out of service at once. Its checkpoint entries are removed before another log takes its name.
+To create or delete a thousand partitions means a thousand new or changed names. To sync all of them takes seconds, in
+which the event loop could not serve requests. So, as in Kafka, a log is served as soon as its files exist. A power
+failure may remove a log that is not settled yet. But then none of its records were flushed, because the first flush
+settles the log. A deleted log is out of service at once. Its checkpoint entries are removed before another log gets its
+name.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Gone:
-    """A deletion, compared by identity: two logs may have had the same name."""
+    """A deletion. Deletions are compared by identity, because two deleted logs may have had the same name."""
 
     __slots__ = ("directory",)
 
@@ -33,10 +34,10 @@ class _Gone:
 
 
 class Settling:
-    """The unsettled logs. Call `made`, `gone` and `soon` on the event loop; `run` may block."""
+    """The logs that are not settled yet. Call `made`, `gone` and `soon` on the event loop. `run` may block."""
 
     def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None]) -> None:
-        """`checkpoint` writes the log starts and recovery points of a directory."""
+        """Makes an empty list. `checkpoint` writes the log start offsets and recovery points of a directory."""
         self._disk = disk
         self._checkpoint = checkpoint
         self._made: deque[PartitionLog] = deque()
@@ -51,12 +52,13 @@ class Settling:
         self._background = log.directory.background
 
     def gone(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """Notes a deleted log: its directory has another name now."""
+        """Adds a deleted log, after its directory was renamed."""
         self._gone[key, directory.path] = _Gone(directory)
         self._background = directory.background
 
     def before_making(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Call this before a log of this name is made there: it removes the checkpoint entries of an older one."""
+        """Removes the checkpoint entries of a deleted log. Call it before a new log with this name is made in the
+        directory."""
         if (key, directory.path) in self._gone:
             self._forget_gone()
 
@@ -125,4 +127,4 @@ class Settling:
         except OSError as error:
             directory.failed(error)
         except CorruptRecordError as error:
-            _log.warning("%s", error)  # the cleaner takes it for empty, and writes a new one
+            _log.warning("%s", error)  # the cleaner treats the file as empty and writes a new one

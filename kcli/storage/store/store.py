@@ -1,7 +1,7 @@
 """Every partition log of every log directory of a node.
 
 The store opens, makes, deletes, maintains and closes all logs. `log` has the operations on one log, `ownership` the
-locks of the directories, `settling` the syncs of new and deleted logs.
+locks of the directories, and `settling` syncs new and deleted logs.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 MAX_PREFERRED = 10_000
-"""Preferred directories that are kept at most: clients may name partitions that never come. A request may create as
-many."""
+"""The most preferred directories that are kept, because clients may name partitions that are never created. One request
+may create as many partitions."""
 
 FIRST_DIRECTORY_ID = 100
-"""Directory ids below this one mean that no directory is chosen, or that it is lost (KIP-858)."""
+"""The lowest id of a real directory. Lower ids mean that no directory is chosen yet or that it is lost (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSize:
-    """The size of a partition's log. `offset_lag`: the offsets that a copy on its way to this directory (`is_future`)
-    lacks."""
+    """The size of a partition's log. `is_future`: this is a copy that moves to this directory. `offset_lag`: the
+    offsets that the copy still lacks."""
 
     topic: str
     partition: int
@@ -83,7 +83,7 @@ class PartitionSize:
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """The answer of DescribeLogDirs for one directory. Sizes are −1 while it is offline."""
+    """The result of DescribeLogDirs for one directory. Sizes are −1 if the directory is offline."""
 
     path: str
     directory_id: uuid.UUID | None
@@ -95,7 +95,7 @@ class LogDirDescription:
 
 @dataclass(frozen=True, slots=True)
 class NewLog:
-    """A log to be made. `assigned`: the directory that the metadata names, if it names one."""
+    """A log that must be made. `assigned`: the directory in the metadata, if the metadata names one."""
 
     topic: str
     partition: int
@@ -105,7 +105,7 @@ class NewLog:
 
 
 def run_inline(work: Callable[[], None]) -> None:
-    """The background of a store without an executor: the caller does the work at once."""
+    """Does the background work of a store without an executor: in the caller's thread, at once."""
     work()
 
 
@@ -164,9 +164,9 @@ class LogStore:
     ) -> LogStore:
         """Locks the directories, checks their owner, and loads every log.
 
-        `background` runs flushes after a roll (give it an executor); `on_failure` is called for each directory that
-        goes offline. Raises StorageError if a directory is not formatted, locked, another node's, or holds an entry
-        that is no partition, or if no directory works.
+        `background` runs flushes after a roll, so pass a function that uses an executor. `on_failure` is called for
+        each directory that goes offline. Raises StorageError if a directory is not formatted, is locked, belongs to
+        another node or has an entry that is not a partition, and if all directories have failed.
         """
         settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
@@ -212,7 +212,7 @@ class LogStore:
             topic, partition, suffix = _parsed(name)
             key = TopicPartition(topic, partition)
             recovery_point = recovery_points.get(key, FIRST_OFFSET)
-            # For the metadata log the entry is the committed offset, which no other file has.
+            # The entry of the metadata log is its committed offset, which is in no other file.
             is_metadata = topic == CLUSTER_METADATA_TOPIC
             state = LoadState(
                 clean,
@@ -245,7 +245,7 @@ class LogStore:
             if twin is not log:
                 raise StorageError(f"Duplicate log directories found: {log.path}, {twin.path}")
 
-        # Recovery reads and checksums, which threads can share; a clean start is pure Python.
+        # Threads can share the work of recovery (reads and checksums), but not that of a clean start (Python code).
         self._each(load, names, parallel=not clean)
         if names and directory.error is None:
             how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"
@@ -277,7 +277,8 @@ class LogStore:
             return {}
 
     def _partition_dirs(self, directory: LogDirectory) -> list[str]:
-        """The names of the directories to load; those with `-delete` go to the queue of deletions."""
+        """The names of the directories to load. Directories with the suffix `-delete` are added to the queue of
+        deletions."""
         names = []
         due_ms = self._clock.now_ms() + self.default_config.file_delete_delay_ms
         for entry in self.disk.list_dir(directory.path):
@@ -314,12 +315,12 @@ class LogStore:
         assigned: uuid.UUID | None = None,
         more: bool = False,
     ) -> PartitionLog:
-        """The partition's log. A new one is made in the directory with the fewest partitions.
+        """The log of a partition. If it does not exist, makes it in the directory with the fewest partitions.
 
-        `more`: the caller makes or deletes other logs next, and then calls `settle_soon`.
+        `more`: the caller will make or delete other logs, and then call `settle_soon`.
 
-        `assigned`: the directory that the metadata names. If that one is missing or offline, the log exists and cannot
-        be reached. An empty log in its place would lose records, so KafkaStorageException is raised.
+        `assigned`: the directory in the metadata. If this directory is missing or offline, the log exists there but
+        cannot be reached. Then KafkaStorageException is raised, because a new, empty log would lose the records.
         """
         log = self.logs.get(TopicPartition(topic, partition))
         if log is None:
@@ -337,8 +338,8 @@ class LogStore:
         return log
 
     def make_ahead(self, wanted: Iterable[NewLog]) -> None:
-        """Makes the logs that `create` will ask for next. On a failure `create` raises the error. May block, in any
-        thread."""
+        """Makes logs before `create` asks for them. If this fails, `create` raises the error later. May block. May be
+        called in any thread."""
         for new in wanted:
             key = TopicPartition(new.topic, new.partition)
             if key not in self.logs:
@@ -386,12 +387,13 @@ class LogStore:
         return min(online, key=lambda directory: counts[id(directory)])
 
     def prefer(self, topic: str, partition: int, path: str) -> None:
-        """Sets the directory of a log that does not exist yet (KIP-113)."""
+        """Sets the directory in which a log will be made that does not exist yet (KIP-113)."""
         if len(self._preferred) < MAX_PREFERRED:
             self._preferred[TopicPartition(topic, partition)] = path
 
     def delete(self, topic: str, partition: int, *, more: bool = False) -> None:
-        """Takes the log out of service at once; its files go after `file.delete.delay.ms`. `more` as in `create`."""
+        """Takes the log out of service at once. Its files are removed after `file.delete.delay.ms`. `more` is the same
+        as in `create`."""
         self._preferred.pop(TopicPartition(topic, partition), None)
         self.futures.abandon(topic, partition)
         log = self.logs.get(TopicPartition(topic, partition))
@@ -405,12 +407,13 @@ class LogStore:
     def settle_soon(self) -> None:
         """Starts syncing the names of new and deleted logs, in the background.
 
-        Call it after the last one, because the syncs of one log delay the making of the next.
+        Call it after the last log was made or deleted, because syncs slow down the making of further logs.
         """
         self._settling.soon()
 
     def remove(self, log: PartitionLog) -> None:
-        """Deletes one log, a partition's or a copy. After this returns, no crash brings it back."""
+        """Deletes one log, which may be a copy. After this function returns, the log does not come back after a
+        crash."""
         directory = log.directory
         self._delete_later(directory, log, self._set_aside_for_good(log, DELETE_SUFFIX))
 
@@ -421,7 +424,7 @@ class LogStore:
         return self._rng.uuid()
 
     def make_stray(self, topic: str, partition: int) -> None:
-        """Sets a log aside that the metadata does not have: it stays under `-stray`, and is never served or deleted."""
+        """Renames a log that is not in the metadata to `-stray`. A stray log is never served or deleted."""
         log = self.logs.get(TopicPartition(topic, partition))
         if log is not None:
             _log.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
@@ -455,8 +458,8 @@ class LogStore:
     # --- housekeeping
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Applies retention to every log except the metadata log, whose snapshots decide. A bad disk stops its own logs
-        only."""
+        """Applies retention to every log except the metadata log, where snapshots decide. If a disk fails, the logs in
+        other directories are not affected."""
         return sum(
             self._safely(
                 lambda log: 0 if log.topic == CLUSTER_METADATA_TOPIC else log.delete_old_segments(now_ms)
@@ -464,7 +467,7 @@ class LogStore:
         )
 
     def delete_due_files(self, now_ms: int) -> int:
-        """Removes files and directories whose deletion delay has passed. May block."""
+        """Removes files and directories whose delay is over (`DeletionQueue`). Returns their number. May block."""
         return sum(directory.deletions.run(now_ms) for directory in self.directories)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
@@ -481,7 +484,7 @@ class LogStore:
         self._safely(lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None)
 
     def flush_all(self) -> None:
-        """May block."""
+        """Flushes all logs. May block."""
         self._safely(lambda log: log.flush())
 
     def _safely(self, work: Callable[[PartitionLog], int | None]) -> list[int]:
@@ -548,8 +551,8 @@ class LogStore:
     # --- closing
 
     def close(self, clean: bool = True, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
-        """Closes the store cleanly: flushes all logs, writes checkpoints and clean-shutdown markers, releases the
-        locks."""
+        """Closes the store and releases the locks. If `clean`, first flushes all logs and writes checkpoints and
+        clean-shutdown markers."""
         self.is_open = False
         if clean:
             self._settling.run()
@@ -572,7 +575,7 @@ class LogStore:
         self._ownership.release()
 
     def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
-        """Closes the logs. False if one could not be closed: then the next start must not trust the files."""
+        """Closes the logs. Returns False if a log could not be closed, so that the next start must check the files."""
 
         def close(log: PartitionLog) -> bool:
             try:

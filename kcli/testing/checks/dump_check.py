@@ -1,6 +1,7 @@
 """Runs `kcli dump-log` over a log directory, which must report no fault after any crash.
 
-Producer snapshots are not checked. An old one may be torn after a crash, and its checksum reveals this when it is read.
+Producer snapshots are not checked. After a crash an old snapshot may be incomplete, which its checksum reveals when it
+is read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A disk in memory that can lose power and fail on command.
 
-After a crash a real disk keeps all synced data and some of the rest. `crash_clone` makes such a disk: it has every
-synced byte and name, and a random part of the other ones. Writes may have happened out of order, the last one may be
-torn, and the newest names may be missing. Faults hit the n-th call, or the n-th call of one operation on paths that
-contain a text. A test can fail call 1, 2, 3 … until a run meets no fault. Then it has tried all calls.
+After a crash a real disk keeps all synced data and a part of the data that is not synced. `crash_clone` makes such a
+disk: it has every synced byte and name, and a random part of the bytes and names that are not synced. Writes may have
+happened out of order, the last write may be incomplete, and the newest names may be missing. Faults hit the n-th call,
+or the n-th call of one operation on paths that contain a text. A test can fail call 1, 2, 3 … until a run meets no
+fault. Then it has tried all calls.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The loop never waits. If no callback is ready, the clock jumps to the next timer. If there is no timer either, every
 task waits for another one and `Deadlock` is raised. Jobs for an executor run on the loop too, after a random delay.
-Their results are reported after a second delay. So a crash can happen before the work, after the report, and between
-the two.
+Their results are reported after another random delay. So a crash can happen before the job, after its report, and
+between job and report.
 
 A `SimProcess` can be killed. The context of tasks, timers and callbacks has the process that made them. When the
 process is dead, none of them runs again. Not even a `finally` block can use the loop or a disk.
@@ -29,7 +29,7 @@ Ts = TypeVarTuple("Ts")
 
 # The number of lines of the trace that a failed run shows.
 REMEMBERED_NOTES = 60
-# If a process has so many tasks in its list, the ended ones are removed.
+# If the list of a process has this number of tasks, the ended ones are removed.
 TASKS_BEFORE_TIDYING = 256
 # Two timers that are closer than this run in the same turn, as with a real clock.
 RESOLUTION_S = 1e-9

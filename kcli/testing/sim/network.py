@@ -302,7 +302,7 @@ class SimTransport(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
 
-    # Outwards.
+    # Sending.
 
     def _push(self) -> None:
         """Sends as much data as the window has room for."""
@@ -336,7 +336,7 @@ class SimTransport(asyncio.Transport):
         self._last_arrival = arrival
         self._loop.call_at(arrival, arrive, *content, context=self.peer._context)
 
-    # Inwards.
+    # Receiving.
 
     def _arrive(self, piece: bytes) -> None:
         self._under_way_bytes -= len(piece)

@@ -30,6 +30,15 @@ def test_a_file_then_words_over_it(tmp_path: Path) -> None:
     assert client_properties(None, ["nothing", "empty="]) == {"nothing": "", "empty": ""}
 
 
+def test_a_key_that_is_set_again_is_warned_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("acks=1\nacks=all\n")
+    assert load_properties(str(path)) == {"acks": "all"}
+    assert capsys.readouterr().err == (
+        "WARN client.properties:2: acks is set again; the value at client.properties:1 is ignored\n"
+    )
+
+
 def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("acks=1\nclient.id=\\uXYZ\n")

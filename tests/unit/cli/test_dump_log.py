@@ -26,6 +26,7 @@ from kcli.protocol.records.consumer_protocol import (
     encode_subscription,
 )
 from kcli.protocol.records.metadata import FeatureLevelRecord, encode_metadata_record
+from kcli.testing.rigs.hostile_batches import large_values
 
 LOG = "00000000000000000000.log"
 FIRST = encode_batch(
@@ -375,3 +376,10 @@ def test_batches_are_read_in_pieces(tmp_path: Path) -> None:
         for batch in read
     )
     assert max(len(batch.buffer) for batch in read) == len(large)
+
+
+def test_a_batch_of_two_hundred_megabytes(dump: Callable[..., Any], tmp_path: Path) -> None:
+    name = write(tmp_path, large_values(200, 1_000_000, 1_000, step_ms=10))
+    lines = dump("--deep-iteration", "--files", name).lines
+    assert len(lines) == 2 + 1 + 200
+    assert lines[-1].startswith("| offset: 199 CreateTime: 2990 keySize: 3 valueSize: 1000000 ")

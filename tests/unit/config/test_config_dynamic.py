@@ -110,7 +110,8 @@ def test_groups_and_client_metrics(dynamic: DynamicConfig) -> None:
         "synonyms={DYNAMIC_GROUP_CONFIG:share.auto.offset.reset=earliest}"
     )
     assert shown(groups["consumer.session.timeout.ms"]) == (
-        "consumer.session.timeout.ms=45000 sensitive=false synonyms={}"
+        "consumer.session.timeout.ms=45000 sensitive=false "
+        "synonyms={DEFAULT_CONFIG:consumer.session.timeout.ms=45000}"
     )
     metrics = by_name(dynamic.describe_client_metrics({"interval.ms": "100"}))
     assert metrics["interval.ms"].source is ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG

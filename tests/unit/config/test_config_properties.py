@@ -53,6 +53,17 @@ def test_every_key_knows_its_line() -> None:
     assert (properties["b"], properties.where("b")) == ("9", "--override")
 
 
+def test_a_key_that_is_set_again_is_named_without_its_value() -> None:
+    properties = parse("a=secret\nb=1\na=2\n", source="/etc/server.properties")
+    assert properties.repeated == (
+        "server.properties:3: a is set again; the value at server.properties:1 is ignored",
+    )
+    merged = Properties()
+    merged.update_from(properties, where="")
+    merged.update_from({"b": "2"}, where="--override")
+    assert merged.repeated == properties.repeated
+
+
 def test_malformed_escapes_name_file_and_line() -> None:
     with pytest.raises(ConfigError, match=r"Malformed \\uxxxx encoding") as refused:
         parse("a=1\nb=\\u12g4\n", source="x.properties")

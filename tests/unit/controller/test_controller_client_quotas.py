@@ -68,6 +68,20 @@ def find(rig: ControllerRig, *components: tuple[Any, ...], strict: bool = True) 
     ]
 
 
+def test_values_have_the_order_of_a_hash_map_with_room_for_them(rig: ControllerRig) -> None:
+    keys = ("consumer_byte_rate", "controller_mutation_rate", "producer_byte_rate", "request_percentage")
+
+    def shown(*quotas: str) -> list[str]:
+        alter(rig, entry([(USER, "u")], **dict.fromkeys(keys, None) | dict.fromkeys(quotas, 1.0)))
+        request = dq.DescribeClientQuotasRequest()
+        (found,) = describe_client_quotas(rig.image, request).entries or ()
+        return [value.key for value in found.values]
+
+    # As a HashMap of Java 17 lists them.
+    assert shown(*keys[::2]) == ["consumer_byte_rate", "producer_byte_rate"]
+    assert shown(*keys) == [keys[2], keys[0], keys[1], keys[3]]
+
+
 def test_quotas_are_set_changed_and_removed(rig: ControllerRig) -> None:
     results, records = alter(rig, entry([(USER, "u"), (CLIENT, None)], producer_byte_rate=10.0))
     assert results == [("NONE", None)]

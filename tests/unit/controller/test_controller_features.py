@@ -116,6 +116,7 @@ def test_invalid_updates_are_refused(
         ErrorCode.INVALID_UPDATE_VERSION,
         PREFIX + message,
     )
+    assert response.results == ()
     assert rig.image.features == FEATURES
 
 

@@ -200,6 +200,27 @@ class TestElectLeaders:
         assert rig.partition("t").leader == 2
         assert self.elect(rig, None) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
 
+    def test_each_error_has_its_message_and_each_topic_its_entry(self, rig: ControllerRig) -> None:
+        def answer(partitions: tuple[el.TopicPartitions, ...] | None) -> list[tuple[str, list[str | None]]]:
+            request = el.ElectLeadersRequest(election_type=0, topic_partitions=partitions)
+            response = rig.obey(rig.decide(ELECT_LEADERS, request))
+            return [
+                (topic.topic, [each.error_message for each in topic.partition_result])
+                for topic in response.replica_election_results
+            ]
+
+        asked = (
+            el.TopicPartitions(topic="t", partitions=(0, 5)),
+            el.TopicPartitions(topic="u", partitions=(0,)),
+        )
+        assert answer(asked) == [
+            ("t", ["Leader election not needed for topic partition.", "No such partition as t-5"]),
+            ("u", ["No such topic as u"]),
+        ]
+        assert answer(None) == [("t", [])]
+        rig.heartbeat(1, fence=True)
+        assert answer(None) == [("t", ["The preferred leader was not available."])]
+
     def test_unclean(self, rig: ControllerRig) -> None:
         assert self.elect(rig, (0,), 1) == [ErrorCode.ELECTION_NOT_NEEDED]
         propose_isr(rig, 1)

@@ -14,6 +14,7 @@ from kcli.protocol.messages import alter_user_scram_credentials as au
 from kcli.protocol.messages import describe_user_scram_credentials as du
 from kcli.protocol.records.metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
+from kcli.server.requests.turns import run_in_turns
 from rigs.controller import FEATURES, ControllerRig
 
 SHA_256, SHA_512 = 1, 2
@@ -55,7 +56,9 @@ def describe(rig: ControllerRig, *users: str) -> tuple[du.DescribeUserScramCrede
     request = du.DescribeUserScramCredentialsRequest(
         users=tuple(du.UserName(name=user) for user in users) or None
     )
-    return describe_user_scram_credentials(rig.image, request).results
+    answer = run_in_turns(describe_user_scram_credentials(rig.image, request), per_turn=1000)
+    assert isinstance(answer, du.DescribeUserScramCredentialsResponse), "one turn is enough"
+    return answer.results
 
 
 def test_what_is_stored_is_what_a_server_needs_and_no_more(rig: ControllerRig) -> None:

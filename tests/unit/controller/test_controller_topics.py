@@ -383,8 +383,8 @@ def test_deletions_refused(rig: ControllerRig) -> None:
         ("INVALID_REQUEST", "Neither topic name nor id were specified."),
         ("INVALID_REQUEST", "You may not specify both topic name and topic id."),
         ("INVALID_REQUEST", "Duplicate topic name."),
-        ("UNKNOWN_TOPIC_ID", None),
-        ("UNKNOWN_TOPIC_OR_PARTITION", None),
+        ("UNKNOWN_TOPIC_ID", "This server does not host this topic ID."),
+        ("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition."),
     ]
     assert "t" in rig.image.topics
 

@@ -12,6 +12,7 @@ from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, 
 from kcli.protocol.messages.fetch import FetchRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kcli.protocol.messages.produce import ProduceRequest
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import (
     decode_request,
@@ -20,6 +21,9 @@ from kcli.protocol.wire.codec import (
     encode_request,
     encode_response,
 )
+from kcli.protocol.wire.fetch_codec import decode_fetch_request
+from kcli.protocol.wire.packing import read_request_header
+from kcli.protocol.wire.produce_codec import decode_produce_request
 
 
 def test_plain_request_header_is_byte_exact() -> None:
@@ -97,6 +101,32 @@ def test_every_truncation_of_a_request_is_a_protocol_error() -> None:
     for end in range(offset, len(frame)):
         with pytest.raises(ProtocolError, match="Fetch v16 request is malformed"):
             decode_request(ApiKey.FETCH, 16, frame[:end], offset)
+
+
+def test_an_error_does_not_quote_python() -> None:
+    produce = encode_request(ProduceRequest(), ApiKey.PRODUCE, 12, 1, "c")[4:]
+    fetch = encode_request(FetchRequest(), ApiKey.FETCH, 16, 1, "c")[4:]
+    name = struct.pack(">hhih", 3, 1, 1, 1) + b"\xff"
+    for read, message in (
+        (lambda: read_request_header(fetch[:5]), "Error parsing request header: it ends too early"),
+        (lambda: read_request_header(name), "Error parsing request header: a string is not valid UTF-8"),
+        (lambda: decode_request_header(name), "Error parsing request header: a string is not valid UTF-8"),
+        (
+            lambda: decode_produce_request(12, produce[:-1], 12),
+            "Produce v12 request is malformed: it ends too early",
+        ),
+        (
+            lambda: decode_fetch_request(16, fetch[:-1], 12),
+            "Fetch v16 request is malformed: it ends too early",
+        ),
+        (
+            lambda: decode_request(ApiKey.FETCH, 4, fetch[:14], 12),
+            "Fetch v4 request is malformed: it ends too early",
+        ),
+    ):
+        with pytest.raises(ProtocolError) as error:
+            read()
+        assert str(error.value) == message
 
 
 def test_negative_array_length_is_not_a_crash() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import Awaitable
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from kcli.errors import ErrorCode, InvalidGroupIdException, KafkaError, Protocol
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.server.handlers.served import SERVED, served_on_broker, served_on_controller
+from rigs.loops import on_a_loop
 
 
 @pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
@@ -109,3 +111,17 @@ def refused(key: ApiKey, request: Any) -> Any:
     with pytest.raises(KafkaError) as error:
         route.handle(context, request)
     return route.error_response(context, request, error.value)
+
+
+@on_a_loop
+async def test_an_error_in_a_later_turn_of_an_answer_closes_the_connection(caplog: Any) -> None:
+    from kcli.server.requests.dispatch import _later
+
+    async def fails() -> bytes:
+        raise ValueError("half of it is written")
+
+    waiting = _later(fails())
+    await asyncio.wait([waiting.future])
+    with pytest.raises(ProtocolError, match="could not be encoded"):
+        waiting.finish(waiting.future)
+    assert "half of it is written" in caplog.text

@@ -11,6 +11,7 @@ import pytest
 from kcli.errors import (
     DuplicateVoterException,
     ErrorCode,
+    InconsistentClusterIdException,
     InvalidRequestException,
     KafkaError,
     VoterNotFoundException,
@@ -60,6 +61,8 @@ def test_no_voter_is_added(context: Any, voter: int, error: type[KafkaError]) ->
 
 
 def test_the_id_of_another_cluster_is_refused(context: Any) -> None:
-    wrong = ErrorCode.INCONSISTENT_CLUSTER_ID
-    assert add_raft_voter.handle(context, AddRaftVoterRequest(cluster_id="x")).error_code is wrong
-    assert remove_raft_voter.handle(context, RemoveRaftVoterRequest(cluster_id="x")).error_code is wrong
+    message = 'The given id "x" doesn\'t match the cluster id "c"'
+    with pytest.raises(InconsistentClusterIdException, match=message):
+        add_raft_voter.handle(context, AddRaftVoterRequest(cluster_id="x"))
+    with pytest.raises(InconsistentClusterIdException, match=message):
+        remove_raft_voter.handle(context, RemoveRaftVoterRequest(cluster_id="x"))

@@ -9,12 +9,14 @@ from dataclasses import replace
 import pytest
 
 from kcli.errors import CorruptRecordError
+from kcli.protocol.batches import columns, compression
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
-from kcli.protocol.batches.compression import Codec, compress
+from kcli.protocol.batches.compression import Codec, compress, decompress
 from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS
 from kcli.storage.cleaner.one_pass import MIN_CHUNK_BYTES, CleaningPass, IoThrottle
 from kcli.storage.cleaner.plan import CleanedSegment, CleaningDone, CleaningPlan, SourceSegment
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, offset_name
+from kcli.testing.rigs.hostile_batches import large_values
 from kcli.testing.sim.disk import SimDisk
 
 NOW_MS = 1_800_000_000_000
@@ -230,3 +232,55 @@ class TestThrottle:
 
         with pytest.raises(Unwanted):
             Rig((0, batch(0, (b"a", b"1"))), end_offset=1).run(IoThrottle(float("inf"), check))
+
+
+class TestGiantBatches:
+    """A batch of more than 128 MiB is never held whole: its records come in parts."""
+
+    def test_two_hundred_mebibytes_of_zeros(self) -> None:
+        giant = large_values(50, 4 << 20, NOW_MS)
+        later = batch(50, *((b"%d" % key, b"new") for key in range(0, 50, 2)))
+        content, done = Rig((0, giant + later), end_offset=75).run()
+        assert len(giant) < 20_000 and len(content) < 20_000
+        offsets = [record.offset for at, _ in iter_batches(content) for record in read_records(content, at)]
+        assert offsets == [*range(1, 50, 2), *range(50, 75)]
+        assert (done.keys, done.records_read, done.records_kept) == (50, 75, 50)
+
+    @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+    @pytest.mark.parametrize("stamped", [None, NOW_MS + 7])
+    def test_in_parts_as_whole(
+        self, codec: Codec, stamped: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def records(first: int, step: int) -> list[Record]:
+            return [
+                Record(
+                    -1, NOW_MS + nth % 7, b"%d" % nth, None if nth % 11 == 5 else b"v" * (nth % 90), (), -1
+                )
+                for nth in range(first, 400, step)
+            ]
+
+        first = encode_batch(records(0, 1), codec=codec, log_append_time_ms=stamped)
+        second = encode_batch(records(0, 3), base_offset=400, codec=codec)
+        third = encode_batch(records(1, 3)[:9], base_offset=534, codec=codec)
+        log = first + second + third
+        whole, whole_done = Rig((0, log), end_offset=543).run()
+        monkeypatch.setattr(columns, "decompress", lambda codec, area: decompress(codec, area, 10))
+        monkeypatch.setattr(compression, "PIECE_BYTES", 500)
+        parted, parted_done = Rig((0, log), end_offset=543).run()
+        assert replace(parted_done, bytes_kept=0) == replace(whole_done, bytes_kept=0)
+        for (at, header), (other_at, other) in zip(iter_batches(parted), iter_batches(whole), strict=True):
+            assert header._replace(crc=0, batch_length=0) == other._replace(crc=0, batch_length=0)
+            assert list(read_records(parted, at)) == list(read_records(whole, other_at))
+
+    def test_the_map_may_be_full_inside_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = b"".join(
+            batch(base, *((b"%d" % (base + nth), b"v" * 40) for nth in range(50)), codec=Codec.ZSTD)
+            for base in (0, 50)
+        )
+        limits = replace(DEFAULT_LIMITS, dedupe_buffer_bytes=24 * 80)
+        monkeypatch.setattr(columns, "decompress", lambda codec, area: decompress(codec, area, 10))
+        monkeypatch.setattr(compression, "PIECE_BYTES", 500)
+        rig = Rig((0, log), end_offset=100)
+        *_, done = CleaningPass(rig.plan, limits, rig.disk).run()
+        assert isinstance(done, CleaningDone)
+        assert 50 <= done.end_offset < 100

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from crc32c import crc32c
 
 from kcli.config.topic import LogConfig
 from kcli.errors import UnknownServerException
-from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch, read_header
+from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch
 from kcli.protocol.batches.compression import Codec
-from kcli.storage.log.record_validation import Validation, examine
+from kcli.storage.log.record_validation import Validation
+from kcli.storage.log.validation import CheckedBatch, check_client_batch
 
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 NOW_MS = 1_700_000_000_000
 
 
 def examined(batch: bytes, validation: Validation) -> object:
-    return examine(batch, read_header(batch, 0), LogConfig(), NOW_MS, "t-0", validation)
+    checked = check_client_batch(batch, LogConfig(), NOW_MS, "t-0", validation)
+    assert isinstance(checked, CheckedBatch)
+    return checked.found
 
 
 def batch_of(codec: Codec) -> bytes:
@@ -31,7 +35,9 @@ def test_sound_batches_are_not_decompressed(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 def test_what_is_not_compressed_at_all_is_refused(codec: Codec) -> None:
     compressed, plain = batch_of(codec), batch_of(Codec.NONE)
-    batch = compressed[:HEADER_SIZE] + plain[HEADER_SIZE:]
+    batch = bytearray(compressed[:HEADER_SIZE] + plain[HEADER_SIZE:])
+    batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
     with pytest.raises(UnknownServerException):
-        examined(batch, Validation.UNCOMPRESSED)
-    assert examined(batch, Validation.NONE) is None
+        examined(bytes(batch), Validation.UNCOMPRESSED)
+    assert examined(bytes(batch), Validation.NONE) is None

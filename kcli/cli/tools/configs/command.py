@@ -60,7 +60,7 @@ command = Command(
             "  --add-config retention.ms=86400000",
         ),
         Example(
-            "Limit all producers with the client id reporting to 1 MiB a second:",
+            'Limit all producers with the client id "reporting" to 1 MiB per second:',
             "kcli configs --bootstrap-server localhost:9092 --alter --client reporting \\\n"
             "  --add-config producer_byte_rate=1048576",
         ),

@@ -17,45 +17,53 @@ WITH_DEFAULTS = (USERS, CLIENTS, BROKERS, IPS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsOptions(ClusterOptions):
     bootstrap_controller: str | None = option(
-        "Controllers to connect to first, as host:port,host:port.", metavar="controller to connect to"
+        "The controllers to connect to first, as host:port,host:port.", metavar="controller to connect to"
     )
     alter: bool = flag("Change settings.")
     describe: bool = flag("Show settings.")
-    all: bool = flag("With --describe: static and default values too.")
+    all: bool = flag("With --describe: also show static settings and defaults.")
     entity_type: tuple[str, ...] = option(
         f"The type of the entity: {', '.join(ENTITY_TYPES)}.", metavar="type", repeatable=True
     )
     entity_name: tuple[str, ...] = option(
-        "The name of the entity; one for each type, in the same order.", metavar="name", repeatable=True
+        "The name of the entity. If there are several --entity-type, give a name for each of them, in the "
+        "same order.",
+        metavar="name",
+        repeatable=True,
     )
-    entity_default: bool = flag("The default of all users, clients, brokers or ips.")
-    topic: str | None = option("A topic's name.", metavar="topic")
-    client: str | None = option("A client's id.", metavar="client-id")
-    user: str | None = option("A user's principal name.", metavar="user")
-    broker: str | None = option("A broker's id.", metavar="broker")
-    broker_logger: str | None = option("The id of a broker, for the levels of its loggers.", metavar="broker")
+    entity_default: bool = flag(
+        "In place of --entity-name: the default settings of all users, clients, brokers or ips."
+    )
+    topic: str | None = option("The name of a topic.", metavar="topic")
+    client: str | None = option("The client id of clients.", metavar="client-id")
+    user: str | None = option("The principal name of a user.", metavar="user")
+    broker: str | None = option("The id of a broker.", metavar="broker")
+    broker_logger: str | None = option(
+        "The id of a broker whose log levels are shown or changed.", metavar="broker"
+    )
     ip: str | None = option("An IP address.", metavar="ip")
-    client_metrics: str | None = option("A client metrics subscription.", metavar="name")
-    group: str | None = option("A group's id.", metavar="group")
-    client_defaults: bool = flag("The default of all clients.")
-    user_defaults: bool = flag("The default of all users.")
-    broker_defaults: bool = flag("The default of all brokers.")
-    ip_defaults: bool = flag("The default of all IPs.")
+    client_metrics: str | None = option("The name of a client metrics subscription.", metavar="name")
+    group: str | None = option("The id of a group.", metavar="group")
+    client_defaults: bool = flag("The default settings of all clients.")
+    user_defaults: bool = flag("The default settings of all users.")
+    broker_defaults: bool = flag("The default settings of all brokers.")
+    ip_defaults: bool = flag("The default settings of all IP addresses.")
     add_config: str | None = option(
-        "Settings to set: k=v,k=[v1,v2] (brackets around values with commas).", metavar="k1=v1,k2=[v1,v2]"
+        "The settings to add or change, as k=v,k=[v1,v2]. Put brackets around a value that contains commas.",
+        metavar="k1=v1,k2=[v1,v2]",
     )
-    add_config_file: str | None = option("A properties file with settings to set.", metavar="file")
+    add_config_file: str | None = option("A properties file with settings to add or change.", metavar="file")
     delete_config: tuple[str, ...] = option(
-        "Settings to remove, separated by commas.", metavar="k1,k2", repeatable=True
+        "The names of the settings to remove, separated by commas.", metavar="k1,k2", repeatable=True
     )
-    dry_run: bool = flag("With --alter: the cluster only checks the change.")
+    dry_run: bool = flag("With --alter: the cluster checks the change, but does not make it.")
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
     """The entity to configure: its types and, in the same order, their names. An empty name is the default.
 
-    No names: all.
+    Without names, it is all entities of the types.
     """
 
     types: tuple[str, ...]

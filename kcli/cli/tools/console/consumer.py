@@ -55,19 +55,19 @@ class ConsoleConsumerOptions(ConnectingOptions):
         "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
     )
     partition: int | None = option(
-        "Read only this partition, without a group.", Kind.INTEGER, metavar="partition"
+        "Read only this partition. No group is used.", Kind.INTEGER, metavar="partition"
     )
     offset: str | None = option(
-        "Where to start in --partition: earliest, latest or an offset (default latest).",
+        "With --partition: the offset to start at. earliest, latest (default) or a number.",
         metavar="consume offset",
     )
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     group: str | None = option(
-        "The consumer group. Default: a new one each time.", metavar="consumer group id"
+        "The consumer group. Default: a new group for each run.", metavar="consumer group id"
     )
-    from_beginning: bool = flag("Start at the earliest record if the group has no offset yet.")
+    from_beginning: bool = flag("Start at the earliest record if the group has no committed offset.")
     max_messages: int | None = option("End after this many records.", Kind.INTEGER, metavar="num_messages")
     timeout_ms: int | None = option(
         "End if no record arrives for this many milliseconds.", Kind.LONG, metavar="timeout_ms"
@@ -76,53 +76,64 @@ class ConsoleConsumerOptions(ConnectingOptions):
     isolation_level: str = option(
         "read_committed leaves out records of aborted and open transactions.", default="read_uncommitted"
     )
-    formatter: str = option("Class that prints records.", default=DEFAULT_FORMATTER, metavar="class")
+    formatter: str = option("The class that prints records.", default=DEFAULT_FORMATTER, metavar="class")
     property: tuple[str, ...] = option(
-        "Property of the formatter: print.timestamp, print.partition, print.offset, print.delivery, print.epoch, "
-        "print.headers, print.key, print.value, key.separator, line.separator, headers.separator, null.literal, "
-        "key.deserializer, value.deserializer, headers.deserializer.", metavar="prop", repeatable=True,
-    )  # fmt: skip
+        "A property of the formatter, as key=value. Keys: print.timestamp, print.partition, print.offset, "
+        "print.delivery, print.epoch, print.headers, print.key, print.value, key.separator, "
+        "line.separator, headers.separator, null.literal, key.deserializer, value.deserializer, "
+        "headers.deserializer.",
+        metavar="prop",
+        repeatable=True,
+    )
     formatter_property: tuple[str, ...] = option(
-        "The name of --property since Kafka 4.2.", metavar="prop", repeatable=True
+        "The new name of --property (since Kafka 4.2).", metavar="prop", repeatable=True
     )
     formatter_config: str | None = option(
-        "Properties file of the formatter; --property takes precedence.", metavar="config file"
+        "A properties file for the formatter. --property takes precedence over the file.",
+        metavar="config file",
     )
-    key_deserializer: str | None = option("Class that converts keys to text.", metavar="deserializer for key")
+    key_deserializer: str | None = option(
+        "The class that converts keys to text.", metavar="deserializer for key"
+    )
     value_deserializer: str | None = option(
-        "Class that converts values to text.", metavar="deserializer for values"
+        "The class that converts values to text.", metavar="deserializer for values"
     )
     consumer_property: tuple[str, ...] = option(
-        "Property of the consumer, as key=value.", metavar="consumer_prop", repeatable=True
+        "A property of the consumer, as key=value.", metavar="consumer_prop", repeatable=True
     )
     command_property: tuple[str, ...] = option(
-        "The name of --consumer-property since Kafka 4.2.", metavar="consumer_prop", repeatable=True
+        "The new name of --consumer-property (since Kafka 4.2).", metavar="consumer_prop", repeatable=True
     )
     consumer_config: str | None = option(
-        "Properties file of the consumer.", name="consumer.config", metavar="config file"
+        "A properties file for the consumer.", name="consumer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name of --consumer.config since Kafka 4.2.", metavar="config file"
+        "The new name of --consumer.config (since Kafka 4.2).", metavar="config file"
     )
     enable_systest_events: bool = flag("Print shutdown_complete at the end.")
     from_time: str | None = option(
-        f"Start at the first record at or after a time, without a group: {FORMS}.", metavar="moment"
+        f"Start at the first record at or after this time. No group is used. The time is {FORMS}.",
+        metavar="moment",
     )
     last: int | None = option(
-        "Start this many records before the end of each partition, without a group.",
+        "Start this many records before the end of each partition. No group is used.",
         Kind.INTEGER,
         metavar="count",
     )
     filter: tuple[str, ...] = option(
-        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX, or the same with value or "
-        "header.NAME in place of key. --max-messages counts the printed records.",
-        metavar="rule", repeatable=True,
-    )  # fmt: skip
+        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX. value "
+        "and header.NAME can be used in place of key. --max-messages counts the printed records.",
+        metavar="rule",
+        repeatable=True,
+    )
     output: str = option(
-        "The format of records: text from the formatter; one JSON object a line, which console-producer --input json "
-        "reads; or tab-separated with a header, null as \\N.",
-        metavar="format", default="text", choices=("text", "json", "tsv"),
-    )  # fmt: skip
+        "The format of records. text: the output of the formatter. json: one JSON object per line, which "
+        "console-producer --input json can read. tsv: tab-separated values with a header line, and \\N for "
+        "null.",
+        metavar="format",
+        default="text",
+        choices=("text", "json", "tsv"),
+    )
 
 
 _PAIRS = (
@@ -428,7 +439,7 @@ def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> l
 def reader_is_gone() -> bool:
     """Whether the reader of stdout has closed it.
 
-    It asks the operating system, because a write to a pipe may succeed although the reader is gone.
+    The function asks the operating system, because a write to a pipe may succeed although the reader is gone.
     """
     try:
         poll = select.poll()
@@ -462,7 +473,13 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "--max-messages or --timeout-ms ended it, or a fatal error that the log reports, as in Kafka."),
+        (
+            0,
+            (
+                "--max-messages or --timeout-ms ended the command, or, as in Kafka, a fatal error, which is in "
+                "the log."
+            ),
+        ),
         (1, "The options are wrong, authentication failed, or a record could not be printed."),
         INTERRUPTED,
         TERMINATED,

@@ -104,9 +104,10 @@ class DefaultFormatter:
 
 
 def tsv_line(message: Message) -> bytes:
-    """`--output tsv`: topic, partition, offset, timestamp, key, value; tabs, newlines and backslashes escaped.
+    """Returns a record as a line for `--output tsv`: topic, partition, offset, timestamp, key, value.
 
-    A null key or value is \\N, as PostgreSQL and MySQL write it: an escaped backslash cannot look like it.
+    Tabs, newlines and backslashes are escaped. A null key or value is \\N, as in PostgreSQL and MySQL. An escaped
+    backslash cannot look the same.
     """
     kind, timestamp = message.timestamp()
     cells = (
@@ -124,7 +125,9 @@ TSV_HEADER = b"topic\tpartition\toffset\ttimestamp\tkey\tvalue\n"
 
 
 def deserializer(class_name: str | None) -> Deserializer | None:
-    """Returns the equivalent of Kafka's deserializer `class_name`, with text as result. None if bytes pass unchanged.
+    """Returns the equivalent of Kafka's deserializer `class_name`, with text as result.
+
+    Returns None if bytes pass unchanged.
 
     As in Kafka, an unknown class is logged and ignored.
     """

@@ -43,31 +43,35 @@ MAX_FAILURES_TOLD = 10
 class ConsoleProducerOptions(ConnectingOptions):
     topic: str | None = option("The topic to send to.", metavar="topic")
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
-    sync: bool = flag("Wait for each record's acknowledgement before the next is read.")
+    sync: bool = flag("Wait until a record is acknowledged before reading the next one.")
     compression_codec: str | None = option(
-        "Compress with none, gzip, snappy, lz4 or zstd; gzip if no codec is named.",
-        metavar="compression-codec", optional_argument=True, bare_value="gzip",
-    )  # fmt: skip
+        "The compression codec: none, gzip, snappy, lz4 or zstd. The option without an argument means gzip.",
+        metavar="compression-codec",
+        optional_argument=True,
+        bare_value="gzip",
+    )
     batch_size: int = option(
-        "The most bytes of records in one batch (batch.size).", Kind.INTEGER, default=16384, metavar="size"
+        "The maximum size of a batch in bytes (batch.size).", Kind.INTEGER, default=16384, metavar="size"
     )
     message_send_max_retries: int = option(
-        "How often a failed send is tried again (retries).", Kind.INTEGER, default=3
+        "How many times a failed send is retried (retries).", Kind.INTEGER, default=3
     )
-    retry_backoff_ms: int = option("Milliseconds between two attempts.", Kind.LONG, default=100)
+    retry_backoff_ms: int = option("Milliseconds between two attempts to send.", Kind.LONG, default=100)
     timeout: int = option(
-        "Milliseconds a record may wait for more records (linger.ms).",
+        "How many milliseconds the producer waits for more records before it sends a batch (linger.ms).",
         Kind.LONG,
         default=1000,
         metavar="timeout_ms",
     )
     request_required_acks: str = option(
-        "Acknowledgements to wait for: 0, 1, or all (-1).", default="-1", metavar="request required acks"
+        "The acknowledgements to wait for: 0 (none), 1 (the leader), or all (-1: all in-sync replicas).",
+        default="-1",
+        metavar="request required acks",
     )
     request_timeout_ms: int = option(
-        "Milliseconds a broker may take to acknowledge.",
+        "The time limit for an acknowledgement, in milliseconds.",
         Kind.INTEGER,
         default=1500,
         metavar="request timeout ms",
@@ -82,55 +86,64 @@ class ConsoleProducerOptions(ConnectingOptions):
         "Milliseconds to wait for a topic's metadata.", Kind.LONG, default=60_000, metavar="max block on send"
     )
     max_memory_bytes: int = option(
-        "The most bytes of records that wait to be sent (buffer.memory).",
+        "The memory for records that wait to be sent, in bytes (buffer.memory).",
         Kind.LONG,
         default=33_554_432,
         metavar="total memory in bytes",
     )
     max_partition_memory_bytes: int = option(
-        "Old name of --batch-size.", Kind.INTEGER, default=16384, deprecated=True
+        "The old name of --batch-size.", Kind.INTEGER, default=16384, deprecated=True
     )
     socket_buffer_size: int = option(
-        "Bytes of the TCP send buffer.", Kind.INTEGER, default=102_400, metavar="size"
+        "The size of the TCP send buffer in bytes.", Kind.INTEGER, default=102_400, metavar="size"
     )
     line_reader: str = option(
-        "Class that reads lines. Only the default exists.", default=LINE_READER, metavar="reader_class"
+        "The class that reads lines. Only the default class exists.",
+        default=LINE_READER,
+        metavar="reader_class",
     )
     property: tuple[str, ...] = option(
-        "Property of the line reader: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
-        "headers.key.separator, null.marker, ignore.error.", metavar="prop", repeatable=True,
-    )  # fmt: skip
+        "A property of the line reader, as key=value. Keys: parse.key, key.separator, parse.headers, "
+        "headers.delimiter, headers.separator, headers.key.separator, null.marker, ignore.error.",
+        metavar="prop",
+        repeatable=True,
+    )
     reader_property: tuple[str, ...] = option(
-        "The name of --property since Kafka 4.2.", metavar="prop", repeatable=True
+        "The new name of --property (since Kafka 4.2).", metavar="prop", repeatable=True
     )
     reader_config: str | None = option(
-        "Properties file of the line reader; --property takes precedence.", metavar="config file"
+        "A properties file for the line reader. --property takes precedence over the file.",
+        metavar="config file",
     )
     producer_property: tuple[str, ...] = option(
-        "Property of the producer, as key=value.", metavar="producer_prop", repeatable=True
+        "A property of the producer, as key=value.", metavar="producer_prop", repeatable=True
     )
     command_property: tuple[str, ...] = option(
-        "The name of --producer-property since Kafka 4.2.", metavar="producer_prop", repeatable=True
+        "The new name of --producer-property (since Kafka 4.2).", metavar="producer_prop", repeatable=True
     )
     producer_config: str | None = option(
-        "Properties file of the producer.", name="producer.config", metavar="config file"
+        "A properties file for the producer.", name="producer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name of --producer.config since Kafka 4.2.", metavar="config file"
+        "The new name of --producer.config (since Kafka 4.2).", metavar="config file"
     )
     input: str = option(
-        "The format of a line of input: text for the line reader, or json, an object that console-consumer --output "
-        "json wrote. Its key, value, headers and timestamp are sent.",
-        metavar="format", default="text", choices=("text", "json"),
-    )  # fmt: skip
-    keep_partition: bool = flag("With --input json: send each record to the partition it names.")
+        "The format of the input. text: lines for the line reader. json: lines as console-consumer "
+        "--output json writes them. The key, value, headers and timestamp of each JSON object are sent.",
+        metavar="format",
+        default="text",
+        choices=("text", "json"),
+    )
+    keep_partition: bool = flag(
+        "With --input json: send each record to the partition that its JSON object names."
+    )
     transactional_id: str | None = option(
-        "Send in transactions with this id. A consumer with read_committed sees all lines of a transaction or none. "
-        "An earlier producer with the same id is fenced.",
+        "Send in transactions with this transactional id. A consumer with read_committed sees all lines "
+        "of a transaction or none. An earlier producer with the same id is fenced.",
         metavar="transactional id",
-    )  # fmt: skip
+    )
     transaction_duration_ms: int | None = option(
-        "Commit a transaction after this many milliseconds (default 3000), also if no line arrives.",
+        "Commit a transaction after this many milliseconds (default 3000), even if no line arrives.",
         Kind.LONG,
         metavar="ms",
     )
@@ -352,7 +365,7 @@ class Sender:
         return source.read if self._transactions is None else self._transactions.while_waiting(source)
 
     def _begin(self, transactions: Transactions) -> None:
-        """Begins a transaction if none is open. Called before each line.
+        """Begins a transaction if none is open. The caller calls it before each line.
 
         Raises CommandError if a line was refused before.
         """
@@ -438,10 +451,16 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "All lines were sent. Records that a broker refused are on standard error, as in Kafka."),
+        (
+            0,
+            "All lines were sent. Errors of records that a broker refused are on standard error, as in Kafka.",
+        ),
         (
             1,
-            "Some records were not acknowledged, or one of a transaction was refused, or the options are wrong.",
+            (
+                "Some records were not acknowledged, a record of a transaction was refused, or the options are "
+                "wrong."
+            ),
         ),
         INTERRUPTED,
         TERMINATED,

@@ -103,7 +103,7 @@ command = Command(
     parse_failed=_parse_failed,
     examples=(
         Example(
-            "Show how many records, and how many seconds, a group is behind:",
+            "Show the lag of a group in records and in seconds:",
             "kcli consumer-groups --bootstrap-server localhost:9092 --describe \\\n"
             "  --group billing --lag-seconds",
         ),
@@ -114,8 +114,8 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The command did its work, or printed Error: and why it failed, as Kafka's tool does."),
-        (1, "The options are wrong, or the answer to a question of the command was not yes."),
+        (0, "The command succeeded, or it failed and printed Error: and the reason, as Kafka's tool does."),
+        (1, "The options are wrong, or you did not answer yes to a question of the command."),
         (130, "Ctrl-C ended the command. With --watch the exit code after Ctrl-C is 0."),
     ),
 )

@@ -32,56 +32,65 @@ DRY_RUN_WARNING = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupsOptions(ClusterOptions):
     list: bool = flag("List the consumer groups.")
-    describe: bool = flag("Describe groups: their offsets and lag (or --members, --state).")
-    delete: bool = flag("Delete groups without members, with all their offsets.")
-    reset_offsets: bool = flag(
-        "Move the offsets of an inactive group; a dry run unless --execute is given. Needs a scope (--all-topics or "
-        "--topic) and one scenario."
+    describe: bool = flag(
+        "Describe the offsets and lag of groups, or with --members or --state their members or states."
     )
-    delete_offsets: bool = flag("Delete the offsets of a group for the topics given.")
+    delete: bool = flag("Delete groups that have no members, and all offsets of these groups.")
+    reset_offsets: bool = flag(
+        "Reset the offsets of a group that has no active members. Without --execute, the new offsets are "
+        "only shown. Needs the topics (--all-topics or --topic) and the new position (for example "
+        "--to-earliest)."
+    )
+    delete_offsets: bool = flag("Delete the offsets of a group for the topics in --topic.")
     validate_regex: str | None = option(
         "Check whether brokers accept a regular expression (RE2).", metavar="regex"
     )
-    group: tuple[str, ...] = option("A group to act on.", metavar="consumer group", repeatable=True)
-    all_groups: bool = flag("Act on all groups.")
+    group: tuple[str, ...] = option("The id of a group.", metavar="consumer group", repeatable=True)
+    all_groups: bool = flag("Use all groups.")
     topic: tuple[str, ...] = option(
-        "A topic to act on, or some of its partitions as topic:0,1,2.", metavar="topic", repeatable=True
+        "A topic for --reset-offsets or --delete-offsets. topic:0,1,2 names some of its partitions.",
+        metavar="topic",
+        repeatable=True,
     )
     all_topics: bool = flag("Reset the offsets of all topics for which the group has offsets.")
     members: bool = flag("Describe the members.")
     offsets: bool = flag("Describe the offsets (the default of --describe).")
-    verbose: bool = flag("Describe more.")
+    verbose: bool = flag("With --describe: show more columns.")
     state: str | None = option(
-        "With --describe: the state. With --list: show the states; named states also filter the groups.",
+        "With --describe: show the state of each group. With --list: show the state of each group. An "
+        "argument lists only groups in these states.",
         metavar="states",
         optional_argument=True,
         bare_value="",
     )
     type: str | None = option(
-        "With --list: show the types; named types (classic, consumer) also filter the groups.",
+        "With --list: show the type of each group. An argument lists only groups of these types (classic, "
+        "consumer).",
         metavar="types",
         optional_argument=True,
         bare_value="",
     )
     timeout: int | None = option(
-        "How long a call to the cluster may take in all.",
+        "The time limit of a call to the cluster, with all retries, in milliseconds.",
         Kind.LONG,
         metavar="timeout (ms)",
         default=DEFAULT_TIMEOUT_MS,
     )
-    dry_run: bool = flag("Show what --reset-offsets, --delete or --delete-offsets would do.")
+    dry_run: bool = flag(
+        "Print what --reset-offsets, --delete or --delete-offsets would do, but change nothing."
+    )
     execute: bool = flag("Apply the changes that --reset-offsets shows.")
-    export: bool = flag("Print the new offsets as CSV, for --from-file.")
+    export: bool = flag("Print the new offsets as CSV, which --from-file can read.")
     to_offset: str | None = option("Reset to this offset.", metavar="Long: offset")
     shift_by: str | None = option(
-        "Add this number, which may be negative, to the committed offset.", metavar="Long"
+        "Reset to the committed offset plus this number, which may be negative.", metavar="Long"
     )
     to_datetime: str | None = option(
         "Reset to the first record at or after a time, YYYY-MM-DDTHH:mm:ss.sss[Z|±hh[:mm]].",
         metavar="datetime",
     )
     by_duration: str | None = option(
-        "Reset to the first record of a duration that ends now, in ISO 8601: PnDTnHnMnS.",
+        "Reset to the first record that is not older than this duration (ISO 8601: PnDTnHnMnS).",
         metavar="duration",
     )
     to_earliest: bool = flag("Reset to the first offset.")
@@ -89,8 +98,8 @@ class ConsumerGroupsOptions(ClusterOptions):
     to_current: bool = flag("Reset to the committed offset.")
     from_file: str | None = option("Reset to the offsets of a CSV file.", metavar="path to CSV file")
     lag_seconds: bool = flag(
-        "With --describe: show the age of the first record that the group has not consumed. --output json and --watch "
-        "always show it."
+        "With --describe: also show the age of the first record that the group has not consumed. --output "
+        "json and --watch always show this age."
     )
     watch: float | None = option(
         "With --describe: repeat at this interval in seconds (default 2), until Ctrl-C.",
@@ -99,7 +108,9 @@ class ConsumerGroupsOptions(ClusterOptions):
         optional_argument=True,
         bare_value=DEFAULT_SECONDS,
     )
-    yes: bool = flag("With --delete: do not ask. The command asks only on a terminal.")
+    yes: bool = flag(
+        "With --delete: do not ask before deleting. The command asks only if it runs on a terminal."
+    )
 
     @property
     def only_group(self) -> str | None:

@@ -34,30 +34,33 @@ _BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpLogOptions(CommonOptions):
     files: str = option(
-        "Files to dump, separated by commas: .log, .checkpoint, .index, .timeindex, .snapshot, .txnindex.",
+        "The files to dump, separated by commas. Types: .log, .checkpoint, .index, .timeindex, .snapshot, "
+        ".txnindex.",
         metavar="file1, file2, ...",
         required=True,
     )
-    print_data_log: bool = flag("Print keys and values too.")
+    print_data_log: bool = flag("Also print the keys and values of records.")
     deep_iteration: bool = flag(
-        "Print the records inside batches. Every option that prints data includes this."
+        "Print the records of each batch. Every option that prints data includes this option."
     )
     verify_index_only: bool = flag("Check indexes against the log without printing their entries.")
-    index_sanity_check: bool = flag("Check indexes as a broker does when it starts, without the log.")
+    index_sanity_check: bool = flag(
+        "Check indexes in the way a broker does at its start. The log is not read."
+    )
     max_message_size: int = option(
-        "Bytes of the log to read for each index entry.",
+        "How many bytes of the log to read for each index entry.",
         Kind.INTEGER,
         default=MAX_MESSAGE_SIZE_BYTES,
         metavar="size",
     )
     max_bytes: int = option(
-        "Bytes to read of each log file, from its start.",
+        "How many bytes of each log file to read, from its beginning.",
         Kind.INTEGER,
         default=NO_LIMIT_BYTES,
         metavar="size",
     )
     value_decoder_class: str = option(
-        "Decoder of values: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder of "
+        "The decoder of values: StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder of "
         "org.apache.kafka.tools.api.",
         default=STRING_DECODER,
         metavar="class",
@@ -65,7 +68,7 @@ class DumpLogOptions(CommonOptions):
         bare_value=STRING_DECODER,
     )
     key_decoder_class: str = option(
-        "Decoder of keys: one of the decoders of values.",
+        "The decoder of keys. The decoders are the same as those of values.",
         default=STRING_DECODER,
         metavar="class",
         optional_argument=True,
@@ -76,7 +79,7 @@ class DumpLogOptions(CommonOptions):
     cluster_metadata_decoder: bool = flag("Print data as records of __cluster_metadata.")
     remote_log_metadata_decoder: bool = flag("Print data as records of __remote_log_metadata.")
     share_group_state_decoder: bool = flag("Print data as records of __share_group_state.")
-    skip_record_metadata: bool = flag("Leave out offsets, times and sizes of records.")
+    skip_record_metadata: bool = flag("Do not print offsets, times and sizes of records.")
 
 
 # If several of these options are given, the first one of this table is used.

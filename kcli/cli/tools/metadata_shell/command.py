@@ -272,8 +272,14 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The command did its work, or printed an error about its arguments."),
-        (1, "The file could not be read, a running node has locked its directory, or the options are wrong."),
+        (0, "The shell command (such as ls) ran. Wrong arguments of a shell command also give 0."),
+        (
+            1,
+            (
+                "The file could not be read, a running node has locked the directory of the file, or the options "
+                "are wrong."
+            ),
+        ),
         INTERRUPTED,
     ),
 )

@@ -54,7 +54,7 @@ def loaded_image(path: str) -> MetadataImage:
 def _snapshot(content: bytes, path: str) -> MetadataImage:
     snapshot = decode_snapshot(content, path)
     records = [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]
-    # A file of another name, such as bootstrap.checkpoint, has no end offset in its name.
+    # The name of a file such as bootstrap.checkpoint does not contain an end offset.
     snapshot_id = snapshot_id_of(os.path.basename(path))
     replayer = ImageReplayer(MetadataImage())
     replayer.replay(

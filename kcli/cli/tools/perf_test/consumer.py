@@ -37,33 +37,36 @@ _DETAILED_HEADER = _HEADER.replace("start.time, end.time", "time, threadId")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerPerfOptions(ConnectingOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     topic: str | None = option("The topic to read.", metavar="topic")
     include: str | None = option(
         "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
     )
     messages: str | None = option("How many records to read.", metavar="count")
-    num_records: str | None = option("The name of --messages since Kafka 4.2.", metavar="count")
-    group: str | None = option("The consumer group. Default: a new one each time.", metavar="gid")
+    num_records: str | None = option("The new name of --messages (since Kafka 4.2).", metavar="count")
+    group: str | None = option("The consumer group. Default: a new group for each run.", metavar="gid")
     fetch_size: int = option(
-        "Bytes of one partition in one fetch.", Kind.INTEGER, default=1_048_576, metavar="size"
+        "The maximum size of the data of one partition in a fetch, in bytes.",
+        Kind.INTEGER,
+        default=1_048_576,
+        metavar="size",
     )
     socket_buffer_size: int = option(
-        "Bytes of the TCP receive buffer.", Kind.INTEGER, default=2_097_152, metavar="size"
+        "The size of the TCP receive buffer in bytes.", Kind.INTEGER, default=2_097_152, metavar="size"
     )
     from_latest: bool = flag("Start at the end of the topic instead of its beginning.")
     consumer_config: str | None = option(
-        "Properties file of the consumer.", name="consumer.config", metavar="config file"
+        "A properties file for the consumer.", name="consumer.config", metavar="config file"
     )
     command_config: str | None = option(
-        "The name of --consumer.config since Kafka 4.2.", metavar="config file"
+        "The new name of --consumer.config (since Kafka 4.2).", metavar="config file"
     )
     command_property: tuple[str, ...] = option(
-        "Property of the consumer, as key=value.", metavar="prop1=val1", repeatable=True
+        "A property of the consumer, as key=value.", metavar="prop1=val1", repeatable=True
     )
-    print_metrics: bool = flag("Print the client's counters at the end.")
-    show_detailed_stats: bool = flag("Print a line per interval instead of one for all.")
+    print_metrics: bool = flag("Print the client's metrics at the end.")
+    show_detailed_stats: bool = flag("Print a line for each interval instead of one line for the whole test.")
     reporting_interval: int = option(
         "Milliseconds between two lines.", Kind.INTEGER, default=5000, metavar="interval_ms"
     )
@@ -76,9 +79,11 @@ class ConsumerPerfOptions(ConnectingOptions):
         bare_value=DEFAULT_TIMEOUT_MS,
     )
     date_format: str = option(
-        "The format of times, as in SimpleDateFormat.", default=DEFAULT_DATE_FORMAT, metavar="date format"
+        "The format of times: a pattern of Java's SimpleDateFormat.",
+        default=DEFAULT_DATE_FORMAT,
+        metavar="date format",
     )
-    hide_header: bool = flag("Omit the header.")
+    hide_header: bool = flag("Do not print the header line.")
 
 
 def run(options: ConsumerPerfOptions, output: Output) -> int:
@@ -289,7 +294,7 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The test ended, also if --timeout ended it before all records were read."),
+        (0, "The test ended, even if --timeout ended it before all records were read."),
         FAILURE,
         INTERRUPTED,
         TERMINATED,

@@ -40,7 +40,8 @@ LETTERS = bytes(ord("A") + number % 26 for number in range(256))
 LATENCIES_MAX = 500_000
 # The number of records between two checks of the clock and of delivery reports.
 POLL_EVERY_RECORDS = 512
-# With --throughput, the number of pauses per second. It is high, so that records are not sent in bursts.
+# With --throughput, the number of pauses per second. It is high, so that records are not sent in bursts and
+# transactions end in time.
 PACES_A_SECOND = 100
 # The shortest sleep, because a shorter one costs more than it delays.
 LEAST_SLEEP_S = 0.002
@@ -50,25 +51,33 @@ LEAST_SLEEP_S = 0.002
 class ProducerPerfOptions(ConnectingOptions):
     topic: str = option("The topic to send to.", required=True)
     num_records: int = option("How many records to send.", Kind.LONG, required=True)
-    throughput: float = option("The most records a second; -1 for no limit.", Kind.DOUBLE, required=True)
-    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
-    record_size: int | None = option("Bytes of each value, chosen at random.", Kind.INTEGER)
-    payload_file: str | None = option("File whose parts are sent in random order.")
+    throughput: float = option(
+        "The maximum number of records per second. -1 means no limit.", Kind.DOUBLE, required=True
+    )
+    bootstrap_server: str | None = option("The brokers to connect to first, as host:port,host:port.")
+    record_size: int | None = option("The size of each value in bytes. The bytes are random.", Kind.INTEGER)
+    payload_file: str | None = option("A file with payloads, which are sent in random order.")
     payload_monotonic: bool = flag("Send 0, 1, 2, … as values.")
     payload_delimiter: str = option(
-        "The separator of the parts of --payload-file (default \\n).", default="\\n"
+        "The delimiter between the payloads in --payload-file (default \\n).", default="\\n"
     )
-    producer_props: tuple[str, ...] = option("Properties of the producer, as key=value words.", words=True)
-    command_property: tuple[str, ...] = option("The name of --producer-props since Kafka 4.2.", words=True)
-    producer_config: str | None = option("Properties file of the producer.", name="producer.config")
-    command_config: str | None = option("The name of --producer.config since Kafka 4.2.")
-    print_metrics: bool = flag("Print the client's counters at the end.")
-    transactional_id: str | None = option("Send in transactions under this id.")
+    producer_props: tuple[str, ...] = option(
+        "Properties of the producer, as key=value arguments.", words=True
+    )
+    command_property: tuple[str, ...] = option(
+        "The new name of --producer-props (since Kafka 4.2).", words=True
+    )
+    producer_config: str | None = option("A properties file for the producer.", name="producer.config")
+    command_config: str | None = option("The new name of --producer.config (since Kafka 4.2).")
+    print_metrics: bool = flag("Print the client's metrics at the end.")
+    transactional_id: str | None = option("Send in transactions with this transactional id.")
     transaction_duration_ms: int | None = option(
         "Commit a transaction after this many milliseconds (default 3000).", Kind.LONG
     )
     warmup_records: int = option(
-        "Records at the start that a second summary leaves out.", Kind.LONG, default=0
+        "The number of first records that count as warm-up. A second summary leaves them out.",
+        Kind.LONG,
+        default=0,
     )
     reporting_interval: int = option("Milliseconds between two lines of progress.", Kind.LONG, default=5000)
 

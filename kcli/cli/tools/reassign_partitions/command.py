@@ -87,13 +87,13 @@ ALREADY_MOVING = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignOptions(ClusterOptions):
     bootstrap_controller: str | None = option(
-        "Controllers to connect to first, as host:port,host:port, for --cancel and --list.",
+        "With --cancel or --list: the controllers to connect to first, as host:port,host:port.",
         metavar="bootstrap controller to connect to",
     )
-    generate: bool = flag("Propose an assignment of the topics' partitions to the brokers; nothing is moved.")
+    generate: bool = flag("Propose an assignment of the topics' partitions to the brokers. Nothing is moved.")
     execute: bool = flag("Start the moves in the file.")
     verify: bool = flag(
-        "Report the progress of the moves in the file. After the last one, remove the throttles."
+        "Report the progress of the moves in the file. When all moves are done, remove the throttles."
     )
     cancel: bool = flag("Cancel the moves in the file.")
     list_: bool = flag("List the partitions that are being moved.", name="list")
@@ -101,33 +101,36 @@ class ReassignOptions(ClusterOptions):
         'A JSON file for --generate: {"topics": [{"topic": "foo"}], "version": 1}.',
         metavar="topics to reassign json file path",
     )
-    broker_list: str | None = option("The brokers to use, ids separated by commas.", metavar="brokerlist")
+    broker_list: str | None = option(
+        "With --generate: the ids of the brokers that may get replicas, separated by commas.",
+        metavar="brokerlist",
+    )
     reassignment_json_file: str | None = option(
-        'A JSON file: {"partitions": [{"topic": "foo", "partition": 1, "replicas": [1, 2], "log_dirs": ["any", '
-        '"/data"]}], "version": 1}; log_dirs is optional.',
+        'A JSON file with the moves: {"partitions": [{"topic": "foo", "partition": 1, "replicas": [1, 2], '
+        '"log_dirs": ["any", "/data"]}], "version": 1}. log_dirs is optional.',
         metavar="manual assignment json file path",
     )
     disable_rack_aware: bool = flag("Ignore the racks of the brokers.")
     additional: bool = flag("Start even if other moves are in progress.")
     throttle: int | None = option(
-        "The most that brokers send each other for these moves, in bytes a second.",
+        "The maximum rate of moves between brokers, in bytes per second.",
         Kind.LONG,
         metavar="throttle",
     )
     replica_alter_log_dirs_throttle: int | None = option(
-        "The most that a broker copies between its log directories, in bytes a second.",
+        "The maximum rate of moves between the log directories of a broker, in bytes per second.",
         Kind.LONG,
         metavar="replicaAlterLogDirsThrottle",
     )
     timeout: int | None = option(
-        "How long, in milliseconds, moves between log directories may take to begin.",
+        "How long to wait until moves between log directories begin, in milliseconds.",
         Kind.LONG,
         metavar="timeout",
         default=MOVE_TIMEOUT_MS,
     )
-    preserve_throttles: bool = flag("Leave the throttles as they are.")
+    preserve_throttles: bool = flag("Do not change or remove throttles.")
     disallow_replication_factor_change: bool = flag("Refuse moves that change the number of replicas.")
-    dry_run: bool = flag("Check and print, but change nothing.")
+    dry_run: bool = flag("Check the request and print its effect, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,7 +486,7 @@ def _ongoing_line(row: OngoingRow) -> str:
     return f"{row.topic}-{row.partition}: replicas: {_ids(row.replicas)}.{adding}{removing}"
 
 
-# --- words
+# --- texts
 
 
 def _plan(options: ReassignOptions) -> Plan:
@@ -538,7 +541,7 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The command did its work. With --verify also while moves are in progress."),
+        (0, "The command succeeded. With --verify, some moves may still be in progress."),
         FAILURE,
         INTERRUPTED,
     ),

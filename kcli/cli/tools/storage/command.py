@@ -41,22 +41,29 @@ class InfoOptions(CommonOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatOptions(CommonOptions):
-    cluster_id: str = option("The id of the cluster, see random-uuid.", short="t", required=True)
+    cluster_id: str = option("The id of the cluster. random-uuid prints a new id.", short="t", required=True)
     config: str = option("The configuration file of the node.", short="c", required=True)
     add_scram: tuple[str, ...] = option(
-        "A first credential, such as 'SCRAM-SHA-256=[name=alice,password=alice-secret]'.",
+        "A SCRAM credential that the new cluster has, such as "
+        "'SCRAM-SHA-256=[name=alice,password=alice-secret]'.",
         short="S",
         repeatable=True,
     )
-    ignore_formatted: bool = flag("Keep formatted directories and format the others.", short="g")
-    release_version: str | None = option("The release whose features the cluster starts with.", short="r")
-    feature: tuple[str, ...] = option(
-        "A feature's level to start with, name=level.", short="f", repeatable=True
+    ignore_formatted: bool = flag(
+        "Leave directories that are already formatted as they are, and format the others.", short="g"
     )
-    standalone: bool = flag("This controller is the whole quorum.", short="s")
-    no_initial_controllers: bool = flag("This controller will learn the quorum from the others.", short="N")
+    release_version: str | None = option("The release whose feature levels the new cluster has.", short="r")
+    feature: tuple[str, ...] = option(
+        "The level of a feature in the new cluster, as name=level.", short="f", repeatable=True
+    )
+    standalone: bool = flag("This controller is the only voter of a new quorum.", short="s")
+    no_initial_controllers: bool = flag(
+        "This controller joins a quorum that other controllers form.", short="N"
+    )
     initial_controllers: str | None = option(
-        "The first controllers, id@host:port:directory-id each; the same on every one of them.", short="I"
+        "The first controllers of the quorum, as id@host:port:directory-id, separated by commas. Use the "
+        "same value on each of these controllers.",
+        short="I",
     )
 
 
@@ -298,7 +305,7 @@ command = Command(
             "kcli storage random-uuid",
         ),
         Example(
-            "Format the log directories of a node that is a cluster of its own:",
+            "Format the log directories of a node that is the only node of its cluster:",
             'kcli storage format --standalone -t "$(kcli storage random-uuid)" \\\n  -c server.properties',
         ),
     ),

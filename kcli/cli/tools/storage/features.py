@@ -19,7 +19,7 @@ class VersionMappingOptions(CommonOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureDependenciesOptions(CommonOptions):
     feature: tuple[str, ...] = option(
-        "A feature and its level, name=level.", short="f", repeatable=True, required=True
+        "A feature and its level, as name=level.", short="f", repeatable=True, required=True
     )
 
 

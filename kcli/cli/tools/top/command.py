@@ -45,14 +45,14 @@ class TopOptions(ClusterOptions):
     interval: float = option("Seconds between two updates.", Kind.DOUBLE, metavar="seconds", default=2.0)
     once: bool = flag("Print one update and exit. Without a terminal this is the default.")
     sort: str = option(
-        "The sort key of the topics (messages, in, out, records) or of the groups (lag, seconds, consumed), largest "
-        "first; name sorts both by name.",
+        "The column to sort by, largest first. Topics: messages, in, out or records. Groups: lag, seconds "
+        "or consumed. name sorts both by name.",
         metavar="key",
         default="messages",
         choices=SORTS,
     )
-    topic: str | None = option("Only these topics, as a regular expression.", metavar="topic")
-    group: str | None = option("Only these groups, as a regular expression.", metavar="group")
+    topic: str | None = option("Show only topics that match this regular expression.", metavar="topic")
+    group: str | None = option("Show only groups that match this regular expression.", metavar="group")
     metrics: str | None = option(
         "The metrics endpoints, as host:port,host:port. Default: the endpoints that the brokers report.",
         metavar="host:port",
@@ -265,12 +265,12 @@ command = Command(
             "kcli top --bootstrap-server localhost:9092",
         ),
         Example(
-            "Print traffic, lag and problems once, one JSON object a line:",
+            "Print traffic, lag and problems once, one JSON object per line:",
             "kcli top --bootstrap-server localhost:9092 --once --output json",
         ),
     ),
     exit_status=(
-        (0, "One update was printed, or q, Ctrl-C or SIGTERM ended the display."),
+        (0, "The update of --once was printed, or q, Ctrl-C or SIGTERM ended the display."),
         FAILURE,
         (130, "Ctrl-C ended the command before its one update was printed."),
     ),

@@ -314,7 +314,7 @@ def request_count(broker: BrokerSample) -> float:
 
 
 def figure(broker: BrokerSample, type_: str, attribute: str) -> float | None:
-    """Returns the sum of an attribute over the broker's beans of a type. None if no bean has the attribute."""
+    """Returns the sum of an attribute over the broker's beans of a type. Returns None if no bean has the attribute."""
     values = [
         float(bean.attributes[attribute])
         for bean in broker.beans

@@ -88,7 +88,10 @@ def screen(
 
 
 def _room(shown: list[Table], height: int) -> dict[str, int]:
-    """Returns how many rows of each table fit on the screen. It is 0 if title, header and one row do not fit."""
+    """Returns how many rows of each table fit on the screen.
+
+    The number is 0 if title, header and one row do not fit.
+    """
     rows: dict[str, int] = {}
     left = height
     for table in sorted(shown, key=lambda table: _BY_WEIGHT.index(table.kind)):

@@ -31,7 +31,7 @@ OWN_PREFIX = "__"
 
 
 class Action(Enum):
-    """The kind of change that a topic needs. The value is the word for output."""
+    """The kind of change that a topic needs. The value is the text in the output."""
 
     CREATE = "created"
     ALTER = "altered"

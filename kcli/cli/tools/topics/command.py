@@ -30,12 +30,12 @@ REPLICATION_FACTOR_MAX = 32767  # a Java short
 FILE_OF_TOPICS = """\
 topics:
   orders:
-    partitions: 6              # if missing: a new topic has the broker's default
-    replication-factor: 1      # likewise
-    configs:                   # other settings stay as they are
+    partitions: 6              # if missing: a new topic gets the broker's default
+    replication-factor: 1      # if missing: a new topic gets the broker's default
+    configs:                   # settings that are not listed stay as they are
       retention.ms: 86400000
       cleanup.policy: [compact, delete]
-      max.message.bytes:       # no value: the default again
+      max.message.bytes:       # no value: sets the default again
   payments: {partitions: 3}
 """
 COLLISION_WARNING = (
@@ -302,7 +302,7 @@ command = Command(
             "kcli topics --bootstrap-server localhost:9092 --create --topic payments \\\n  --partitions 3",
         ),
         Example(
-            "Check a file of topics; exit code 2 means that there is something to change:",
+            "Compare a file of topics with the cluster (exit code 2: they differ):",
             "kcli topics --bootstrap-server localhost:9092 --apply topics.yaml --dry-run",
             exit_code=2,
         ),

@@ -16,10 +16,11 @@ class TopicsOptions(ClusterOptions):
     list: bool = flag("List all topics.")
     create: bool = flag("Create a topic.")
     delete: bool = flag("Delete topics.")
-    alter: bool = flag("Give a topic more partitions.")
+    alter: bool = flag("Add partitions to a topic.")
     describe: bool = flag("Show the partitions and settings of topics.")
     topic: str | None = option(
-        "The topic. With every action except --create: a regular expression for whole topic names.",
+        "The name of the topic. With every action except --create, a regular expression that must match "
+        "whole names.",
         metavar="topic",
     )
     topic_id: str | None = option("Describe the topic with this id.", metavar="topic-id")
@@ -30,25 +31,32 @@ class TopicsOptions(ClusterOptions):
         "No longer supported: use the configs command.", metavar="name", repeatable=True, deprecated=True
     )
     partitions: int | None = option(
-        "How many partitions to create, or to have after --alter.", Kind.INTEGER, metavar="# of partitions"
+        "With --create, the number of partitions of the topic. With --alter, the new number of partitions.",
+        Kind.INTEGER,
+        metavar="# of partitions",
     )
     replication_factor: int | None = option(
-        "How many replicas each partition gets.", Kind.INTEGER, metavar="replication factor"
+        "The number of replicas of each partition.", Kind.INTEGER, metavar="replication factor"
     )
     replica_assignment: str | None = option(
-        "The brokers of each partition: brokers separated by colons, partitions by commas.",
+        "The brokers that get the replicas. Colons separate the brokers of one partition, commas separate "
+        "the partitions.",
         metavar="broker_id_for_part1_replica1 : broker_id_for_part1_replica2, ...",
     )
-    under_replicated_partitions: bool = flag("Describe only partitions with replicas out of sync.")
+    under_replicated_partitions: bool = flag("Describe only partitions with replicas that are not in sync.")
     unavailable_partitions: bool = flag("Describe only partitions without a live leader.")
-    under_min_isr_partitions: bool = flag("Describe only partitions below min.insync.replicas.")
-    at_min_isr_partitions: bool = flag("Describe only partitions exactly at min.insync.replicas.")
+    under_min_isr_partitions: bool = flag(
+        "Describe only partitions with fewer than min.insync.replicas replicas in sync."
+    )
+    at_min_isr_partitions: bool = flag(
+        "Describe only partitions with exactly min.insync.replicas replicas in sync."
+    )
     topics_with_overrides: bool = flag("Describe only topics that have settings of their own.")
     if_exists: bool = flag("With --alter, --delete or --describe: a missing topic is not an error.")
     if_not_exists: bool = flag("With --create: an existing topic is not an error.")
     exclude_internal: bool = flag("With --list or --describe: leave out internal topics.")
     partition_size_limit_per_response: int | None = option(
-        "With --describe: the most partitions in one response.",
+        "With --describe: the maximum number of partitions in one response.",
         Kind.INTEGER,
         metavar="maximum number of partitions per response",
     )
@@ -58,14 +66,14 @@ class TopicsOptions(ClusterOptions):
         metavar="file",
     )
     prune: bool = flag(
-        "With --apply: delete topics that are not in the file, and settings that are not in their topic's configs. "
-        "Without a terminal this needs --yes."
+        "With --apply: also delete topics that are not in the file, and remove settings that are not in "
+        "the configs of their topic in the file. Without a terminal, --yes is required."
     )
     dry_run: bool = flag(
-        "With --create, --alter, --delete or --apply: check and report, but change nothing. With --apply the exit code "
-        "is 2 if there is something to change."
+        "With --create, --alter, --delete or --apply: check the request and print its result, but change "
+        "nothing. With --apply, the exit code is 2 if there are changes to make."
     )
-    yes: bool = flag("Delete without asking. The command asks only on a terminal.")
+    yes: bool = flag("Do not ask before deleting. The command asks only if it runs on a terminal.")
 
 
 # The actions that permit an option, in the order of Kafka's checks.

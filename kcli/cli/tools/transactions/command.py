@@ -33,10 +33,10 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions(TransactionsOptions):
     duration_filter: int | None = option(
-        "Only transactions that are open for longer than this many milliseconds.", Kind.LONG
+        "List only transactions that have been open for longer than this many milliseconds.", Kind.LONG
     )
     transactional_id_pattern: str | None = option(
-        "Only ids that this regular expression matches from start to end."
+        "List only ids that match this regular expression as a whole."
     )
 
 
@@ -48,20 +48,22 @@ class DescribeOptions(TransactionsOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOptions(TransactionsOptions):
     topic: str = option("The topic.", required=True)
-    partition: int = option("The partition's number.", Kind.INTEGER, required=True)
+    partition: int = option("The number of the partition.", Kind.INTEGER, required=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeProducersOptions(PartitionOptions):
-    broker_id: int | None = option("Ask this replica instead of the leader.", Kind.INTEGER)
+    broker_id: int | None = option(
+        "The id of the broker to ask. Default: the leader of the partition.", Kind.INTEGER
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortOptions(PartitionOptions):
     start_offset: int | None = option("The first offset of the transaction.", Kind.LONG)
-    producer_id: int | None = option("The producer's id.", Kind.LONG)
-    producer_epoch: int | None = option("The producer's epoch.", Kind.SHORT)
-    coordinator_epoch: int | None = option("The coordinator's epoch.", Kind.INTEGER)
+    producer_id: int | None = option("The id of the producer.", Kind.LONG)
+    producer_epoch: int | None = option("The epoch of the producer.", Kind.SHORT)
+    coordinator_epoch: int | None = option("The epoch of the coordinator.", Kind.INTEGER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +272,7 @@ command = Command(
         _sub("describe", "Show the transaction of a transactional id.", DescribeOptions, describe),
         _sub(
             "describe-producers",
-            "Show the producers of a partition and their state.",
+            "Show the producers of a partition and the state of each.",
             DescribeProducersOptions,
             describe_producers,
         ),

@@ -13,7 +13,7 @@ from kcli.cli.syntax.options import option
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsOptions(ClusterOptions):
     bootstrap_server: str | None = option(
-        "Brokers to connect to first, as host:port,host:port.", metavar="host:port", required=True
+        "The brokers to connect to first, as host:port,host:port.", metavar="host:port", required=True
     )
     command_config: str | None = option(
         "A properties file with settings of the admin client.", metavar="FILE"

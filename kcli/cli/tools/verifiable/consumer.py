@@ -34,25 +34,27 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableConsumerOptions(ConnectingOptions):
-    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
+    bootstrap_server: str | None = option("The brokers to connect to first, as host:port,host:port.")
     topic: str = option("The topic to read.", required=True)
     group_protocol: str = option("The group protocol: classic or consumer.", default=CLASSIC)
-    group_remote_assignor: str | None = option("The broker's assignor, with the consumer protocol.")
+    group_remote_assignor: str | None = option(
+        "With the consumer protocol: the name of the broker's assignor."
+    )
     group_id: str = option("The group to join.", required=True)
-    group_instance_id: str | None = option("The name of a static member (KIP-345).")
+    group_instance_id: str | None = option("The group.instance.id, which makes the member static (KIP-345).")
     max_messages: int = option(
-        "Stop after this many records; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT
+        "Stop after this many records. -1 means no limit.", Kind.INTEGER, default=NO_LIMIT
     )
     session_timeout: int = option("The session timeout in milliseconds.", Kind.INTEGER, default=30_000)
-    verbose: bool = flag("Write each record.")
-    enable_autocommit: bool = flag("Commit in the background.")
-    reset_policy: str = option("Where to start without a committed offset.", default="earliest")
+    verbose: bool = flag("Print each record.")
+    enable_autocommit: bool = flag("Commit offsets at intervals in the background.")
+    reset_policy: str = option("Where to start if the group has no committed offset.", default="earliest")
     assignment_strategy: str = option(
-        "The assignor's class, with the classic protocol.",
+        "With the classic protocol: the class of the assignor.",
         default="org.apache.kafka.clients.consumer.RangeAssignor",
     )
-    consumer_config: str | None = option("Properties file of the consumer.", name="consumer.config")
-    command_config: str | None = option("The name of --consumer.config since Kafka 4.2.")
+    consumer_config: str | None = option("A properties file for the consumer.", name="consumer.config")
+    command_config: str | None = option("The new name of --consumer.config (since Kafka 4.2).")
 
 
 def run(options: VerifiableConsumerOptions, output: Output) -> int:

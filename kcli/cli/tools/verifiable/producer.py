@@ -22,24 +22,30 @@ NO_LIMIT = -1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableProducerOptions(ConnectingOptions):
     topic: str = option("The topic to send to.", required=True)
-    bootstrap_server: str | None = option("Brokers to connect to first, as host:port,host:port.")
-    max_messages: int = option("How many records to send; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
-    throughput: int = option("The most records a second; -1 for no limit.", Kind.INTEGER, default=NO_LIMIT)
+    bootstrap_server: str | None = option("The brokers to connect to first, as host:port,host:port.")
+    max_messages: int = option("How many records to send. -1 means no limit.", Kind.INTEGER, default=NO_LIMIT)
+    throughput: int = option(
+        "The maximum number of records per second. -1 means no limit.", Kind.INTEGER, default=NO_LIMIT
+    )
     acks: int = option(
-        "How many replicas must have a record: 0, 1 or -1 (all).",
+        "The acknowledgements to wait for: 0 (none), 1 (the leader) or -1 (all in-sync replicas).",
         Kind.INTEGER,
         default=-1,
         choices=("0", "1", "-1"),
     )
-    producer_config: str | None = option("Properties file of the producer.", name="producer.config")
-    command_config: str | None = option("The name of --producer.config since Kafka 4.2.")
+    producer_config: str | None = option("A properties file for the producer.", name="producer.config")
+    command_config: str | None = option("The new name of --producer.config (since Kafka 4.2).")
     message_create_time: int = option(
-        "Timestamp of the first record, in epoch milliseconds; -1 for the time it is sent.",
+        "The timestamp of the first record, in milliseconds since the epoch. -1 means the time of sending.",
         Kind.LONG,
         default=NO_LIMIT,
     )
-    value_prefix: int | None = option("A number in front of each value, as in 7.0.", Kind.INTEGER)
-    repeating_keys: int | None = option("Repeat this many keys (0, 1, …).", Kind.INTEGER)
+    value_prefix: int | None = option(
+        "A number to write before each value, with a dot between them, as in 7.0.", Kind.INTEGER
+    )
+    repeating_keys: int | None = option(
+        "The number of different keys. The keys 0, 1, … are used in turn.", Kind.INTEGER
+    )
 
 
 def run(options: VerifiableProducerOptions, output: Output) -> int:
@@ -183,7 +189,10 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "All records were sent. A record that failed has an event producer_send_error."),
+        (
+            0,
+            "All records were sent. The output has an event producer_send_error for each record that failed.",
+        ),
         FAILURE,
         INTERRUPTED,
         TERMINATED,

@@ -171,7 +171,7 @@ class JoinProtocol:
         """Answers a returning static member after the write of its new member id. If the write failed, the old member
         id is restored."""
         if group.members.get(member.member_id) is not member:
-            return  # it left, or came back once more, meanwhile: that answered this request
+            return  # the member left or joined again meanwhile, which answered this request
         if code is not ErrorCode.NONE:
             protocols, rebalance_timeout_ms, session_timeout_ms = before
             self._rebalance.fail_waiting(group, member, write_error(code), "", step)

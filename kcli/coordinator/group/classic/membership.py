@@ -42,7 +42,7 @@ class MembershipProtocol:
             self._rebalance.restart_session(group, member, step.now_ms)
             step.reply(token, _synced(group, member.assignment))
             return
-        if member.sync_token is not None:  # it asks again, over another connection
+        if member.sync_token is not None:  # the member repeats its request
             step.reply(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_token = token
         if group.leader_id == member.member_id:
@@ -67,7 +67,7 @@ class MembershipProtocol:
         step: GroupStep,
     ) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
-            return  # another rebalance began while the record was on its way
+            return  # another rebalance began before the record was committed
         if code is not ErrorCode.NONE:
             self._rebalance.fail_sync_phase(group, write_error(code), step)
             self._rebalance.prepare(group, f"{code.name} when storing the assignment", step)

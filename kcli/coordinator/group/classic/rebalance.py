@@ -91,7 +91,8 @@ class Rebalance:
             self.prepare(group, reason, step)
 
     def prepare(self, group: ClassicGroup, reason: str, step: GroupStep) -> None:
-        _log.info(
+        # At DEBUG, because every joining member causes it. The new generation has a line at INFO.
+        _log.debug(
             "Preparing to rebalance group %s in state %s with old generation %d (reason: %s).",
             group.group_id,
             group.state.value,

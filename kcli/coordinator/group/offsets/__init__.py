@@ -1,1 +1,1 @@
-"""Committed offsets of every kind of group."""
+"""The committed offsets of groups of all types: commits, fetches, deletion, expiry."""

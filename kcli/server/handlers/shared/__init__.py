@@ -1,1 +1,1 @@
-"""Parts that several handlers share."""
+"""Functions that several handlers use."""

@@ -1,6 +1,6 @@
 """The loggers of this process as a resource (KIP-412): their levels can be read and changed while the broker runs.
 
-Levels have log4j's names. A change lasts as long as the process and is not stored, as in Kafka.
+Levels have the names of log4j. As in Kafka, a change is not stored, so it lasts until the process ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEVELS = {
 
 
 def describe() -> tuple[ConfigEntry, ...]:
-    """Every logger with its effective level: its own, or that of the nearest logger above."""
+    """Every logger with its effective level: its own level or, without one, that of the nearest parent."""
     return tuple(
         ConfigEntry(
             name=name,
@@ -65,7 +65,7 @@ def check(changes: Iterable[ConfigChange]) -> None:
 
 
 def apply(changes: Iterable[ConfigChange]) -> None:
-    """Applies changes that `check` has accepted. A logger without a level takes that of the logger above."""
+    """Applies changes that `check` has accepted. A logger whose level is deleted gets the level of its parent."""
     for change in changes:
         level = logging.NOTSET if change.operation is ConfigOperation.DELETE else LEVELS[change.value or ""]
         _logger(change.name).setLevel(level)

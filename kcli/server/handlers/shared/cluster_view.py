@@ -22,7 +22,8 @@ def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegis
 
 
 def random_alive_broker(context: NodeContext) -> int:
-    """The broker that clients use as the controller: any live one, because it forwards requests (KIP-590). -1: none."""
+    """The id of the broker that clients use as the controller. Any live broker will do, because brokers forward
+    requests to the controller (KIP-590). -1 if no broker is alive."""
     alive = [broker.id for broker in context.ports.metadata.brokers.values() if not broker.fenced]
     return alive[context.ports.rng.randrange(len(alive))] if alive else NO_LEADER
 
@@ -39,7 +40,8 @@ class PartitionView:
 def view_partition(
     image: MetadataImage, partition: PartitionImage, listener: str, *, no_listener: ErrorCode
 ) -> PartitionView:
-    """`no_listener`: the error if the leader is alive but lacks this listener."""
+    """The view of a partition through a listener. `no_listener`: the error if the leader is alive but does not have
+    this listener."""
     offline = tuple(
         replica for replica in partition.replicas if _is_offline(image, partition, replica, listener)
     )

@@ -1,6 +1,6 @@
-"""The checks of a broker before it sends a config change to the controller: the target, and its own dynamic configs.
+"""The checks of a broker before it sends config changes to the controller: the resource, and its own dynamic configs.
 
-The controller checks the others: topics, groups, subscriptions.
+The controller checks the configs of topics, groups and client-metrics subscriptions.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Resource(Protocol):
     def resource_name(self) -> str: ...
 
 
+ResultT = TypeVar("ResultT")
 A = TypeVar("A", bound=Resource)
 
 
@@ -36,7 +37,7 @@ are checked with the whole configuration."""
 
 
 def check_resources(resources: Sequence[A], check: Callable[[A], None]) -> Steps[list[ApiError]]:
-    """The result of each resource, in the order of the request. A resource that is named twice is refused each time."""
+    """The result for each resource, in the order of the request. If a resource occurs twice, both are refused."""
     counts: Counter[tuple[int, str]] = Counter()
     for resource in resources:
         counts[resource.resource_type, resource.resource_name] += 1
@@ -54,6 +55,31 @@ def check_resources(resources: Sequence[A], check: Callable[[A], None]) -> Steps
     return errors
 
 
+def merged(
+    resources: Sequence[A],
+    errors: Sequence[ApiError],
+    refused: Callable[[A, ApiError], ResultT],
+    decided: Callable[[A], ResultT | None],
+) -> Steps[tuple[ResultT, ...]]:
+    """The result of each resource, in the order of the request: its error, else what `decided` returns for it."""
+    results = []
+    for resource, error in zip(resources, errors, strict=True):
+        result = decided(resource) if error is NO_ERROR else None
+        results.append(refused(resource, error) if result is None else result)
+        yield
+    return tuple(results)
+
+
+def passed(resources: Sequence[A], errors: Sequence[ApiError]) -> Steps[tuple[A, ...]]:
+    """The resources without an error."""
+    found = []
+    for resource, error in zip(resources, errors, strict=True):
+        if error is NO_ERROR:
+            found.append(resource)
+        yield
+    return tuple(found)
+
+
 def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
     """Raises KafkaError for duplicate keys, and for a null that needs a value."""
     if null_names:
@@ -65,7 +91,7 @@ def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
 def check_resource(
     context: NodeContext, resource: Resource, changes: Sequence[ConfigChange], *, replace_all: bool
 ) -> None:
-    """Raises KafkaError if this broker is the target and cannot apply the change."""
+    """Raises KafkaError if the resource is this broker and it cannot apply the change."""
     match resource.resource_type:
         case ConfigResourceType.TOPIC | ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
             return

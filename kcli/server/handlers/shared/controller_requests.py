@@ -1,4 +1,4 @@
-"""Requests of clients to the controller."""
+"""Sends requests of clients to the controller."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kcli.server.handlers.ports import NodeContext
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-# From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). Older clients are only delayed, and so are
-# clients whose requests create topics automatically.
+# The first versions whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). Clients of older versions get no error and
+# are only delayed, and so are clients whose requests create topics automatically.
 _STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 
 

@@ -44,23 +44,26 @@ VALUES_AS = ("binary", "string", "base64")
 class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptions, BadInputOptions):
     """The options of the job."""
 
-    path: str = option("The directory of the files; iceberg: the warehouse.", metavar="DIR", required=True)
+    path: str = option("The directory of the files. Iceberg: the warehouse.", metavar="DIR", required=True)
     format: str = option(
         "The format of the files or tables.", choices=(*FILE_FORMATS, *TABLE_FORMATS), default="parquet"
     )
     columns: str | None = option(
-        f"The columns to write: {', '.join(COLUMN_TYPES)} and {DATE}. Default: all except headers; text: value.",
+        f"The columns to write: {', '.join(COLUMN_TYPES)} and {DATE}. Default: all except headers. Default for text "
+        "files: value.",
         metavar="NAME[,NAME]",
     )
-    include_headers: bool = flag("Write the record headers too.")
+    include_headers: bool = flag("Also write the headers of records.")
     values_as: str | None = option(
-        "The form of keys and values. Default: binary in Parquet and tables, else string.", choices=VALUES_AS
+        "The type of the columns key and value. Default: binary in Parquet and tables, string in other "
+        "formats.",
+        choices=VALUES_AS,
     )
     partition_by: str | None = option(
         "Write a directory for each value of a column (example: date).", metavar="NAME[,NAME]"
     )
     save_mode: str = option(
-        "The action if DIR (or the table) exists; batch only.",
+        "What the job does if the directory or the table exists. Batch only.",
         choices=("error", "append", "overwrite", "ignore"),
         default="error",
     )
@@ -68,19 +71,19 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
         "An option of Spark's writer.", metavar="KEY=VALUE", repeatable=True
     )
     table: str | None = option(
-        "iceberg: the name of the table. Default: default.TOPIC.", metavar="SPACE.NAME"
+        "Iceberg: the name of the table. Default: default.TOPIC.", metavar="SPACE.NAME"
     )
     catalog: str | None = option(
-        "iceberg: a catalog of .pyiceberg.yaml. Default: the file catalog.db in DIR.", metavar="NAME"
+        "Iceberg: a catalog of .pyiceberg.yaml. Default: the file catalog.db in --path.", metavar="NAME"
     )
     table_option: tuple[str, ...] = option(
-        "An option of the object store (delta) or of the catalog (iceberg).",
+        "An option of the object store (Delta) or of the catalog (Iceberg).",
         metavar="KEY=VALUE",
         repeatable=True,
     )
     compact_every: int = option(
-        "Tables: every N micro-batches, and after a batch, merge small files and delete files that no version "
-        "needs; 0: never.",
+        "Tables: merge small files, and delete files that no version of the table needs, after every N "
+        "micro-batches and after a batch. 0 means never.",
         Kind.INTEGER,
         metavar="N",
         default=0,
@@ -89,7 +92,8 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
         "Tables: the size of merged files.", Kind.LONG, metavar="N", default=128 << 20
     )
     vacuum_hours: int = option(
-        "Tables: the least age of deleted files. Readers of older versions and other writers still need newer ones.",
+        "Tables: the minimum age of files that may be deleted. Readers of older versions, and other "
+        "writers, may still need younger files.",
         Kind.INTEGER,
         metavar="N",
         default=168,

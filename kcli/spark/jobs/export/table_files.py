@@ -64,7 +64,7 @@ class Layout:
     keeps_partition_columns: bool = False
     """Whether a file also stores the partition columns, whose values are in its directory name.
 
-    True for Iceberg, false for Delta.
+    The value is true for Iceberg tables and false for Delta tables.
     """
     values_as: str = "binary"
     compression: str = "snappy"

@@ -37,7 +37,7 @@ FORMAT = "kcli-sql"
 SETTINGS = "secret.settings"
 """The name of the option that holds the settings.
 
-It contains `secret`, because a URL may have a password, and Spark hides such options in logs and plans.
+The name contains `secret`, because a URL may have a password, and Spark hides such options in logs and plans.
 """
 
 ROWS_PER_BATCH = 10_000

@@ -42,39 +42,41 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
     topic: str = option("The topic to write to.", metavar="NAME", required=True)
     path: str | None = option("A file, a directory, or a pattern of files.", metavar="PATH")
     format: str = option("The format of the files, or jdbc.", choices=(*FILE_FORMATS, JDBC), default="text")
-    key_column: str | None = option("The column of the key (JSON: the field).", metavar="NAME")
+    key_column: str | None = option(
+        "The column (JSON: the field) with the key of the record.", metavar="NAME"
+    )
     value_column: str | None = option(
-        "The column of the value. Default: the line (text, JSON); else a column named value, or the whole row as "
-        "JSON (CSV, Parquet, jdbc).",
+        "The column with the value of the record. Default for text and JSON: the line. Default for CSV, "
+        "Parquet and jdbc: the column named value, or the whole row as JSON if there is no such column.",
         metavar="NAME",
     )
-    partition_column: str | None = option("The column of the partition.", metavar="NAME")
-    max_files_per_trigger: str | None = option("The largest size of a micro-batch, in files.", metavar="N")
+    partition_column: str | None = option("The column with the partition of the record.", metavar="NAME")
+    max_files_per_trigger: str | None = option("The maximum size of a micro-batch, in files.", metavar="N")
     read_option: tuple[str, ...] = option(
         "An option of Spark's reader.", metavar="KEY=VALUE", repeatable=True
     )
     url: str | None = option(
-        "jdbc: the database, as a URL of SQLAlchemy (postgresql://user:password@host/db), or jdbc:… with the "
-        "driver in Spark's --jars (batch only).",
+        "jdbc: the URL of the database: a URL of SQLAlchemy (postgresql://user:password@host/db), or "
+        "jdbc:… with the driver in Spark's --jars (batch only).",
         metavar="URL",
     )
     table: str | None = option("jdbc: the table.", metavar="NAME")
     query: str | None = option("jdbc: a SELECT in place of a table.", metavar="SQL")
     incrementing_column: str | None = option(
-        "jdbc: a column whose values only grow; a stream continues from the last value.", metavar="NAME"
+        "jdbc: a column whose values only increase. A stream continues after the last value.", metavar="NAME"
     )
     timestamp_column: str | None = option(
-        "jdbc: a column with the time of the last change; a stream continues from the last time.",
+        "jdbc: a column with the time of the last change of a row. A stream continues after the last time.",
         metavar="NAME",
     )
     timestamp_delay_ms: int = option(
-        "jdbc: the longest time from a row's timestamp to its commit.",
+        "jdbc: the longest time between the timestamp of a row and the commit of the row.",
         Kind.LONG,
         metavar="MS",
         default=1000,
     )
     max_rows_per_trigger: int | None = option(
-        "jdbc: the largest size of a micro-batch by --incrementing-column, in rows.", Kind.LONG, metavar="N"
+        "jdbc: with --incrementing-column, the maximum size of a micro-batch in rows.", Kind.LONG, metavar="N"
     )
     tasks: int = option("jdbc: the number of parallel connections.", Kind.INTEGER, metavar="N", default=1)
 

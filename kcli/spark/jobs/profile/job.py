@@ -49,7 +49,7 @@ Read = Callable[[str], "DataFrame"]
 class ProfileOptions(OfflineOptions, SubscriptionOptions):
     """The options of the job."""
 
-    html: str | None = option("Write a page with charts too, for any browser.", metavar="FILE")
+    html: str | None = option("Also write an HTML page with charts.", metavar="FILE")
     top: int = option("How many of the most frequent keys to show.", Kind.INTEGER, metavar="N", default=10)
     no_keys: bool = flag("Do not count the records of each key.")
 
@@ -242,7 +242,7 @@ def _profile(
 
 JOB = Job(
     name="profile",
-    description="Shows statistics of topics: records, sizes, keys, gaps, rates.",
+    description="Prints statistics of topics: records, sizes, keys, gaps in offsets, rates.",
     options=ProfileOptions,
     check=_check,
     plan=plan,

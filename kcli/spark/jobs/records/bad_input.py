@@ -51,13 +51,14 @@ class BadInputOptions(JobOptions):
     """The options of a job that parses what it reads."""
 
     on_bad_record: str = option(
-        "The action for a record that does not parse: fail, drop it (it is counted), or send it to "
-        "--dead-letter-topic.",
+        "What the job does with a record that does not parse. fail: the job fails. drop: it leaves the "
+        "record out and counts it. dead-letter: it writes the record to --dead-letter-topic.",
         choices=(FAIL, DROP, DEAD_LETTER),
         default=FAIL,
     )
     dead_letter_topic: str | None = option(
-        f"For {DEAD_LETTER}: the topic for bad records. Headers have the error and the origin.",
+        f"With --on-bad-record {DEAD_LETTER}: the topic for records that do not parse. Headers of a dead letter have "
+        "the error and the origin of the record.",
         metavar="NAME",
     )
 

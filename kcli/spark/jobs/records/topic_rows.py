@@ -27,7 +27,9 @@ LEFT_OUT = ("_topic", "_partition", "_offset")
 class OutputOptions(JobOptions):
     """The options of a job that writes the result of a query to a topic."""
 
-    output_format: str = option("The format of the values written.", choices=FORMATS, default="json")
+    output_format: str = option(
+        "The format of the values that the job writes.", choices=FORMATS, default="json"
+    )
     output_schema: str | None = option(
         "The schema of Avro and Protobuf values, in a file as for --value-schema.", metavar="FILE"
     )

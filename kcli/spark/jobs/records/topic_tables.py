@@ -51,7 +51,9 @@ class TopicTable:
 class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
     """The options of a job that reads topics as tables."""
 
-    value_format: str = option("The format of the values read.", choices=FORMATS, default="json")
+    value_format: str = option(
+        "The format of the values in the topics that are read.", choices=FORMATS, default="json"
+    )
     tables: str | None = option(
         "A YAML file of tables by name, each with topic, format, schema, message, skip-bytes and watermark "
         "('COLUMN 10 minutes').",
@@ -171,7 +173,7 @@ def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> Top
 def topic_exists(options: TableOptions, topic: str) -> bool:
     """Whether a topic exists.
 
-    It looks at the list of topics, because a metadata request for the topic could create it.
+    The function looks at the list of topics, because a metadata request for the topic could create it.
     """
     with Cluster(source_options(reader_options(options, topic=topic), streaming=True).client) as cluster:
         return topic in cluster.topic_names()

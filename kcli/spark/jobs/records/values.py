@@ -68,15 +68,19 @@ class ValueSpec:
 class ValueOptions(JobOptions):
     """The options of a job that reads values."""
 
-    value_format: str = option("The format of the values read.", choices=FORMATS, default="raw")
+    value_format: str = option(
+        "The format of the values in the topics that are read.", choices=FORMATS, default="raw"
+    )
     value_schema: str | None = option(
-        "JSON, CSV: columns as 'id bigint, name string' (JSON: inferred by default); Avro: the .avsc file; "
-        "Protobuf: a file of protoc --descriptor_set_out --include_imports.",
+        "The schema of the values. JSON, CSV: columns as 'id bigint, name string' (JSON: inferred by "
+        "default). Avro: an .avsc file. Protobuf: a file that protoc --descriptor_set_out "
+        "--include_imports wrote.",
         metavar="TEXT",
     )
     value_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
     value_skip_bytes: int = option(
-        "Avro, Protobuf: the size of a prefix to skip; with a schema registry 5 (Avro) or 6 (Protobuf).",
+        "Avro, Protobuf: how many bytes to skip at the beginning of each value. The prefix of a schema "
+        "registry has 5 bytes (Avro) or 6 (Protobuf).",
         Kind.INTEGER,
         metavar="N",
         default=0,

@@ -38,14 +38,15 @@ class ReplayOptions(ModeOptions, RangeOptions, SinkOptions):
     topic: str = option("The topic to read.", metavar="NAME", required=True)
     target_topic: str = option("The topic to write to.", metavar="NAME", required=True)
     target_bootstrap_server: str | None = option(
-        "The cluster of --target-topic. Default: the same cluster.", metavar="HOST:PORT"
+        "The brokers of the cluster of --target-topic. Default: the same cluster.", metavar="HOST:PORT"
     )
     target_command_config: str | None = option(
-        "Client properties for connections to that cluster.", metavar="FILE"
+        "A properties file with client settings for connections to the cluster of --target-topic.",
+        metavar="FILE",
     )
     keep_timestamps: bool = flag("Keep the timestamps of the records.")
     keep_partitions: bool = flag(
-        "Write each record to the partition with the same number. Default: by its key."
+        "Write each record to the partition with the same number. By default the key decides."
     )
     without_headers: bool = flag("Do not copy headers.")
 
@@ -123,7 +124,7 @@ def run(spark: SparkSession, options: ReplayOptions) -> Done:
 
 JOB = Job(
     name="replay",
-    description="Copies a range of records to another topic, of this cluster or another.",
+    description="Copies a range of records to another topic, in the same cluster or in another.",
     options=ReplayOptions,
     check=_check,
     plan=plan,

@@ -31,17 +31,27 @@ ONE_SUBSCRIPTION = Exclusive(names=("topic", "topic-pattern"), required=True)
 class JobOptions(CommonOptions):
     """The options of every job."""
 
-    bootstrap_server: str | None = option("The cluster.", metavar="HOST:PORT", required=True)
-    command_config: str | None = option(
-        "Client properties for connections to the cluster (security, time-outs).", metavar="FILE"
+    bootstrap_server: str | None = option(
+        "The brokers to connect to first, as HOST:PORT,HOST:PORT.", metavar="HOST:PORT", required=True
     )
-    config: str | None = option("Defaults for these options (config/pipeline.properties).", metavar="FILE")
-    dry_run: bool = flag("Show the plan of the job, and do not start Spark.")
+    command_config: str | None = option(
+        "A properties file with client settings for connections to the cluster (security, time-outs).",
+        metavar="FILE",
+    )
+    config: str | None = option(
+        "A properties file with defaults of these options. Example: config/pipeline.properties.",
+        metavar="FILE",
+    )
+    dry_run: bool = flag("Print the plan of the job, but do not start Spark.")
     progress_interval: float = option(
-        "Time between lines of progress on stderr; 0: no lines.", Kind.DOUBLE, metavar="SECONDS", default=5.0
+        "The time between two lines of progress on stderr. 0 means no lines.",
+        Kind.DOUBLE,
+        metavar="SECONDS",
+        default=5.0,
     )
     output: str = option(
-        "The format of the summary: lines of text, one JSON object, or tab-separated with a header.",
+        "The format of the summary: lines of text, one JSON object, or tab-separated values with a header "
+        "line.",
         metavar="format",
         default="text",
         choices=("text", "json", "tsv"),
@@ -52,9 +62,11 @@ class JobOptions(CommonOptions):
 class OfflineOptions(JobOptions):
     """The options of a job that can also read the log directories of a broker."""
 
-    bootstrap_server: str | None = option("The cluster.", metavar="HOST:PORT")
+    bootstrap_server: str | None = option(
+        "The brokers to connect to first, as HOST:PORT,HOST:PORT.", metavar="HOST:PORT"
+    )
     log_dir: str | None = option(
-        "Read the log directories of a broker, live or copied, instead of a cluster.", metavar="DIR[,DIR]"
+        "Read the log directories of a broker, or copies of them, instead of a cluster.", metavar="DIR[,DIR]"
     )
 
 
@@ -63,13 +75,14 @@ class ModeOptions(JobOptions):
     """The options of a job that can also be a stream."""
 
     mode: str = option(
-        "batch: once; available-now: the records since the last run, in micro-batches; continuous: until stopped.",
+        "batch: read once. available-now: read the records since the last run, in micro-batches. "
+        "continuous: read until the job is stopped.",
         choices=MODES,
         default="batch",
     )
-    checkpoint: str | None = option("The directory with the progress of a stream.", metavar="DIR")
+    checkpoint: str | None = option("The directory in which a stream stores its progress.", metavar="DIR")
     trigger_interval: str = option(
-        "Time between the micro-batches of --mode continuous.", metavar="TEXT", default="1 second"
+        "The time between two micro-batches of --mode continuous.", metavar="TEXT", default="1 second"
     )
 
     @property
@@ -83,20 +96,23 @@ class RangeOptions(JobOptions):
     """The options of a job that reads a range of topics."""
 
     starting_offsets: str = option(
-        'earliest, latest or {"topic":{"0":23}}.', metavar="TEXT", default="earliest"
+        'The first offsets to read: earliest, latest or {"topic":{"0":23}}.',
+        metavar="TEXT",
+        default="earliest",
     )
-    ending_offsets: str | None = option("latest (default) or JSON; batch only.", metavar="TEXT")
-    starting_timestamp: str | None = option(
-        "Start at the first record that is not older than this time.", metavar="MS"
+    ending_offsets: str | None = option(
+        "The offsets at which a batch ends: latest (default), or JSON as in --starting-offsets. Batch only.",
+        metavar="TEXT",
     )
+    starting_timestamp: str | None = option("Start at the first record of this time or later.", metavar="MS")
     ending_timestamp: str | None = option(
-        "End before the first record that is not older than this time; batch only.", metavar="MS"
+        "End before the first record of this time or later. Batch only.", metavar="MS"
     )
     max_offsets_per_trigger: str | None = option(
-        "The largest size of a micro-batch, in offsets.", metavar="N"
+        "The maximum size of a micro-batch, in offsets.", metavar="N"
     )
-    min_partitions: str | None = option("The least number of tasks.", metavar="N")
-    read_committed: bool = flag("Leave out aborted transactions.")
+    min_partitions: str | None = option("The minimum number of tasks.", metavar="N")
+    read_committed: bool = flag("Do not read the records of aborted transactions.")
     ignore_data_loss: bool = flag("Continue if records were deleted before they were read.")
 
 
@@ -108,16 +124,21 @@ class SubscriptionOptions(RangeOptions):
     """
 
     topic: str | None = option("The topics to read.", metavar="NAME[,NAME]")
-    topic_pattern: str | None = option("All topics whose whole name matches.", metavar="REGEX")
+    topic_pattern: str | None = option(
+        "Read all topics whose whole name matches this regular expression.", metavar="REGEX"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkOptions(JobOptions):
     """The options of a job that writes to a topic."""
 
-    compression_type: str = option("The codec of the batches written.", choices=CODECS, default="none")
+    compression_type: str = option(
+        "The compression codec of the batches that the job writes.", choices=CODECS, default="none"
+    )
     at_least_once: bool = flag(
-        "Write a stream without transactions: rows are visible at once, but rows that Spark repeats are duplicates."
+        "Write a stream without transactions. Rows are visible immediately, but rows that Spark writes "
+        "again are duplicates."
     )
 
 
@@ -132,7 +153,7 @@ def refuse_idle(options: JobOptions, idle: Iterable[str], use: str) -> None:
 
 
 def check_mode(options: ModeOptions) -> None:
-    """Raises JobError for an option that the mode (batch or stream) does not allow or lacks."""
+    """Raises JobError for an option that the mode does not allow, and for a missing option that the mode needs."""
     if not options.is_stream:
         refuse_idle(options, STREAM_OPTIONS, "--mode available-now or continuous")
     if options.mode != "continuous":

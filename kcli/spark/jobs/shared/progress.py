@@ -90,7 +90,7 @@ def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
 class BatchProgress:
     """The progress of a batch: the rows that its active stages have read, the rate, the lag and the tasks left.
 
-    `offsets` is the number of offsets to read, if it is known. The lag is the number of unread ones. With `by_task`,
+    `offsets` is the number of offsets to read, if it is known. The lag is the number of unread offsets. With `by_task`,
     the number of rows is estimated from the finished tasks, because the workers write the rows themselves and Spark
     does not see them.
     """

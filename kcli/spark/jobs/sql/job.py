@@ -60,15 +60,15 @@ class SqlOptions(QueryOptions):
     """The options of the job."""
 
     execute: tuple[str, ...] = option(
-        "Statements that end with ;. INSERT INTO topic SELECT … writes to a topic.",
+        "SQL statements, separated by semicolons. INSERT INTO topic SELECT … writes to a topic.",
         metavar="SQL",
         short="e",
         repeatable=True,
     )
-    file: str | None = option("A file of statements.", metavar="FILE")
-    rows_as: str = option("The format of the rows.", choices=FORMS, default="table")
+    file: str | None = option("A file with SQL statements.", metavar="FILE")
+    rows_as: str = option("The format of the rows that are printed.", choices=FORMS, default="table")
     max_rows: int = option(
-        "The largest number of rows that a query shows.", Kind.LONG, metavar="N", default=SHOWN_ROWS
+        "The maximum number of rows that a query prints.", Kind.LONG, metavar="N", default=SHOWN_ROWS
     )
 
     @property
@@ -254,7 +254,8 @@ def text_of(value: Cell) -> str:
 
 JOB = Job(
     name="sql",
-    description="Runs SQL over topics: a topic is a table by its name. Without -e and --file it starts a shell.",
+    description="Runs SQL over topics. The name of a topic is the name of its table. Without -e and --file, the "
+    "job starts a shell.",
     options=SqlOptions,
     check=_check,
     plan=plan,

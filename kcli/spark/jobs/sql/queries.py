@@ -76,7 +76,8 @@ class QueryOptions(ModeOptions, TableOptions, OutputOptions, SinkOptions):
     """The options of a job that runs SQL."""
 
     output_mode: str = option(
-        "The rows that a stream with groups writes: append (final), update (changed) or complete (all).",
+        "Which groups a stream with GROUP BY writes: append (final groups), update (changed groups) or "
+        "complete (all groups).",
         choices=OUTPUT_MODES,
         default="append",
     )

@@ -22,14 +22,14 @@ class TransformOptions(QueryOptions):
     """The options of the job."""
 
     sql: str | None = option(
-        "The query: SELECT … FROM topic …. A column _key becomes the key.", metavar="QUERY"
+        "The query: SELECT … FROM topic …. The column _key becomes the key of the record.", metavar="QUERY"
     )
     sql_file: str | None = option("A file with the query.", metavar="FILE")
     target_topic: str = option("The topic to write to.", metavar="NAME", required=True)
 
     @property
     def query(self) -> str:
-        """The one statement."""
+        """The one statement that the options contain."""
         [query] = statements(self.sql or "")
         return query
 
@@ -66,7 +66,8 @@ def run(spark: SparkSession, options: TransformOptions) -> Done:
 
 JOB = Job(
     name="transform",
-    description="Runs a SQL query over topics and writes its rows to a topic. A topic is a table by its name.",
+    description="Runs a SQL query over topics and writes its rows to a topic. The name of a topic is the name of "
+    "its table.",
     options=TransformOptions,
     check=_check,
     plan=plan,

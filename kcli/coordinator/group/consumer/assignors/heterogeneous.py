@@ -67,7 +67,7 @@ class _Work:
 
     def balance(self) -> None:
         shared = [topic_id for topic_id in self.topic_order if len(self._subscribers[topic_id]) > 1]
-        balanced = 0  # topics in a row that needed nothing
+        balanced = 0  # consecutive topics in which no partition moved
         for _ in range(MAX_ROUNDS):
             for topic_id in shared:
                 balanced = 0 if self._balance_topic(topic_id) else balanced + 1

@@ -2,8 +2,8 @@
 
 These members do not notice that they are in a consumer group. JoinGroup is treated as a full heartbeat, and its answer
 never makes the member the leader. SyncGroup returns the member's assignment. Heartbeat makes the member join again if
-it must give up partitions or gets new ones. Its generation is its member epoch. If a request raises KafkaError, nothing
-has changed.
+the member must give up partitions or gets new partitions. The generation of the member is its member epoch. If a
+request raises KafkaError, nothing has changed.
 """
 
 from __future__ import annotations

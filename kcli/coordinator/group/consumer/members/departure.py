@@ -55,7 +55,7 @@ class Departures:
     def expire(self, kind: TimerKind, group: ConsumerGroup, member_id: str, step: GroupStep) -> None:
         """Removes a member whose deadline has passed. A member that gave up its partitions in time is not removed."""
         member = group.members.get(member_id)
-        if member is None or kind not in _WHY:  # a deadline of the classic group that it once was
+        if member is None or kind not in _WHY:  # of the earlier classic group
             return
         gave_up = member.state is not MemberState.UNREVOKED_PARTITIONS or member.epoch < 0
         if kind is TimerKind.REVOCATION and gave_up:

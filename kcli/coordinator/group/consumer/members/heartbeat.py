@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: the one request of the consumer group protocol (KIP-848).
+"""ConsumerGroupHeartbeat, the request by which members take part in the consumer group protocol (KIP-848).
 
 With heartbeats a member joins, changes its subscription, gives up partitions and leaves. The answer has the assignment
 of the member. After all checks a heartbeat does five things, in this order:
@@ -131,7 +131,7 @@ class ConsumerHeartbeats:
         self._targets.update_member(writer, before, after)
         after = self._targets.reconcile(writer, after.member_id, owned)
         if before.is_classic:
-            self._sessions.cancel(group.group_id, after.member_id)  # it joins and syncs no more
+            self._sessions.cancel(group.group_id, after.member_id)  # ends its join and sync deadlines
         self._sessions.restart(group, after, step.now_ms)
         resolve = self._targets.regexes_due(group, step.now_ms)
         if resolve is not None:

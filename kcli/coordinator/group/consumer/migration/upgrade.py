@@ -81,7 +81,7 @@ class Upgrades:
             return UpgradedGroup(self.existing(group_id))
         if not isinstance(group, ClassicGroup):
             raise GroupIdNotFoundException(f"Group {group_id} is not a consumer group.")
-        if not group.members:  # also while it waits in vain for members of a rebalance
+        if not group.members:  # also in a rebalance to which no member came
             return UpgradedGroup(ConsumerGroup(group_id), group)
         self._check_allowed(group)
         return UpgradedGroup(self._converted(group), group)

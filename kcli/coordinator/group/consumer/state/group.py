@@ -161,7 +161,7 @@ class ConsumerGroup:
         match key:
             case co.ConsumerGroupMetadataKey():
                 if value is None:
-                    return  # the group itself goes, which is its keeper's business
+                    return  # the caller removes the group itself
                 assert isinstance(value, co.ConsumerGroupMetadataValue)
                 self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
             case co.ConsumerGroupPartitionMetadataKey():

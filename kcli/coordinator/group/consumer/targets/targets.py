@@ -78,7 +78,8 @@ class Targets:
         if always or found != group.metadata_hash:
             record = epoch_record(group.group_id, group.epoch + 1, found)
             writer.put(record.key, record.value)
-            _log.info(
+            # At DEBUG, as the target below, because every joining member causes them.
+            _log.debug(
                 "[GroupId %s] Bumped group epoch to %d with metadata hash %d.",
                 group.group_id,
                 group.epoch,
@@ -92,14 +93,14 @@ class Targets:
         group = writer.group
         name = group.preferred_assignor()
         if name not in self._config.consumer_assignors:
-            name = self._config.consumer_assignors[0]  # none asked for, or one that has been taken away
+            name = self._config.consumer_assignors[0]  # no member asks for a known assignor
         targets = ASSIGNORS[name](self._spec(group))
         for member_id in group.members:
             target = targets.get(member_id, NOTHING)
             if target != group.targets.get(member_id):
                 writer.put_all((target_record(group.group_id, member_id, target),))
         writer.put_all((assignment_epoch_record(group.group_id, group.epoch),))
-        _log.info(
+        _log.debug(
             "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
             group.group_id,
             group.epoch,

@@ -1,0 +1,104 @@
+"""The decompressed bytes of a batch, read from front to back while they come in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kcli.errors import InvalidRecordException
+from kcli.protocol.wire.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_varint, read_varlong
+
+
+class ByteStream:
+    """`front[at:]` are the bytes that are here and not taken; `taken` counts all that were."""
+
+    __slots__ = ("_pieces", "at", "front", "taken")
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self.front = b""
+        self.at = 0
+        self.taken = 0
+
+    @property
+    def ready_bytes(self) -> int:
+        return len(self.front) - self.at
+
+    def grow(self) -> bool:
+        """Adds a piece to the front. False at the end."""
+        piece = next(self._pieces, None)
+        if piece is None:
+            return False
+        self.front = self.front[self.at :] + piece
+        self.at = 0
+        return True
+
+    def grow_to(self, size_bytes: int) -> None:
+        """Adds pieces until `size_bytes` are here. Raises InvalidRecordException if the stream ends before."""
+        parts = [self.front[self.at :]]
+        size = len(parts[0])
+        while size < size_bytes:
+            piece = next(self._pieces, None)
+            if piece is None:
+                raise _ended()
+            parts.append(piece)
+            size += len(piece)
+        self.front, self.at = b"".join(parts), 0
+
+    def is_at_end(self) -> bool:
+        """Whether no byte is left. Reads on if all bytes that are here were taken."""
+        while not self.ready_bytes:
+            if not self.grow():
+                return True
+        return False
+
+    def advance(self, size_bytes: int) -> None:
+        """Takes bytes that are here."""
+        self.at += size_bytes
+        self.taken += size_bytes
+
+    def take(self, size_bytes: int) -> Iterator[bytes]:
+        """Takes bytes in pieces. Raises InvalidRecordException if the stream ends before."""
+        while True:
+            piece = self.front[self.at : self.at + size_bytes]
+            self.advance(len(piece))
+            size_bytes -= len(piece)
+            yield piece
+            if not size_bytes:
+                return
+            if not self.grow():
+                raise _ended()
+
+    def skip(self, size_bytes: int) -> None:
+        for _ in self.take(size_bytes):
+            pass
+
+    def varint(self) -> int:
+        """Takes a varint. Raises VarintError if it is too long, IndexError if the stream ends inside it."""
+        self._reach(MAX_VARINT_BYTES)
+        value, end = read_varint(self.front, self.at)
+        self.advance(end - self.at)
+        return value
+
+    def varlong(self) -> int:
+        self._reach(MAX_VARLONG_BYTES)
+        value, end = read_varlong(self.front, self.at)
+        self.advance(end - self.at)
+        return value
+
+    def size_of_record(self) -> int:
+        """The size of the next record with its length; 0 if the bytes that are here end inside the length."""
+        try:
+            length, body = read_varint(self.front, self.at)
+        except IndexError:
+            return 0
+        if length < 0:
+            raise InvalidRecordException(f"Invalid record size: {length} bytes")
+        return body - self.at + length
+
+    def _reach(self, size_bytes: int) -> None:
+        while self.ready_bytes < size_bytes and self.grow():
+            pass
+
+
+def _ended() -> InvalidRecordException:
+    return InvalidRecordException("The records of a batch end inside a record")

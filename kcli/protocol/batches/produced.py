@@ -1,0 +1,63 @@
+"""The one batch that a producer sends for a partition, found in the bytes of its request as Kafka finds it.
+
+Kafka reads batch after batch and stops, without an error, at one that is cut. So a whole batch may be followed by up to
+11 bytes of anything, or by the beginning of another batch.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kcli.errors import CorruptRecordException, InvalidRecordException
+from kcli.model.buffers import Buffer
+from kcli.protocol.batches.batch import (
+    CURRENT_MAGIC,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC_POSITION,
+    PREFIX_SIZE,
+)
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_POSITION = 8
+_LENGTH_MIN = 14
+"""The header of a message of magic 0, the smallest of all."""
+
+
+def only_batch(records: Buffer) -> Buffer:
+    """The only whole batch of `records`, without the bytes after it.
+
+    Raises InvalidRecordException if there is no whole batch, more than one, or one of an old format, and
+    CorruptRecordException for an impossible size or format.
+    """
+    size = _next_size(records, 0)
+    if not size:
+        raise InvalidRecordException("Produce requests must have at least one record batch per partition")
+    if records[MAGIC_POSITION] != CURRENT_MAGIC:
+        raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
+    if size != len(records):
+        if _next_size(records, size):
+            raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
+        records = memoryview(records)[:size]
+    if size < HEADER_SIZE:
+        raise CorruptRecordException(f"{size} bytes cannot hold the {HEADER_SIZE} of a batch header")
+    return records
+
+
+def _next_size(records: Buffer, position: int) -> int:
+    """The size of the batch at `position`, or 0 if the bytes end before the batch does."""
+    left = len(records) - position
+    if left < LENGTH_OVERHEAD:
+        return 0
+    (length,) = _LENGTH.unpack_from(records, position + _LENGTH_POSITION)
+    if length < _LENGTH_MIN:
+        raise CorruptRecordException(
+            f"Record size {length} is less than the minimum record overhead ({_LENGTH_MIN})"
+        )
+    if left < PREFIX_SIZE:
+        return 0
+    magic = records[position + MAGIC_POSITION]
+    if magic > CURRENT_MAGIC:
+        raise CorruptRecordException(f"Invalid magic found in record: {magic}")
+    size: int = length + LENGTH_OVERHEAD
+    return size if size <= left else 0
