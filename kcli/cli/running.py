@@ -163,7 +163,9 @@ def _help(command: Command, *, bare: bool) -> int:
     is_wanted = not bare and SCRIPT_VARIABLE not in os.environ
     if command.family is Family.ARGPARSE4J:
         print("\n".join([argparse4j.help_text(command), *_examples(command)]))
-        return command.bare_exit if bare else 0 if is_wanted else command.help_exit
+        if bare:
+            return command.bare_exit
+        return 0 if is_wanted else command.help_exit
     if bare and command.bare is not None:
         command.bare()
         return 1

@@ -14,14 +14,14 @@ from typing import Any
 Read = Callable[[bytes, int], tuple[Any, int]]
 
 REPEATED = frozenset({("DescribeConfigsResult", "configs"), ("CreatableTopicResult", "configs")})
-"""The arrays of this kind, by the class of kio and the name of our field."""
+"""The arrays to read in this way, by the class of kio and the name of our field."""
 
 KEPT_MAX = 500
 """The most elements that are kept for an array, because they stay in memory. A broker has about 320 settings."""
 
 
 class RepeatedElements:
-    """Reads such arrays. It keeps the last element of each position, and its bytes."""
+    """Reads the arrays of one field. It keeps the last element of each position, and the bytes of that element."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

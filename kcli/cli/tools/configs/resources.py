@@ -29,7 +29,7 @@ _RESOURCES: dict[str, tuple[ConfigResourceType, ConfigSource | None]] = {
     "groups": (ConfigResourceType.GROUP, ConfigSource.DYNAMIC_GROUP_CONFIG),
 }
 
-# The entities whose settings are printed together: several requests, and little memory.
+# The most entities whose settings are in memory at the same time.
 NAMES_AT_ONCE = 5000
 
 # The patterns below match a comma or an equals sign only outside square brackets.
