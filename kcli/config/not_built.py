@@ -76,11 +76,9 @@ ONE_LOOP = frozenset(
         "num.io.threads",
         "num.network.threads",
         "producer.purgatory.purge.interval.requests",
-        "queued.max.request.bytes",
-        "queued.max.requests",
     }
 )
-"""Sizes of Kafka's thread pools and of the queues between them."""
+"""Sizes of Kafka's thread pools, and of its purgatories."""
 
 MUST_NOT_IGNORE: Mapping[str, str] = {
     "authorizer.class.name": "authorization",

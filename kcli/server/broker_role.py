@@ -6,6 +6,8 @@ transactions, then the controller moves the leaderships to other brokers (KIP-84
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -17,6 +19,8 @@ from kcli.config.listeners import Listener
 from kcli.config.topic import LogConfig
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
+from kcli.metadata.removed_topics import RemovedTopics
+from kcli.model.ids import Offset
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.groups import GroupCoordinator
@@ -38,13 +42,15 @@ from kcli.server.quorum.producer_ids import ProducerIds, allocate_block
 from kcli.storage.directory import LogDirectory
 from kcli.storage.store.store import LogStore
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """The parts of a node that its broker role uses.
 
-    `background` runs work that blocks. `cleaner_executor` runs the log cleaner. If it is None, the cleaner makes its
-    own threads.
+    `removed_topics` reads the removals before an offset in the metadata log. `background` runs work that blocks.
+    `cleaner_executor` runs the log cleaner. If it is None, the cleaner makes its own threads.
     """
 
     config: BrokerConfig
@@ -54,6 +60,7 @@ class Surroundings:
     logs: LogStore
     loader: MetadataLoader
     channel: ControllerChannel
+    removed_topics: Callable[[Offset], RemovedTopics]
     traffic: TrafficTable
     background: Executor
     cleaner_executor: Executor | None
@@ -145,21 +152,50 @@ class BrokerRole:
 
         `listeners` are registered with the controller. Raises KafkaError if the controller refuses the broker.
         """
-        image = self._given.loader.image
         self._expire_producers(self._given.dynamic_config.current)
         self._given.dynamic_config.subscribe(self._reconfigure)
         self.replicas.subscribe(self.groups.leadership_changed)
         self.replicas.subscribe(self.transactions.leadership_changed)
+        await self._set_strays_aside()
+        image = self._given.loader.image
         self.groups.load(image)
         self.transactions.load(image)
         self.moves.recover(image)
         self.replicas.load(image)
         self.replicas.subscribe(self.assignments.leadership_changed)
         self._given.loader.subscribe(self._metadata_changed)
+        await self.replicas.applied()
         await self.lifecycle.start(listeners)
         self.assignments.load(self._given.loader.image)
         self.moves.load()
         self.cleaning.start()
+
+    async def _set_strays_aside(self) -> None:
+        """Deletes the logs of deleted topics that a stop or a crash left, and sets aside the other unknown logs.
+
+        Kafka sets all of them aside for ever. Here a removal in the metadata log shows that a log may be deleted.
+        """
+        image, logs = self._given.loader.image, self._given.logs
+        strays = self.replicas.strays(image)
+        if not strays:
+            return
+
+        def set_aside() -> None:
+            removed = self._given.removed_topics(Offset(image.offset + 1))
+            deleted = [log for log in strays if removed.has(log.topic, log.topic_id)]
+            kept = [log for log in strays if not removed.has(log.topic, log.topic_id)]
+            for log in kept:
+                _log.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
+            logs.set_aside(deleted, kept)
+            _log.info(
+                "%d logs of deleted topics are deleted, %d strays are set aside", len(deleted), len(kept)
+            )
+
+        await asyncio.to_thread(set_aside)
+
+    async def finish_deletions(self) -> None:
+        """Deletes what clients were told is deleted. Call it when no more changes come."""
+        await self.replicas.finish_deletions()
 
     async def stop(self, *, clean: bool) -> None:
         """Stops the role: gives up leaderships and answers waiting requests.

@@ -34,7 +34,13 @@ from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
 from kcli.server.network.listener import SocketServer
-from kcli.server.network.listener_settings import connection_limits, idle_max_seconds, listener_settings
+from kcli.server.network.listener_settings import (
+    connection_limits,
+    idle_max_seconds,
+    listener_settings,
+    queued_bytes_max,
+)
+from kcli.server.network.loop_shared import LoopShared
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
@@ -136,6 +142,7 @@ class Node:
                 logs=self.logs,
                 loader=self.loader,
                 channel=self.controller,
+                removed_topics=self.controller.log.removed_topics,
                 traffic=self.metrics.traffic,
                 background=self._background,
                 cleaner_executor=cleaner_executor,
@@ -167,6 +174,10 @@ class Node:
             now=self._loop.time,
             rate_window_seconds=self.quotas.windows.total_seconds,
             throttle_seconds=self.quotas.connections.throttle_seconds,
+            shared=LoopShared(
+                queued_bytes_max=queued_bytes_max(config),
+                queued_requests_max=config.integer("queued.max.requests"),
+            ),
         )
 
     def _served_on(self, listener: str) -> tuple[ApiKey, ...]:
@@ -226,6 +237,8 @@ class Node:
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.stop()
         await self.controller.stop()
+        if clean and self.broker is not None:
+            await self.broker.finish_deletions()
         await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
         self._background.shutdown(wait=clean)
         elapsed_ms = (self.clock.monotonic() - began) * 1000

@@ -114,8 +114,8 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
     return topic_id
 
 
-def write_partition_metadata(disk: Disk, path: str, topic_id: uuid.UUID) -> None:
-    replace_file(disk, path, f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode())
+def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:
+    return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:

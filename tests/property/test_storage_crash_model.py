@@ -393,6 +393,13 @@ class CrashMachine(RuleBasedStateMachine):
         assert set(latest.values()) <= left.keys(), "the latest value of every key is there"
 
 
+def test_an_index_entry_inside_of_a_batch_looks_like_an_old_wrapper() -> None:
+    machine = CrashMachine()
+    machine.create(segment_bytes=1126, interval=284, batches=17)
+    machine.wrong_bit_on_the_device(at=0.0, bit=0, clean=True, nth=0)
+    machine.wrong_bit_on_the_device(at=0.96875, bit=2, clean=False, nth=0)
+
+
 TestCrashMachine = CrashMachine.TestCase
 TestCrashMachine.settings = settings(
     max_examples=examples(60),

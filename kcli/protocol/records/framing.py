@@ -19,6 +19,15 @@ def encode_framed(record: object, version: int) -> bytes:
     return b"".join(map(encode_uvarint, frame)) + encode(record, version)
 
 
+def framed_key(value: bytes) -> int | None:
+    """The api key of a framed record; None if the frame is invalid."""
+    try:
+        frame_version, position = read_uvarint(value, 0)
+        return read_uvarint(value, position)[0] if frame_version == FRAME_VERSION else None
+    except (IndexError, VarintError):
+        return None
+
+
 def decode_framed(types: Mapping[int, type[T]], value: bytes) -> tuple[T, int]:
     """Decodes a record. Returns it with its version. Raises CorruptRecordError for invalid bytes and for an api key
     that is not in `types`."""

@@ -1,15 +1,17 @@
-"""A fast codec for Fetch, versions 4 to 18. A response is a list of buffers, and record bytes are not copied.
+"""A fast codec for Fetch, versions 4 to 18. A response is a list of parts, and record bytes are not copied.
 
 It must give the same messages and bytes as the general codec; a property test compares them. The records in a response
-may be any bytes-like object.
+may be any buffer, or a range of a file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct, error
+from typing import TypeVar
 
 from kcli.errors import ProtocolError
-from kcli.model.buffers import Buffer
+from kcli.model.buffers import Buffer, Part
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -40,6 +42,10 @@ from kcli.protocol.wire.packing import (
     read_tags,
     read_uuid,
 )
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that yields after each step and returns its result, because a message may have any number of partitions."""
 
 FLEXIBLE_FROM = 12
 TOPIC_ID_FROM = 13
@@ -79,13 +85,18 @@ _NO_SNAPSHOT = SnapshotId()
 
 def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
     """Decodes the request whose body begins at `at`. Raises ProtocolError if the bytes are not a Fetch request."""
+    return _all_at_once(decode_fetch_request_steps(version, frame, at))
+
+
+def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
+    """The same, with a step for each partition and each topic."""
     try:
-        return _decode(version, frame, at)
+        return (yield from _decode(version, frame, at))
     except (error, IndexError, UnicodeDecodeError) as cause:
         raise ProtocolError(f"Fetch v{version} request is malformed: {cause_text(cause)}") from cause
 
 
-def _decode(version: int, frame: Buffer, at: int) -> FetchRequest:
+def _decode(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
     flexible = version >= FLEXIBLE_FROM
     replica_id = -1
     if version < _REPLICA_STATE_FROM:
@@ -100,7 +111,7 @@ def _decode(version: int, frame: Buffer, at: int) -> FetchRequest:
     count, at = read_count(frame, at, flexible, "topics", _TOPIC_SIZE_MIN)
     topics = []
     for _ in range(count):
-        topic, at = _decode_topic(version, flexible, frame, at)
+        topic, at = yield from _decode_topic(version, flexible, frame, at)
         topics.append(topic)
     forgotten = []
     if version >= SESSION_FROM:
@@ -108,6 +119,7 @@ def _decode(version: int, frame: Buffer, at: int) -> FetchRequest:
         for _ in range(count):
             gone, at = _decode_forgotten(version, flexible, frame, at)
             forgotten.append(gone)
+            yield
     rack_id = ""
     if version >= _RACK_FROM:
         rack_id, at = read_present_string(frame, at, flexible, "rackId")
@@ -148,7 +160,7 @@ class _RequestTags:
             self.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch)
 
 
-def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> tuple[FetchTopic, int]:
+def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> Steps[tuple[FetchTopic, int]]:
     name, topic_id = "", None
     if version >= TOPIC_ID_FROM:
         topic_id, at = read_uuid(frame, at)
@@ -159,8 +171,10 @@ def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> tuple
     for _ in range(count):
         partition, at = _decode_partition(version, frame, at)
         partitions.append(partition)
+        yield
     if flexible:
         at = read_tags(frame, at)
+    yield
     return FetchTopic(topic_id=topic_id, topic=name, partitions=tuple(partitions)), at
 
 
@@ -236,9 +250,15 @@ def _decode_forgotten(version: int, flexible: bool, frame: Buffer, at: int) -> t
     return ForgottenTopic(topic_id=topic_id, topic=name, partitions=partitions), at
 
 
-def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Buffer]:
-    """Encodes the whole frame as buffers that must be written one after another. The first begins with the size
-    prefix."""
+def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Part]:
+    """Encodes the whole frame as parts that must be sent one after another. The first begins with the size prefix."""
+    return _all_at_once(encode_fetch_response_steps(response, version, correlation_id))
+
+
+def encode_fetch_response_steps(
+    response: FetchResponse, version: int, correlation_id: int
+) -> Steps[list[Part]]:
+    """The same, with a step for each partition and each topic."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:
@@ -247,35 +267,39 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
     if version >= SESSION_FROM:
         head += _ERROR_AND_SESSION.pack(response.error_code, response.session_id)
     head += pack_count(len(response.responses), flexible)
-    buffers: list[Buffer] = [head]
+    parts: list[Part] = [head]
     for topic in response.responses:
-        _encode_topic(buffers, topic, version, flexible)
+        yield from _encode_topic(parts, topic, version, flexible)
     if flexible:
         endpoints = response.node_endpoints if version >= _NODE_ENDPOINTS_FROM else ()
-        _tail(buffers).extend(pack_tags([(0, _pack_endpoints(endpoints))] if endpoints else []))
-    _TWO_INT32.pack_into(head, 0, sum(map(len, buffers)) - 4, correlation_id)
-    return buffers
+        _tail(parts).extend(pack_tags([(0, _pack_endpoints(endpoints))] if endpoints else []))
+    _TWO_INT32.pack_into(head, 0, sum(map(len, parts)) - 4, correlation_id)
+    return parts
 
 
-def _tail(buffers: list[Buffer]) -> bytearray:
-    """The buffer to which fields are appended: the last one, which never contains records."""
-    tail = buffers[-1]
+def _tail(parts: list[Part]) -> bytearray:
+    """The buffer for packed fields: the last one, which never holds records."""
+    tail = parts[-1]
     assert isinstance(tail, bytearray)
     return tail
 
 
-def _encode_topic(buffers: list[Buffer], topic: FetchableTopicResponse, version: int, flexible: bool) -> None:
-    tail = _tail(buffers)
+def _encode_topic(
+    parts: list[Part], topic: FetchableTopicResponse, version: int, flexible: bool
+) -> Steps[None]:
+    tail = _tail(parts)
     tail += pack_uuid(topic.topic_id) if version >= TOPIC_ID_FROM else pack_string(topic.topic, flexible)
     tail += pack_count(len(topic.partitions), flexible)
     for partition in topic.partitions:
-        _encode_partition(buffers, partition, version, flexible)
+        _encode_partition(parts, partition, version, flexible)
+        yield
     if flexible:
-        _tail(buffers).append(0)
+        _tail(parts).append(0)
+    yield
 
 
-def _encode_partition(buffers: list[Buffer], partition: PartitionData, version: int, flexible: bool) -> None:
-    tail = _tail(buffers)
+def _encode_partition(parts: list[Part], partition: PartitionData, version: int, flexible: bool) -> None:
+    tail = _tail(parts)
     row = (
         partition.partition_index,
         partition.error_code,
@@ -289,14 +313,14 @@ def _encode_partition(buffers: list[Buffer], partition: PartitionData, version: 
     tail += _pack_aborted(partition.aborted_transactions, flexible)
     if version >= _RACK_FROM:
         tail += INT32.pack(partition.preferred_read_replica)
-    records: Buffer | None = partition.records
+    records: Part | None = partition.records
     if records is None:
         tail += b"\x00" if flexible else b"\xff\xff\xff\xff"
     else:
         tail += pack_uvarint(len(records) + 1) if flexible else INT32.pack(len(records))
         if len(records):
             tail = bytearray()
-            buffers += (records, tail)
+            parts += (records, tail)
     if flexible:
         tail += _pack_partition_tags(partition)
 
@@ -333,3 +357,12 @@ def _pack_endpoints(endpoints: tuple[NodeEndpoint, ...]) -> bytes:
             b"\x00",
         )
     return b"".join(parts)
+
+
+def _all_at_once(steps: Steps[T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result

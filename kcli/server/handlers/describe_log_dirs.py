@@ -16,7 +16,7 @@ from kcli.protocol.messages.describe_log_dirs import (
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.turns import Steps, run_in_turns
-from kcli.storage.store.store import LogDirDescription
+from kcli.storage.store.description import LogDirDescription
 
 ACCESS = whole_request(DESCRIBE_CLUSTER)
 

@@ -2,14 +2,15 @@
 
 Consumers read up to the high watermark. With read_committed they read up to the last stable offset, and get the list of
 aborted transactions (KIP-98). Followers read up to the log end. KIP-227 defines fetch sessions, KIP-595 divergence by
-epoch, KIP-516 topic ids (v13), KIP-951 leader hints (v16). Records in the page cache are read on the event loop without
-waiting, other records in a thread.
+epoch, KIP-516 topic ids (v13), KIP-951 leader hints (v16). Most records are not read here: the connection sends them
+from their files (network/answer_sender.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -45,11 +46,18 @@ from kcli.server.partitions.fetch_sessions import FetchScope, FetchTarget, repli
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
+from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.log import LogSlice
 
 ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
 
 _log = logging.getLogger(__name__)
+
+# Records that are copied into an answer. More of them are sent from their files, so that an unread answer costs little.
+COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
+
+# A step is the read of a partition, or its answer: 3 to 10 µs.
+STEPS_PER_TURN = 200
 
 _LEADER_HINT_FROM = 16
 _STORAGE_ERROR_FROM = 6
@@ -71,7 +79,14 @@ class PartitionRead:
     answer: PartitionData | None = None
 
 
-def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | asyncio.Future[FetchResponse]:
+def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+    response = run_in_turns(_serve(context, request), STEPS_PER_TURN)
+    if isinstance(response, _WaitingFetch):
+        return response.answer
+    return response if isinstance(response, FetchResponse) else _flat(response)
+
+
+def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse | _WaitingFetch]:
     broker = context.ports
     replica_id = replica_of(request)
     if context.throttle is not None:
@@ -79,14 +94,22 @@ def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | asy
             context.throttle.exempt()
         else:
             request = context.throttle.limit_fetch(request)
-    scope = broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
-    reads = _read_all(context, scope)
+    scope = yield from broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
+    reads = yield from _read_all(context, scope)
     if replica_id >= 0:
         _report_follower(replica_id, reads)
-    size = _size(reads)
-    if request.max_wait_ms <= 0 or size >= request.min_bytes or _is_decided(reads) or not scope.targets:
-        return _respond(context, scope, reads)
-    return _WaitingFetch(context, scope, reads, size).answer
+    min_bytes = min(request.min_bytes, request.max_bytes, broker.fetch_max_bytes)
+    # A partition with an error or a divergence is answered at once.
+    if reads and request.max_wait_ms > 0 and not any(read.answer is not None for read in reads):
+        sizes = [0 if read.slice is None else read.slice.size_bytes for read in reads]
+        if sum(sizes) < min_bytes:
+            return _WaitingFetch(context, scope, reads, sizes, min_bytes)
+    return (yield from _respond(context, scope, reads))
+
+
+async def _flat(large: Awaitable[FetchResponse | _WaitingFetch]) -> FetchResponse:
+    response = await large
+    return await response.answer if isinstance(response, _WaitingFetch) else response
 
 
 def error_response(_context: BrokerContext, _request: FetchRequest, error: KafkaError) -> FetchResponse:
@@ -96,9 +119,11 @@ def error_response(_context: BrokerContext, _request: FetchRequest, error: Kafka
 # Reading.
 
 
-def _read_all(context: BrokerContext, scope: FetchScope) -> list[PartitionRead]:
-    """Reads slices in the order of the request, within its limits. The first slice with records contains at least one
-    whole batch, even if that exceeds the limits."""
+def _read_all(context: BrokerContext, scope: FetchScope) -> Steps[list[PartitionRead]]:
+    """Reads slices in the order of the request, within its limits. Each partition is a step.
+
+    The first slice with records contains at least one whole batch, even if that exceeds the limits.
+    """
     request = scope.request
     left = min(request.max_bytes, context.ports.fetch_max_bytes)
     reads = []
@@ -109,6 +134,7 @@ def _read_all(context: BrokerContext, scope: FetchScope) -> list[PartitionRead]:
             left -= read.slice.size_bytes
             at_least_one = False
         reads.append(read)
+        yield
     return reads
 
 
@@ -235,15 +261,6 @@ def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -
     )
 
 
-def _size(reads: list[PartitionRead]) -> int:
-    return sum(read.slice.size_bytes for read in reads if read.slice is not None)
-
-
-def _is_decided(reads: list[PartitionRead]) -> bool:
-    """Whether a partition has an error or a divergence, so that the fetch must be answered at once."""
-    return any(read.answer is not None for read in reads)
-
-
 # Waiting for records.
 
 
@@ -254,26 +271,54 @@ class _WaitingFetch:
     it finds, even if they are fewer than min_bytes.
     """
 
-    __slots__ = ("_context", "_parked", "_scope", "_timer", "answer")
+    __slots__ = ("_context", "_min_bytes", "_parked", "_scope", "_size", "_sizes", "_timer", "answer")
 
     def __init__(
-        self, context: BrokerContext, scope: FetchScope, reads: list[PartitionRead], size_bytes: int
+        self,
+        context: BrokerContext,
+        scope: FetchScope,
+        reads: list[PartitionRead],
+        sizes: list[int],
+        min_bytes: int,
     ) -> None:
-        """Begins to wait. `reads`: the results of the first read, which found only `size_bytes`."""
+        """Begins to wait. `reads`: the results of the first read, which found only `sizes` bytes."""
         loop = asyncio.get_running_loop()
-        request = scope.request
         self.answer: asyncio.Future[FetchResponse] = loop.create_future()
         self._context = context
         self._scope = scope
-        wait = FetchWait(request.min_bytes, size_bytes)
-        self._parked = ParkedFetch(wait, measure=self._measure, done=self._wait_is_over)
-        self._timer = loop.call_later(request.max_wait_ms / 1000, self._parked.finish)
+        self._sizes = sizes
+        self._size = sum(sizes)
+        self._min_bytes = min_bytes
+        self._parked = ParkedFetch(
+            FetchWait(min_bytes, self._size), measure=self._measure, done=self._wait_is_over
+        )
+        self._timer = loop.call_later(scope.request.max_wait_ms / 1000, self._parked.finish)
         self._parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
         self.answer.add_done_callback(self._answered)
+        if len(reads) > STEPS_PER_TURN:
+            self._look_at_changes(reads)
 
-    def _measure(self) -> int:
-        reads = _read_all(self._context, self._scope)
-        return self._scope.request.min_bytes if _is_decided(reads) else _size(reads)
+    def _look_at_changes(self, reads: list[PartitionRead]) -> None:
+        """Measures the partitions that changed since they were read, in an earlier turn of the loop."""
+        for read in reads:
+            leader = read.leader
+            assert leader is not None
+            if not leader.is_leader:
+                self._parked.finish()
+            elif leader.log.high_watermark != read.high_watermark:
+                self._parked.changed(leader.parked_fetches, 0, measure=True)
+
+    def _measure(self, changed: Iterable[int]) -> int:
+        """Reads the changed partitions again. The other sizes are those of the last reads."""
+        scope = self._scope
+        left = min(scope.request.max_bytes, self._context.ports.fetch_max_bytes)
+        for number in changed:
+            read = _read(self._context, scope.request, scope.targets[number], scope.replica_id, left, True)
+            if read.slice is None:
+                return self._min_bytes
+            self._size += read.slice.size_bytes - self._sizes[number]
+            self._sizes[number] = read.slice.size_bytes
+        return self._size
 
     def _wait_is_over(self) -> None:
         self._timer.cancel()
@@ -287,7 +332,7 @@ class _WaitingFetch:
         if throttle is not None:
             throttle.resume()
         try:
-            response = _respond(self._context, self._scope, _read_all(self._context, self._scope))
+            response = run_in_turns(self._read_again(), STEPS_PER_TURN)
         except (
             Exception
         ) as error:  # only the future can report it: the caller of this method is the event loop
@@ -296,12 +341,17 @@ class _WaitingFetch:
         finally:
             if throttle is not None:
                 throttle.pause()
-        if isinstance(response, asyncio.Future):
-            response.add_done_callback(self._read_from_disk)
-        else:
+        if isinstance(response, FetchResponse):
             self.answer.set_result(response)
+        else:
+            timed = response if throttle is None else throttle.waits_for(response)
+            asyncio.ensure_future(timed).add_done_callback(self._responded)
 
-    def _read_from_disk(self, response: asyncio.Future[FetchResponse]) -> None:
+    def _read_again(self) -> Steps[FetchResponse]:
+        reads = yield from _read_all(self._context, self._scope)
+        return (yield from _respond(self._context, self._scope, reads))
+
+    def _responded(self, response: asyncio.Future[FetchResponse]) -> None:
         if self.answer.done():
             return
         error = response.exception()
@@ -320,50 +370,42 @@ class _WaitingFetch:
 # Answering.
 
 
-def _respond(
-    context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
-) -> FetchResponse | asyncio.Future[FetchResponse]:
-    """Returns the response, or a future of it if some records are not in the page cache."""
+def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]) -> Steps[FetchResponse]:
+    """Copies a few small slices of records into the response. The others are read when they are sent."""
+    left = COPIED_PER_ANSWER_MAX_BYTES
     results = []
+    leaders: set[int] = set()
     for read in reads:
         if read.answer is None:
             assert read.slice is not None
-            try:
-                records = read.slice.read_cached()
-            except StorageError as error:
-                _offline(context, read, error)
-            else:
-                if records is None:
-                    return asyncio.ensure_future(_respond_from_disk(context, scope, reads))
+            records: bytes | bytearray | LogSlice = read.slice
+            if read.slice.size_bytes <= left:
+                try:
+                    # None: the page cache does not hold them, so that they would hold up the event loop.
+                    cached = read.slice.read_cached()
+                except StorageError as error:
+                    read.answer = _offline(context, read, error)
+                else:
+                    if cached is not None:
+                        records = cached
+                        left -= len(cached)
+            if read.answer is None:
                 read.answer = _answer(scope, read, records)
-        assert read.answer is not None
+        if read.answer.error_code is not ErrorCode.NONE:
+            _count_failure(context, read.target, read.answer.error_code)
+        if read.answer.current_leader.leader_id >= 0:
+            leaders.add(read.answer.current_leader.leader_id)
         results.append((read.target, read.answer))
-    return _finish(context, scope, results)
+        yield
+    return (yield from _finish(context, scope, results, leaders))
 
 
-async def _respond_from_disk(
-    context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]
-) -> FetchResponse:
-    loop = asyncio.get_running_loop()
-    results = []
-    for read in reads:
-        if read.answer is None:
-            assert read.slice is not None
-            try:
-                read.answer = _answer(scope, read, await loop.run_in_executor(None, read.slice.read))
-            except StorageError as error:
-                _offline(context, read, error)
-        assert read.answer is not None
-        results.append((read.target, read.answer))
-    return _finish(context, scope, results)
-
-
-def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> None:
+def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> PartitionData:
     topic = read.target.topic if read.leader is None else read.leader.topic
-    read.answer = _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
+    return _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
 
 
-def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray) -> PartitionData:
+def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray | LogSlice) -> PartitionData:
     assert read.leader is not None
     traffic = read.leader.traffic
     traffic.fetches += 1
@@ -377,34 +419,28 @@ def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray) 
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.leader.log.log_start_offset,
         aborted_transactions=read.aborted,
-        records=cast(bytes, records),  # any buffer is written as it is
+        records=cast(bytes, records),  # buffers and ranges of files go to the connection as they are
     )
 
 
-def _records_size(results: list[tuple[FetchTarget, PartitionData]]) -> int:
-    return sum(len(read.records or b"") for _target, read in results)
-
-
 def _finish(
-    context: BrokerContext, scope: FetchScope, results: list[tuple[FetchTarget, PartitionData]]
-) -> FetchResponse:
-    for target, part in results:
-        if part.error_code is not ErrorCode.NONE:
-            _count_failure(context, target, part.error_code)
-    if context.throttle is not None and context.throttle.refuses_fetch(_records_size(results)):
-        return scope.without_records()
-    leaders = {
-        read.current_leader.leader_id
-        for _target, read in results
-        if read.current_leader is not _NO_LEADER and read.current_leader.leader_id >= 0
-    }
+    context: BrokerContext,
+    scope: FetchScope,
+    results: list[tuple[FetchTarget, PartitionData]],
+    leaders: set[int],
+) -> Steps[FetchResponse]:
+    """`leaders`: the brokers that partitions in error name, whose addresses the client needs."""
+    if context.throttle is not None:
+        size_bytes = sum(len(read.records or b"") for _target, read in results)
+        if context.throttle.refuses_fetch(size_bytes):
+            return scope.without_records()
     endpoints: tuple[NodeEndpoint, ...] = ()
     if leaders:
         endpoints = tuple(
             NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
             for node, host, port, rack in leader_endpoints(context.ports.metadata, leaders, context.listener)
         )
-    return scope.response(results, endpoints, context.ports.clock.now_ms())
+    return (yield from scope.response(results, endpoints, context.ports.clock.now_ms()))
 
 
 def _count_failure(context: BrokerContext, target: FetchTarget, code: ErrorCode) -> None:

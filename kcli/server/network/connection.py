@@ -10,8 +10,12 @@ session. During the login the phase replaces the dispatch, so later requests nee
 
 Order. A request that cannot be answered at once delays the requests after it, as a muted channel does in Kafka. Produce
 requests are the exception: the next one is served while earlier ones wait for their commit, so that not each append
-with acks=all costs a round trip. Their appends and their answers keep the order. The connection does not read while
-requests are delayed, or while the client does not read its answers. This limits the memory for requests and answers.
+with acks=all costs a round trip. Their appends and their answers keep the order.
+
+Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So it
+keeps one scratch buffer or one frame at most. Frames have a limit over all connections (frame_buffers.py), and so have
+unsent answers (answer_sender.py). Requests that came together are served in turns with those of other connections
+(request_line.py).
 """
 
 from __future__ import annotations
@@ -24,14 +28,16 @@ from struct import Struct
 from typing import Protocol, cast
 
 from kcli.errors import ProtocolError
-from kcli.model.buffers import Buffer
+from kcli.model.buffers import Buffer, Part
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.principal import ANONYMOUS_SESSION, Session
-from kcli.server.network.frame_buffers import FrameBuffers
+from kcli.server.network.answer_sender import WRITE_HIGH_WATER_BYTES, AnswerSender, size_in_memory
+from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.phase import LoginStep, Phase
+from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN
 
-Answer = Buffer | list[Buffer] | None
-"""A whole response frame, as one buffer or several. None if the client expects no answer (acks=0)."""
+Answer = Buffer | list[Part] | None
+"""A whole response frame, as one buffer or several parts; None if the client expects no answer (acks=0)."""
 
 
 class Waiting:
@@ -80,8 +86,8 @@ _SIZE = Struct(">i")
 _SIZE_BYTES = 4
 _PRODUCE_KEY = b"\x00\x00"
 
-# A connection with more unsent bytes than this is not read. The limit is one large fetch response and a little more.
-WRITE_HIGH_WATER_BYTES = 1024 * 1024
+# Answers up to this size are left to the transport, which sends several of them in one call.
+_SMALL_ANSWER_MAX_BYTES = WRITE_HIGH_WATER_BYTES
 # The most Produce requests of one connection that wait for their commits. Java's producer sends 5, librdkafka up to
 # 1,000,000 (its default).
 OVERLAPPING_PRODUCES_MAX = 64
@@ -98,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         listener: str,
         serve: Serve,
         gate: Gate,
-        buffers: FrameBuffers,
+        shared: LoopShared,
         request_size_max_bytes: int,
         now: Callable[[], float],
         authenticate: Authenticate = anonymous,
@@ -114,19 +120,23 @@ class Connection(asyncio.BufferedProtocol):
         self._authenticate = authenticate
         self._phase: Phase | None = None
         self._gate = gate
-        self._buffers = buffers
+        self._shared = shared
+        self._frames = shared.frames
         self._frame_size_max_bytes = self._request_size_max_bytes = request_size_max_bytes
         self._now = now
         self._carry = b""  # the first bytes of a size prefix that came in two reads
-        self._frame: memoryview | None = None  # an incomplete frame
+        self._rest: memoryview | None = None  # received frames that wait, and the beginning of another one
+        self._frame: memoryview | None = None  # a frame that does not fit into the scratch buffer
         self._frame_buffer: memoryview | None = None
         self._filled = 0
-        self._pending: deque[Waiting | bytes | list[Buffer]] = deque()
+        self._pending: deque[Waiting | Buffer | list[Part]] = deque()
         self._pending_is_produce = False
-        self._held_back: deque[tuple[memoryview, memoryview | None]] = deque()
+        self._in_line = False
+        self._waits_for_memory = False
         self._admitted = False
         self._reading_paused = False
         self._writing_paused = False
+        self._sender: AnswerSender | None = None
         self._unmute: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -153,7 +163,10 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = True
         if self._unmute is not None:
             self._unmute.cancel()
-        self._held_back.clear()
+        self._rest = None
+        self._drop_frame()
+        if self._sender is not None:
+            self._sender.clear()
         for entry in self._pending:
             # A future without a task only waits, so it is cancelled. A task is work in progress and runs to its end.
             if isinstance(entry, Waiting) and not isinstance(entry.future, asyncio.Task):
@@ -164,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._frame is not None:
             return self._frame[self._filled :]
-        scratch = self._buffers.scratch
+        scratch = self._frames.scratch
         carried = len(self._carry)
         if carried:
             scratch[:carried] = self._carry
@@ -172,32 +185,44 @@ class Connection(asyncio.BufferedProtocol):
         return scratch
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._closed:
+            return
         self.last_active = self._now()
         if self._frame is None:
-            self._split(len(self._carry) + nbytes)
+            end = len(self._carry) + nbytes
+            self._carry = b""
+            self._serve_frames(self._frames.scratch[:end], self._shared.line.allowance)
             return
         self._filled += nbytes
         if self._filled == len(self._frame):
-            frame, buffer = self._frame, self._frame_buffer
-            self._frame = self._frame_buffer = None
-            self._receive(frame, buffer)
+            if self._must_wait(self._frame):
+                self._pause_reading()
+            else:
+                self._serve_large_frame()
 
     def eof_received(self) -> bool:
-        return False
+        """Returns True to keep the connection until an unsent answer is sent."""
+        if not self.is_sending:
+            return False
+        self.close()
+        return True
 
     def pause_writing(self) -> None:
         self._writing_paused = True
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        self._serve_held_back()
+        if self._sender is not None and self._sender.is_busy:
+            self._sender.go_on()
+        else:
+            self._go_on()
 
     # The listener's side.
 
     def admit(self) -> None:
         """Begins to serve a connection that `hold` delayed."""
         self._admitted = True
-        self._serve_held_back()
+        self._go_on()
 
     def enter(self, phase: Phase) -> None:
         """Gives the next frames to `phase`, until it yields a session. The old session stays until then."""
@@ -229,22 +254,41 @@ class Connection(asyncio.BufferedProtocol):
         False while the connection is muted, because a mute may last for days, and nothing shows whether the client is
         still connected.
         """
-        return bool(self._pending or not self._admitted or (self._held_back and self._unmute is None))
+        if self._pending or not self._admitted:
+            return True
+        return self._has_request() and self._unmute is None and not self._has_unsent
 
     @property
     def held_back_count(self) -> int:
-        """The number of requests that wait for earlier requests."""
-        return len(self._held_back)
+        """The number of requests that were received and wait to be served."""
+        if self._rest is None:
+            return int(self._frame is not None and self._filled == len(self._frame))
+        count, at, end = 0, 0, len(self._rest)
+        while end - at >= _SIZE_BYTES:
+            at += _SIZE_BYTES + _SIZE.unpack_from(self._rest, at)[0]
+            count += at <= end
+        return count
 
     @property
     def unanswered_count(self) -> int:
         """The number of answers that are not ready or wait for earlier answers."""
         return len(self._pending)
 
+    @property
+    def is_sending(self) -> bool:
+        """Whether an answer, or a part of one, waits for the client to read."""
+        return self._sender is not None and self._sender.is_busy
+
     def close(self) -> None:
-        """Closes the connection after the written bytes have been sent."""
+        """Closes the connection after the written answers have been sent."""
         self._closed = True
-        if self.transport is not None:
+        self._rest = None
+        if self.transport is None:
+            return
+        if self.is_sending:
+            if not self._reading_paused:
+                self.transport.pause_reading()
+        else:
             self.transport.close()
 
     def abort(self) -> None:
@@ -253,72 +297,135 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport is not None:
             self.transport.abort()
 
-    # Frames.
+    # Frames. The limits of their memory, and the line of the turns, call the first four methods.
 
-    def _split(self, end: int) -> None:
-        """Serves the whole frames in scratch[:end] and keeps the rest for the next read."""
-        scratch = self._buffers.scratch
-        self._carry = b""
-        at = 0
+    @property
+    def missing_bytes(self) -> int:
+        if self._frame is None or self._reading_paused:
+            return 0
+        return len(self._frame) - self._filled
+
+    def memory_is_free(self) -> None:
+        self._waits_for_memory = False
+        self._go_on()
+
+    def too_slow(self) -> None:
+        self._drop_frame()
+        self._refuse("the client sends its request too slowly, while the requests of others wait for memory")
+
+    def take_turn(self) -> int:
+        self._in_line = False
+        if self._rest is not None:
+            rest, self._rest = self._rest, None
+            return self._serve_frames(rest, 1)
+        if self._frame is not None and not self._closed and not self._must_wait(self._frame):
+            return self._serve_large_frame()
+        return 0
+
+    def _serve_frames(self, received: memoryview, left: int) -> int:
+        """Serves frames until they count for `left` bytes, and keeps the rest. Returns the bytes they count for.
+
+        `received` is a part of the scratch buffer, or the rest of an earlier call.
+        """
+        at, end, served = 0, len(received), 0
         while end - at >= _SIZE_BYTES:
-            (size,) = _SIZE.unpack_from(scratch, at)
+            (size,) = _SIZE.unpack_from(received, at)
             if not 0 <= size <= self._frame_size_max_bytes:
-                self._refuse_size(size, bytes(scratch[at : at + _SIZE_BYTES]))
-                return
-            at += _SIZE_BYTES
-            here = end - at
-            if here < size:
-                self._begin_frame(size, scratch[at:end])
-                return
-            self._receive(scratch[at : at + size], None)
+                self._refuse_size(size, bytes(received[at : at + _SIZE_BYTES]))
+                return served
+            begin = at + _SIZE_BYTES
+            if end - begin < size:
+                if not self._begin_frame(size, received[begin:end]):
+                    self._keep(received[at:])
+                return served
+            frame = received[begin : begin + size]
+            if served >= left or self._must_wait(frame):
+                self._keep(received[at:])
+                return served
+            served += self._answer(frame)
             if self._closed:
-                return
-            at += size
-        self._carry = bytes(scratch[at:end])
+                return served
+            at = begin + size
+        self._carry = bytes(received[at:end])
+        self._go_on()
+        return served
 
-    def _begin_frame(self, size: int, head: memoryview) -> None:
-        self._frame_buffer = self._buffers.take(size)
+    def _keep(self, rest: memoryview) -> None:
+        """Keeps the frames that wait. The scratch buffer is copied, because other connections use it meanwhile."""
+        self._rest = memoryview(bytearray(rest)) if rest.obj is self._frames.scratch.obj else rest
+        self._pause_reading()
+        self._go_on()
+
+    def _begin_frame(self, size: int, head: memoryview) -> bool:
+        """Returns False if the frame has to wait, for earlier requests or for memory."""
+        limit = self._frames.limit_of(size)
+        if limit is not None:
+            if self._must_wait(head):
+                return False
+            if not limit.allows(self, size):
+                self._waits_for_memory = True
+                return False
+        self._frame_buffer = self._frames.take(size)
         self._frame = self._frame_buffer[:size]
         self._filled = len(head)
         self._frame[: self._filled] = head
+        self._go_on()
+        return True
 
-    def _receive(self, frame: memoryview, buffer: memoryview | None) -> None:
-        """Serves a frame or delays it. `buffer` is the recycled buffer with the frame, or None if the frame is in the
-        scratch buffer."""
-        if self._closed:
-            return
-        if self._held_back or self._must_wait(frame):
-            if buffer is None:
-                frame = memoryview(bytearray(frame))
-            self._held_back.append((frame, buffer))
-            self._pause_reading()
-            return
-        self._answer(frame)
-        if buffer is not None:
-            self._buffers.give_back(buffer)
+    def _serve_large_frame(self) -> int:
+        assert self._frame is not None
+        frame, buffer = self._frame, self._frame_buffer
+        self._frame = self._frame_buffer = None
+        served = self._answer(frame)
+        assert buffer is not None
+        self._frames.give_back(buffer)
+        self._release_memory(len(frame))
+        self._go_on()
+        return served
+
+    def _drop_frame(self) -> None:
+        """Forgets an unfinished frame, and the wait for the memory of one."""
+        self._frame = self._frame_buffer = None
+        self._frames.small.release(self)
+        self._frames.large.release(self)
+
+    def _release_memory(self, size: int) -> None:
+        limit = self._frames.limit_of(size)
+        if limit is not None:
+            limit.release(self)
 
     def _must_wait(self, frame: memoryview) -> bool:
-        if self._writing_paused or not self._admitted or self._unmute is not None:
+        if self._has_unsent or not self._admitted or self._unmute is not None:
             return True
         if not self._pending:
             return False
         overlaps = self._pending_is_produce and frame[:2] == _PRODUCE_KEY
         return not overlaps or len(self._pending) >= OVERLAPPING_PRODUCES_MAX
 
-    def _serve_held_back(self) -> None:
-        while self._held_back and not self._closed:
-            if self._must_wait(self._held_back[0][0]):
-                return
-            frame, buffer = self._held_back.popleft()
-            self._answer(frame)
-            if buffer is not None:
-                self._buffers.give_back(buffer)
-        if not self._writing_paused and self._unmute is None:
-            self._resume_reading()
+    @property
+    def _has_unsent(self) -> bool:
+        return self._writing_paused or self.is_sending
+
+    def _has_request(self) -> bool:
+        return self._rest is not None or (self._frame is not None and self._filled == len(self._frame))
+
+    def _go_on(self) -> None:
+        """Waits in the line if a received request can be served now. Reads if no request waits."""
+        if self._closed or self._in_line or self._waits_for_memory:
+            return
+        if not self._has_request():
+            if not self._has_unsent and self._unmute is None:
+                self._resume_reading()
+            return
+        next_frame = self._rest[_SIZE_BYTES:] if self._rest is not None else self._frame
+        assert next_frame is not None
+        if not self._must_wait(next_frame):
+            self._in_line = True
+            self._shared.line.join(self)
 
     def _unmuted(self) -> None:
         self._unmute = None
-        self._serve_held_back()
+        self._go_on()
 
     # The phase before requests.
 
@@ -374,12 +481,14 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answers.
 
-    def _answer(self, frame: memoryview) -> None:
+    def _answer(self, frame: memoryview) -> int:
+        """Serves a frame. Returns the bytes that it counts in its turn of the loop."""
+        served = len(frame)
         try:
             answer = self._serve(self, frame)
         except ProtocolError as error:
             self._refuse(str(error))
-            return
+            return served
         if isinstance(answer, Waiting):
             # Frames of a login never overlap, even if one begins with the key of Produce.
             self._pending_is_produce = (
@@ -389,9 +498,10 @@ class Connection(asyncio.BufferedProtocol):
             answer.future.add_done_callback(self._send_ready)
         elif answer is not None:
             if self._pending:
-                self._pending.append(cast("bytes | list[Buffer]", answer))
+                self._pending.append(answer)
             else:
-                self._write(answer)
+                served += self._write(answer)
+        return max(served, BYTES_PER_REQUEST_MIN)
 
     def _send_ready(self, future: asyncio.Future[object]) -> None:
         """Sends every answer that is ready, up to the first one that is not."""
@@ -420,17 +530,48 @@ class Connection(asyncio.BufferedProtocol):
             self._pending.popleft()
             if answer is not None:
                 self._write(answer)
-        self._serve_held_back()
+        self._go_on()
 
-    def _write(self, answer: Buffer | list[Buffer]) -> None:
+    def _write(self, answer: Buffer | list[Part]) -> int:
+        """Sends an answer, or begins to. Returns its bytes in memory."""
         transport = self.transport
         if transport is None or self._closed:
-            return
+            return 0
         self.last_active = self._now()
-        if isinstance(answer, list):
-            transport.writelines(answer)
-        else:
-            transport.write(answer)
+        sender = self._sender
+        if sender is None or not sender.is_busy:
+            if not isinstance(answer, list):
+                if len(answer) <= _SMALL_ANSWER_MAX_BYTES:
+                    transport.write(answer)
+                    return len(answer)
+            elif (size := size_in_memory(answer)) is not None and size <= _SMALL_ANSWER_MAX_BYTES:
+                transport.writelines(cast("list[Buffer]", answer))
+                return size
+            if sender is None:
+                sender = self._sender = AnswerSender(
+                    transport,
+                    self._shared.sending,
+                    progressed=self._sent_some,
+                    sent_all=self._sent_all,
+                    failed=self._answer_failed,
+                )
+        before = sender.unsent_bytes
+        sender.send(answer if isinstance(answer, list) else [answer])
+        return max(0, sender.unsent_bytes - before)
+
+    def _sent_some(self) -> None:
+        self.last_active = self._now()
+
+    def _sent_all(self) -> None:
+        if not self._closed:
+            self._go_on()
+        elif self.transport is not None:
+            self.transport.close()
+
+    def _answer_failed(self, reason: str) -> None:
+        """Closes the connection, because an answer that the client gets a part of cannot be completed."""
+        self._warn(reason)
+        self.abort()
 
     # Refusals and flow.
 
@@ -442,6 +583,10 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _refuse(self, reason: str) -> None:
+        self._warn(reason)
+        self.close()
+
+    def _warn(self, reason: str) -> None:
         _log.warning(
             "Closing connection from %s:%d on listener %s: %s",
             self.peer_host,
@@ -449,7 +594,6 @@ class Connection(asyncio.BufferedProtocol):
             self.listener,
             reason,
         )
-        self.close()
 
     def _pause_reading(self) -> None:
         if not self._reading_paused and self.transport is not None and not self._closed:

@@ -1,6 +1,16 @@
-"""Memory for frames: one scratch buffer and recycled frame buffers, shared by all connections of an event loop."""
+"""Memory for frames: one scratch buffer and recycled frame buffers, shared by all connections of an event loop.
+
+Frames that do not fit into the scratch buffer are limited in sum (queued.max.request.bytes). Beyond the limit a
+connection is not read until memory is free. Small and large frames have limits of their own, so that large frames do
+not delay small ones. A client that sends its frame too slowly loses its connection, but only while others wait.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import mmap
+from dataclasses import dataclass
+from typing import Protocol
 
 # The size of the scratch buffer. One read usually empties a socket buffer of this size, and a larger scratch buffer
 # would displace more of the CPU cache.
@@ -8,6 +18,98 @@ SCRATCH_SIZE_BYTES = 64 * 1024
 # The largest frame whose buffer is recycled. Larger frames are rare, and their memory returns to the operating system.
 POOLED_FRAME_SIZE_MAX_BYTES = 4 * 1024 * 1024
 POOL_SIZE_MAX_BYTES = 16 * 1024 * 1024
+# Frames that are received or wait to be served, over all connections: up to the pooled size, and larger ones. The
+# second limit holds two frames of socket.request.max.bytes (100 MiB).
+SMALL_FRAMES_MAX_BYTES = 64 * 1024 * 1024
+LARGE_FRAMES_MAX_BYTES = 200 * 1024 * 1024
+# A client that sends a frame more slowly than this loses its connection if other frames wait for memory. A client that
+# is served is far faster, and even a frame of 100 MiB is complete within two minutes.
+FRAME_BYTES_PER_SECOND_MIN = 1024 * 1024
+# The time before the speed of a frame counts, and between two looks at it.
+FRAME_GRACE_SECONDS = 1.0
+
+
+class Receiver(Protocol):
+    """A connection that receives a frame."""
+
+    @property
+    def missing_bytes(self) -> int:
+        """The bytes of its frame that the client has not sent; 0 if the frame is whole, or the client is not read."""
+        ...
+
+    def memory_is_free(self) -> None:
+        """Begins the frame that waited for memory. Its memory is counted already."""
+        ...
+
+    def too_slow(self) -> None:
+        """Closes the connection and gives its frame back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    size: int
+    since: float
+
+
+class FrameLimit:
+    """The memory of frames of one kind. One frame is always allowed, even if it is larger than the limit."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.held_bytes = 0
+        self._held: dict[Receiver, _Held] = {}
+        self._waiting: dict[Receiver, int] = {}
+        self._look: asyncio.TimerHandle | None = None
+
+    def allows(self, receiver: Receiver, size: int) -> bool:
+        """Counts a frame of `receiver`. False: it must wait until `memory_is_free` is called."""
+        if receiver in self._held:
+            return True
+        if self._waiting or not self._has_room(size):
+            self._waiting[receiver] = size
+            self._look_soon()
+            return False
+        self._hold(receiver, size)
+        return True
+
+    def release(self, receiver: Receiver) -> None:
+        """Forgets the frame of `receiver`, or its wait for one. Counts the frames that have room now."""
+        self._waiting.pop(receiver, None)
+        held = self._held.pop(receiver, None)
+        if held is not None:
+            self.held_bytes -= held.size
+        while self._waiting:
+            first, size = next(iter(self._waiting.items()))
+            if not self._has_room(size):
+                return
+            del self._waiting[first]
+            self._hold(first, size)
+            first.memory_is_free()
+
+    def _has_room(self, size: int) -> bool:
+        return not self._held or self.held_bytes + size <= self.bytes_max
+
+    def _hold(self, receiver: Receiver, size: int) -> None:
+        self._held[receiver] = _Held(size, asyncio.get_running_loop().time())
+        self.held_bytes += size
+
+    def _look_soon(self) -> None:
+        if self._look is None:
+            self._look = asyncio.get_running_loop().call_later(FRAME_GRACE_SECONDS, self._look_for_slow_ones)
+
+    def _look_for_slow_ones(self) -> None:
+        self._look = None
+        now = asyncio.get_running_loop().time()
+        for receiver, held in list(self._held.items()):
+            if not self._waiting:
+                return
+            expected = (now - held.since - FRAME_GRACE_SECONDS) * FRAME_BYTES_PER_SECOND_MIN
+            missing = receiver.missing_bytes
+            if missing and held.size - missing < expected:
+                receiver.too_slow()
+        if self._waiting:
+            self._look_soon()
 
 
 class FrameBuffers:
@@ -16,17 +118,36 @@ class FrameBuffers:
     A new megabyte of memory costs 256 page faults. A recycled megabyte costs none, and is already in the CPU cache.
     """
 
-    __slots__ = ("_free", "_free_bytes", "scratch")
+    __slots__ = ("_free", "_free_bytes", "large", "scratch", "small")
 
-    def __init__(self) -> None:
+    def __init__(self, held_max_bytes: int | None = None) -> None:
+        """`held_max_bytes`: the limit of all frames that do not fit into the scratch buffer."""
         self.scratch = memoryview(bytearray(SCRATCH_SIZE_BYTES))
+        small = SMALL_FRAMES_MAX_BYTES
+        large = LARGE_FRAMES_MAX_BYTES
+        if held_max_bytes is not None:
+            small = min(small, held_max_bytes // 2)
+            large = held_max_bytes - small
+        self.small, self.large = FrameLimit(small), FrameLimit(large)
         self._free: dict[int, list[memoryview]] = {}
         self._free_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the limited frames that are received or wait to be served."""
+        return self.small.held_bytes + self.large.held_bytes
+
+    def limit_of(self, size: int) -> FrameLimit | None:
+        """The limit that a frame counts for; None if it is as small as the scratch buffer."""
+        if size <= SCRATCH_SIZE_BYTES:
+            return None
+        return self.small if size <= POOLED_FRAME_SIZE_MAX_BYTES else self.large
 
     def take(self, size: int) -> memoryview:
         """A buffer of at least `size` bytes."""
         if size > POOLED_FRAME_SIZE_MAX_BYTES:
-            return memoryview(bytearray(size))
+            # Pages without bytes of the frame take no memory, and all pages go back to the system with the frame.
+            return memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         capacity = 1 << max(size - 1, 0).bit_length()
         free = self._free.get(capacity)
         if free:

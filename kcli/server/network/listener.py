@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from kcli.runtime.network import Network
 from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
-from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
+from kcli.server.network.loop_shared import LoopShared
 
 _log = logging.getLogger("kcli.server.SocketServer")
 
@@ -38,6 +38,7 @@ class SocketServer:
         now: Callable[[], float],
         rate_window_seconds: float = CREATION_RATE_WINDOW_SECONDS,
         throttle_seconds: Callable[[str], float] = lambda _host: 0.0,
+        shared: LoopShared | None = None,
     ) -> None:
         """Makes a server without listeners. `throttle_seconds` counts a new connection of an address. If its result is
         above 0, the connection is closed after this number of seconds (KIP-612)."""
@@ -52,7 +53,7 @@ class SocketServer:
         self._now = now
         self.rate_window_seconds = rate_window_seconds
         self.throttle_seconds = throttle_seconds
-        self._buffers = FrameBuffers()
+        self.shared = shared or LoopShared()
         self._by_ip: Counter[str] = Counter()
         self._admitting = True
         self._empty: asyncio.Event | None = None  # made by `close`, set when the last connection is closed
@@ -74,7 +75,7 @@ class SocketServer:
             listener=listener.settings.name,
             serve=serve,
             gate=listener,
-            buffers=self._buffers,
+            shared=self.shared,
             request_size_max_bytes=self._request_size_max_bytes,
             now=self._now,
             authenticate=authenticate,
@@ -146,7 +147,8 @@ class SocketServer:
         oldest = self._now() - self._idle_max_seconds
         idle = [each for each in self.connections if each.last_active < oldest and not each.is_waiting]
         for connection in idle:
-            connection.close()
+            # Unsent bytes stay unsent: the client has not read for so long.
+            connection.abort()
         return len(idle)
 
     def stop_accepting(self) -> None:

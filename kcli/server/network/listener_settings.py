@@ -96,3 +96,9 @@ def idle_max_seconds(config: BrokerConfig) -> float | None:
     """The longest idle time of a connection. None means no limit."""
     milliseconds = config.integer("connections.max.idle.ms")
     return None if milliseconds < 0 else milliseconds / 1000
+
+
+def queued_bytes_max(config: BrokerConfig) -> int | None:
+    """queued.max.request.bytes; None if it is not set or unlimited."""
+    value = config.integer("queued.max.request.bytes")
+    return value if value > 0 else None

@@ -9,7 +9,7 @@ partitions cannot starve the others. A fetch with epoch -1 is a full fetch that 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 
 from kcli.errors import ErrorCode
@@ -61,6 +61,9 @@ class FetchTarget:
 
 Results = list[tuple[FetchTarget, PartitionData]]
 
+# Work on a partition in this module is cheap, so that one step is the work on several of them.
+_PARTITIONS_PER_STEP = 8
+
 
 @dataclass(slots=True)
 class FetchSession:
@@ -86,12 +89,16 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, request: FetchRequest, version: int, now_ms: int) -> FetchScope:
-        """Returns the partitions that a request reads and the rules for its response."""
+    def open(self, request: FetchRequest, version: int, now_ms: int) -> Generator[None, None, FetchScope]:
+        """Steps to the partitions that a request reads and the rules for its answer."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            targets = list({target.key: target for target in _targets(request)}.values())
             wants_session = request.session_epoch == INITIAL_EPOCH
+            targets: dict[Key, FetchTarget] = {}
+            for number, target in enumerate(_targets(request)):
+                targets[target.key] = target
+                if number % _PARTITIONS_PER_STEP == 0:
+                    yield
             return FetchScope(self, targets, request, version, session=None, wants_session=wants_session)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -100,14 +107,14 @@ class FetchSessions:
             return _refused(self, request, version, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != (version >= TOPIC_ID_FROM):
             return _refused(self, request, version, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        _update(session, request)
-        if not session.targets:
-            del self._sessions[session.id]
-            return FetchScope(self, [], request, version, session=None, wants_session=False)
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
-        return FetchScope(self, list(session.targets.values()), request, version, session=session)
+        yield from _update(session, request)
+        if not session.targets:
+            self._sessions.pop(session.id, None)
+            return FetchScope(self, {}, request, version, session=None, wants_session=False)
+        return FetchScope(self, session.targets, request, version, session=session)
 
     def create(self, scope: FetchScope, now_ms: int) -> int:
         """Creates a session for a full fetch that has been answered. Returns NO_SESSION if there is no room."""
@@ -123,7 +130,7 @@ class FetchSessions:
             is_follower=is_follower,
             created_ms=now_ms,
             last_used_ms=now_ms,
-            targets={target.key: target for target in scope.targets},
+            targets=scope.by_key,
         )
         self._sessions[session_id] = session
         return session_id
@@ -161,6 +168,7 @@ class FetchScope:
         "_session",
         "_sessions",
         "_wants_session",
+        "by_key",
         "error_code",
         "replica_id",
         "request",
@@ -171,7 +179,7 @@ class FetchScope:
     def __init__(
         self,
         sessions: FetchSessions,
-        targets: list[FetchTarget],
+        targets: dict[Key, FetchTarget],
         request: FetchRequest,
         version: int,
         *,
@@ -179,7 +187,8 @@ class FetchScope:
         wants_session: bool = False,
         error_code: ErrorCode = ErrorCode.NONE,
     ) -> None:
-        self.targets = targets
+        self.by_key = targets
+        self.targets = list(targets.values())
         self.request = request
         self.replica_id = replica_of(request)
         self.version = version
@@ -188,21 +197,27 @@ class FetchScope:
         self._session = session
         self._wants_session = wants_session
 
-    def response(self, results: Results, endpoints: tuple[NodeEndpoint, ...], now_ms: int) -> FetchResponse:
+    def response(
+        self, results: Results, endpoints: tuple[NodeEndpoint, ...], now_ms: int
+    ) -> Generator[None, None, FetchResponse]:
+        """Steps to the response, which has the results that the client does not know."""
         if self.error_code is not ErrorCode.NONE:
             return FetchResponse(error_code=self.error_code)
         session = self._session
-        if session is not None:
-            results = [(target, read) for target, read in results if _is_news(session, target, read)]
-            return FetchResponse(
-                session_id=session.id, responses=_by_topic(results), node_endpoints=endpoints
-            )
-        session_id = NO_SESSION
-        if self._wants_session and self.targets:
+        session_id = NO_SESSION if session is None else session.id
+        if session is None and self._wants_session and self.targets:
             session_id = self._sessions.create(self, now_ms)
-            for target, read in results:
+        news: Results = []
+        for number, (target, read) in enumerate(results):
+            if session is None:
                 _remember(target, read)
-        return FetchResponse(session_id=session_id, responses=_by_topic(results), node_endpoints=endpoints)
+                news.append((target, read))
+            elif _is_news(session, target, read):
+                news.append((target, read))
+            if number % _PARTITIONS_PER_STEP == 0:
+                yield
+        topics = yield from _by_topic(news)
+        return FetchResponse(session_id=session_id, responses=topics, node_endpoints=endpoints)
 
     def without_records(self) -> FetchResponse:
         """The answer to a throttled client: no partitions, and the session stays as it was (KIP-219)."""
@@ -213,7 +228,7 @@ class FetchScope:
 def _refused(
     sessions: FetchSessions, request: FetchRequest, version: int, error_code: ErrorCode
 ) -> FetchScope:
-    return FetchScope(sessions, [], request, version, session=None, error_code=error_code)
+    return FetchScope(sessions, {}, request, version, session=None, error_code=error_code)
 
 
 def _targets(request: FetchRequest) -> Iterable[FetchTarget]:
@@ -222,8 +237,10 @@ def _targets(request: FetchRequest) -> Iterable[FetchTarget]:
             yield FetchTarget(topic.topic_id, topic.topic, partition)
 
 
-def _update(session: FetchSession, request: FetchRequest) -> None:
-    for target in _targets(request):
+def _update(session: FetchSession, request: FetchRequest) -> Generator[None, None, None]:
+    for number, target in enumerate(_targets(request)):
+        if number % _PARTITIONS_PER_STEP == 0:
+            yield
         known = session.targets.get(target.key)
         if known is None:
             session.targets[target.key] = target
@@ -232,6 +249,7 @@ def _update(session: FetchSession, request: FetchRequest) -> None:
     for topic in request.forgotten_topics_data:
         for partition in topic.partitions:
             session.targets.pop((topic.topic_id or topic.topic, partition), None)
+        yield
 
 
 def _is_news(session: FetchSession, target: FetchTarget, read: PartitionData) -> bool:
@@ -260,18 +278,21 @@ def _remember(target: FetchTarget, read: PartitionData) -> None:
         target.told_high_watermark = -1
 
 
-def _by_topic(results: Results) -> tuple[FetchableTopicResponse, ...]:
+def _by_topic(results: Results) -> Generator[None, None, tuple[FetchableTopicResponse, ...]]:
     """Groups consecutive partitions of the same topic into one entry."""
-    if len(results) == 1:
-        target, read = results[0]
-        return (FetchableTopicResponse(topic_id=target.topic_id, topic=target.topic, partitions=(read,)),)
-    topics: list[tuple[FetchTarget, list[PartitionData]]] = []
-    for target, read in results:
-        if topics and topics[-1][0].topic_id == target.topic_id and topics[-1][0].topic == target.topic:
-            topics[-1][1].append(read)
-        else:
-            topics.append((target, [read]))
-    return tuple(
-        FetchableTopicResponse(topic_id=target.topic_id, topic=target.topic, partitions=tuple(reads))
-        for target, reads in topics
-    )
+    topics: list[FetchableTopicResponse] = []
+    of_topic: list[PartitionData] = []
+    for number, (target, read) in enumerate(results):
+        of_topic.append(read)
+        is_last = number + 1 == len(results)
+        following = target if is_last else results[number + 1][0]
+        if is_last or following.topic_id != target.topic_id or following.topic != target.topic:
+            topics.append(
+                FetchableTopicResponse(
+                    topic_id=target.topic_id, topic=target.topic, partitions=tuple(of_topic)
+                )
+            )
+            of_topic = []
+        if number % _PARTITIONS_PER_STEP == 0:
+            yield
+    return tuple(topics)

@@ -10,27 +10,40 @@ from kcli.replica.waiting import FetchWait, ProduceWait
 class ParkedFetch:
     """One fetch that waits. `done` is called once, for any reason that ends the wait."""
 
-    __slots__ = ("_done", "_lists", "_measure", "finished", "wait")
+    __slots__ = ("_changed", "_done", "_lists", "_measure", "_wait", "finished")
 
-    def __init__(self, wait: FetchWait, *, measure: Callable[[], int], done: Callable[[], None]) -> None:
-        """Makes a fetch that waits. `measure()` returns the bytes that the fetch would get now. If any partition has an
-        error, it must return at least min_bytes."""
-        self.wait = wait
+    def __init__(
+        self, wait: FetchWait, *, measure: Callable[[Iterable[int]], int], done: Callable[[], None]
+    ) -> None:
+        """`measure` returns the bytes that the fetch would get now, after changes of the partitions with these numbers.
+
+        On any error it returns min_bytes or more.
+        """
+        self._wait = wait
+        self._changed: dict[int, None] = {}
         self.finished = False
         self._measure = measure
         self._done = done
-        self._lists: tuple[dict[ParkedFetch, None], ...] = ()
+        self._lists: tuple[ParkedFetches, ...] = ()
 
-    def park(self, lists: Iterable[dict[ParkedFetch, None]]) -> None:
-        """Adds this fetch to the lists of waiting fetches of its partitions."""
+    def park(self, lists: Iterable[ParkedFetches]) -> None:
+        """Adds this fetch to the lists of its partitions, with the number of each partition."""
         self._lists = tuple(lists)
-        for parked in self._lists:
-            parked[self] = None
+        for number, parked in enumerate(self._lists):
+            parked[self] = number
 
-    def look(self) -> None:
-        """Measures the readable bytes, and ends the wait if they are enough."""
-        if not self.finished and self.wait.measured(self._measure()):
-            self.finish()
+    def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
+        """Notes that `size_bytes` were appended to a partition. Finishes if the fetch has enough bytes now.
+
+        `measure`: other bytes of the partition became readable, which the count of appended bytes does not show.
+        """
+        if self.finished:
+            return
+        self._changed[partition[self]] = None
+        if self._wait.appended(size_bytes) or measure:
+            changed, self._changed = self._changed, {}
+            if self._wait.measured(self._measure(changed)):
+                self.finish()
 
     def finish(self) -> None:
         """Ends the wait, because the time is over, the bytes are enough, or a partition has another leader."""
@@ -44,6 +57,10 @@ class ParkedFetch:
         for parked in self._lists:
             parked.pop(self, None)
         self._lists = ()
+
+
+ParkedFetches = dict[ParkedFetch, int]
+"""The fetches that wait for records of one partition, each with the number that it has for this partition."""
 
 
 class ParkedProduce:

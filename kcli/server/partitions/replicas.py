@@ -36,7 +36,7 @@ from kcli.replica.leader import FollowerState, LeaderState, begin_term
 from kcli.replica.waiting import CommitQueue
 from kcli.server.metrics.traffic import Traffic, TrafficTable
 from kcli.server.partitions.openings import AppendQueue, Openings
-from kcli.server.partitions.parked import ParkedFetch
+from kcli.server.partitions.parked import ParkedFetches
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
@@ -86,7 +86,7 @@ class LeaderPartition:
         self.followers = state.new_followers()
         self.traffic = traffic or Traffic()
         self.commits: CommitQueue[Callable[[], None]] = CommitQueue()
-        self.parked_fetches: dict[ParkedFetch, None] = {}
+        self.parked_fetches: ParkedFetches = {}
         self.is_leader = True
         self._queue = AppendQueue(openings or Openings())
 
@@ -202,7 +202,7 @@ class LeaderPartition:
         # A marker makes older records readable for read_committed. Fetches do not notice this by counting appended
         # bytes, so each of them measures.
         for parked in list(self.parked_fetches):
-            parked.look()
+            parked.changed(self.parked_fetches, 0, measure=True)
         return result
 
     def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
@@ -232,8 +232,7 @@ class LeaderPartition:
             # when they were appended.
             older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
-                if parked.wait.appended(size_bytes) or older_committed:
-                    parked.look()
+                parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
 
     async def wait_committed(self, offset: Offset, timeout: float) -> None:
         """Waits until everything before `offset` is committed. `timeout` is in seconds.
@@ -286,6 +285,8 @@ class Replicas:
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._image = MetadataImage()
         self._waiting: deque[PartitionDiff] = deque()
+        self._is_applied = asyncio.Event()
+        self._is_applied.set()
         self._listeners: list[LeadershipListener] = []
         self.openings = Openings()
 
@@ -324,30 +325,44 @@ class Replicas:
 
     # Metadata.
 
-    def load(self, image: MetadataImage) -> None:
-        """Leads the partitions that the metadata assigns to this broker. Renames logs that the metadata does not
-        know."""
-        self._image = image
-        for (name, index), log in list(self.logs.logs.items()):
-            if name != CLUSTER_METADATA_TOPIC and not self._is_ours(image, name, index, log):
-                self.logs.make_stray(name, index)
-        for topic in image.topics:
-            for index, partition in topic.partitions.items():
-                self._apply(PartitionDiff(topic.name, topic.topic_id, index, None, partition))
-        self.logs.settle_soon()
+    def strays(self, image: MetadataImage) -> list[PartitionLog]:
+        """The logs and copies on this broker that the metadata does not have."""
+        every = (*self.logs.logs.values(), *self.logs.futures.logs.values())
+        return [log for log in every if log.topic != CLUSTER_METADATA_TOPIC and not self._is_ours(image, log)]
 
-    def _is_ours(self, image: MetadataImage, name: str, index: int, log: PartitionLog) -> bool:
-        topic = image.topics.topic(name)
+    def _is_ours(self, image: MetadataImage, log: PartitionLog) -> bool:
+        topic = image.topics.topic(log.topic)
         if topic is None or log.topic_id not in (None, topic.topic_id):
             return False
-        partition = topic.partitions.get(index)
+        partition = topic.partitions.get(log.partition)
         return partition is not None and self.node_id in partition.replicas
+
+    def load(self, image: MetadataImage) -> None:
+        """Leads the partitions that the metadata assigns, in slices; `applied` waits for the last one."""
+        self._image = image
+        self._is_applied.clear()
+        is_idle = not self._waiting
+        for topic in image.topics:
+            for index, partition in topic.partitions.items():
+                self._waiting.append(PartitionDiff(topic.name, topic.topic_id, index, None, partition))
+        if is_idle:
+            self._apply_slice()
+
+    async def applied(self) -> None:
+        """Returns when no change waits to be applied."""
+        await self._is_applied.wait()
+
+    async def finish_deletions(self) -> None:
+        """Deletes the logs whose deletion waits, without the other changes; call it before the logs are closed."""
+        self._waiting = deque(diff for diff in self._waiting if self._is_gone(diff))
+        await self.applied()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Applies a change: a small one at once, a large one in slices between which requests are served."""
         self._image = image
         is_idle = not self._waiting
         self._waiting.extend(delta.partitions_changed())
+        self._is_applied.clear()
         if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
             self._apply_slice()
         elif is_idle:
@@ -359,6 +374,7 @@ class Replicas:
 
     def _apply_slice(self) -> None:
         if not self.logs.is_open:
+            self._is_applied.set()
             return
         try:
             for _ in range(min(SLICE_PARTITIONS, len(self._waiting))):
@@ -368,6 +384,7 @@ class Replicas:
                 self._prepare_slice()
             else:
                 self.logs.settle_soon()
+                self._is_applied.set()
 
     def _prepare_slice(self) -> None:
         """Creates the next log files in the background, because each file takes milliseconds on some file systems."""
@@ -405,12 +422,16 @@ class Replicas:
 
     def _apply(self, diff: PartitionDiff) -> None:
         after = diff.after
-        if after is None or self.node_id not in after.replicas:
+        if after is None or self._is_gone(diff):
             self._drop(diff)
         elif after.leader == self.node_id:
             self._lead(diff, after)
         else:
             self._stop_leading(diff.topic, diff.partition)
+
+    def _is_gone(self, diff: PartitionDiff) -> bool:
+        """Whether this broker has no replica of the partition any more."""
+        return diff.after is None or self.node_id not in diff.after.replicas
 
     def _lead(self, diff: PartitionDiff, after: PartitionImage) -> None:
         key = (diff.topic, diff.partition)

@@ -16,6 +16,7 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.topic import LogConfig
 from kcli.controller.bootstrap import BOOTSTRAP_FILE, decode_bootstrap
 from kcli.errors import CorruptRecordError, StorageError
+from kcli.metadata.removed_topics import RemovedTopics
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot_file import (
     BOOTSTRAP_SNAPSHOT_ID,
@@ -30,7 +31,14 @@ from kcli.metadata.snapshot_file import (
 )
 from kcli.model.ids import FIRST_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
-from kcli.protocol.batches.batch import Record, crc_is_valid, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.batch import (
+    BatchHeader,
+    Record,
+    crc_is_valid,
+    encode_batch,
+    iter_batches,
+    read_records,
+)
 from kcli.protocol.batches.control import (
     KRaftVersionRecord,
     RaftControl,
@@ -142,9 +150,23 @@ class MetadataLog:
 
     def _replay_log(self, replayer: ImageReplayer, start: Offset) -> Iterator[list[RaftControl]]:
         """Replays the log from `start`. Yields the control records of each control batch."""
+        for content, position, header in self._batches(start, self.end_offset):
+            self.bytes_since_snapshot += header.size_bytes
+            epoch, timestamp_ms = header.partition_leader_epoch, header.max_timestamp_ms
+            if header.is_control:
+                decoded = [decode_control(item.key, item.value) for item in read_records(content, position)]
+                yield [control for control in decoded if isinstance(control, RaftControl)]
+                replayer.skip(header.last_offset, epoch, timestamp_ms)
+                continue
+            values = [record.value or b"" for record in read_records(content, position)]
+            records = [decode_metadata_record(value)[0] for value in values]
+            replayer.replay(records, last_offset=header.last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+    def _batches(self, start: Offset, end: Offset) -> Iterator[tuple[bytes, int, BatchHeader]]:
+        """(bytes, position in them, header) of each batch in [start, end). Raises CorruptRecordError."""
         offset = start
-        while offset < self.end_offset:
-            content = self.log.read(offset, READ_BYTES, end_offset=self.end_offset).read()
+        while offset < end:
+            content = self.log.read(offset, READ_BYTES, end_offset=end).read()
             for position, header in iter_batches(content):
                 if header.last_offset < start:
                     continue
@@ -153,20 +175,22 @@ class MetadataLog:
                         f"{self._path}: the batch at offset {header.base_offset} has a wrong checksum"
                     )
                 offset = header.next_offset
-                self.bytes_since_snapshot += header.size_bytes
-                epoch, timestamp_ms = header.partition_leader_epoch, header.max_timestamp_ms
-                if header.is_control:
-                    decoded = [
-                        decode_control(item.key, item.value) for item in read_records(content, position)
-                    ]
-                    yield [control for control in decoded if isinstance(control, RaftControl)]
-                    replayer.skip(header.last_offset, epoch, timestamp_ms)
-                    continue
-                values = [record.value or b"" for record in read_records(content, position)]
-                records = [decode_metadata_record(value)[0] for value in values]
-                replayer.replay(
-                    records, last_offset=header.last_offset, epoch=epoch, timestamp_ms=timestamp_ms
-                )
+                yield content, position, header
+
+    @on_disk
+    def removed_topics(self, end: Offset) -> RemovedTopics:
+        """Reads which topics were removed, from the whole log before `end`, also before the newest snapshot.
+
+        Blocks. A damaged batch ends the search, because what it says is not known.
+        """
+        removed = RemovedTopics()
+        try:
+            for content, position, header in self._batches(self.log.log_start_offset, end):
+                if not header.is_control:
+                    removed.replay(record.value or b"" for record in read_records(content, position))
+        except CorruptRecordError as error:
+            _log.warning("Topics removed later are not known: %s", error)
+        return removed
 
     @on_disk
     def read_bootstrap(self) -> list[MetadataRecord]:

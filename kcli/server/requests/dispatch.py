@@ -30,9 +30,10 @@ from kcli.errors import (
     StorageError,
     UnknownServerException,
 )
-from kcli.model.buffers import Buffer
+from kcli.model.buffers import Buffer, Part
+from kcli.protocol.messages.fetch import FetchRequest, FetchResponse
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
-from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
+from kcli.protocol.wire.fetch_codec import decode_fetch_request_steps, encode_fetch_response_steps
 from kcli.protocol.wire.packing import read_header_tags, read_request_header
 from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
@@ -57,6 +58,8 @@ CODEC = "kcli.protocol.wire.codec"
 
 DECODED_AT_ONCE_BYTES = 1000
 """Larger frames are decoded in turns. A smaller one has fewer elements than a turn, because each takes a byte."""
+FETCHED_PARTITIONS_PER_TURN = 200
+"""Partitions of a Fetch that are written in one turn of the loop: 5 to 10 µs each."""
 ELEMENTS_PER_TURN = 500
 """Elements of arrays that are read or written in one turn of the loop: 1 to 3 µs each, so about a millisecond.
 
@@ -72,7 +75,7 @@ class Route(Generic[RequestT, ResponseT]):
     spec: ApiSpec
     handle: Callable[[Context, RequestT | None], ResponseT | Awaitable[ResponseT | None] | None]
     decode: Callable[[int, memoryview, int], RequestT | Awaitable[RequestT]]
-    encode: Callable[[ResponseT, int, int], Buffer | list[Buffer] | Awaitable[Buffer]]
+    encode: Callable[[ResponseT, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
     error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT | Awaitable[ResponseT]]
     error_code: Callable[[ResponseT], ErrorCode] | None
     """Returns the top-level error code of a response. None if the response has no such code. Then the handler counts
@@ -254,7 +257,7 @@ async def _settled(answer: Answer | Waiting) -> Answer:
     return answer
 
 
-async def _encoded_later(context: Context, encoding: Awaitable[Buffer]) -> Buffer:
+async def _encoded_later(context: Context, encoding: Awaitable[Buffer | list[Part]]) -> Answer:
     answer = await encoding
     if context.throttle is not None:
         context.throttle.finish()
@@ -306,12 +309,12 @@ def warm_up() -> None:
 def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = ALLOW_ALL) -> AnyRoute:
     module = importlib.import_module(served[key])
     decode: Callable[[int, memoryview, int], Any]
-    encode: Callable[[Any, int, int], Buffer | list[Buffer] | Awaitable[Buffer]]
+    encode: Callable[[Any, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
     match key:
         case ApiKey.PRODUCE:
             decode, encode = decode_produce_request, encode_produce_response
         case ApiKey.FETCH:
-            decode, encode = decode_fetch_request, encode_fetch_response
+            decode, encode = _decode_fetch, _encode_fetch
         case _:
             decode, encode = _general(key)
     error_response = getattr(module, "error_response", None) or partial(_top_level_error, key)
@@ -322,6 +325,20 @@ def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = AL
     handle = guarded(module.handle, module.ACCESS, authorizer)
     error_code = attrgetter("error_code") if has_error_code else None
     return Route(API[key], handle, decode, encode, error_response, error_code)
+
+
+def _decode_fetch(version: int, frame: memoryview, at: int) -> FetchRequest | Awaitable[FetchRequest]:
+    if len(frame) > DECODED_AT_ONCE_BYTES:
+        frame = memoryview(bytes(frame))  # the connection uses the memory of the frame again
+    return run_in_turns(decode_fetch_request_steps(version, frame, at), ELEMENTS_PER_TURN)
+
+
+def _encode_fetch(
+    response: FetchResponse, version: int, correlation_id: int
+) -> list[Part] | Awaitable[list[Part]]:
+    return run_in_turns(
+        encode_fetch_response_steps(response, version, correlation_id), FETCHED_PARTITIONS_PER_TURN
+    )
 
 
 def _general(

@@ -33,7 +33,19 @@ class EntryFile:
     """Entries of a fixed size. Old entries are in a file, the newest ones in memory. There may be one writer, and
     readers in any thread."""
 
-    __slots__ = ("_cuts", "_entry", "_guard", "_last", "_pending", "_written", "count", "handle")
+    __slots__ = (
+        "_cuts",
+        "_entry",
+        "_guard",
+        "_is_stale",
+        "_is_synced",
+        "_last",
+        "_pending",
+        "_written",
+        "count",
+        "handle",
+        "is_torn",
+    )
 
     _window: ClassVar[tuple[EntryFile | None, int, int, bytes]] = (None, 0, 0, b"")
     """The entries that any thread read last: (entry file, number of its truncations, index of the first entry,
@@ -45,9 +57,12 @@ class EntryFile:
         self._entry = entry
         self.count = size_bytes // entry.size
         self._written = self.count * entry.size
+        self.is_torn = size_bytes != self._written
         self._pending = bytearray()
         self._last: tuple[int, int] | None = None
         self._cuts = 0  # how often entries were taken away
+        self._is_stale = False  # the file has other entries, which the next write replaces
+        self._is_synced = True  # nothing was written since the last sync, or since the start
         self._guard = threading.Lock()
 
     @property
@@ -59,7 +74,7 @@ class EntryFile:
             self._pending += self._entry.pack(first, second)
             self.count += 1
             self._last = (first, second)
-            if len(self._pending) >= PENDING_BYTES:
+            if len(self._pending) >= PENDING_BYTES and not self._is_stale:
                 self._write_pending()
 
     def write_out(self) -> None:
@@ -68,10 +83,23 @@ class EntryFile:
             self._write_pending()
 
     def _write_pending(self) -> None:
-        if self._pending:
+        if self._is_stale:
+            self._replace()
+        elif self._pending:
+            self._is_synced = False
             self.handle.create().write_at(self._written, self._pending)
             self._written += len(self._pending)
             self._pending.clear()
+
+    def _replace(self) -> None:
+        """Gives the file the pending entries. After a crash most files have them already, and are only read."""
+        file = self.handle.create()
+        if file.read_at(0, len(self._pending) + 1) != self._pending:
+            file.write_at(0, self._pending)
+            file.truncate(len(self._pending))
+        self._written = len(self._pending)
+        self._pending.clear()
+        self._is_stale = False
 
     def entry(self, nth: int) -> tuple[int, int]:
         return self._unpack(self._read(nth, nth + 1), 0)
@@ -150,12 +178,28 @@ class EntryFile:
             self.count = count
             self._written = count * self._entry.size
             self._last = None
+            self._is_synced = False
             self.handle.create().truncate(self._written)
             self._cuts += 1  # last, so that a concurrent read of removed entries is noticed
 
+    def rebuild(self) -> None:
+        """Drops all entries, for recovery to append them again. The file changes at the next write."""
+        with self._guard:
+            self._pending.clear()
+            self.count = self._written = 0
+            self._last = None
+            self._is_stale, self._is_synced = True, False
+            self._cuts += 1
+
     def sync(self) -> None:
         self.write_out()
-        self.handle.create().sync()
+        if not self._is_synced:
+            self._is_synced = True  # before: a write of another thread meanwhile is synced by the next call
+            try:
+                self.handle.create().sync()
+            except OSError:
+                self._is_synced = False
+                raise
 
     def _read(self, start: int, end: int) -> bytes:
         size = self._entry.size
@@ -273,4 +317,4 @@ class TimeIndex:
         last = self.entries.last()
         if last is None:
             return True
-        return last[1] >= 0 and last[0] >= self.entries.entry(0)[0]
+        return last[1] >= 0 and (self.entries.count == 1 or last[0] >= self.entries.entry(0)[0])

@@ -13,6 +13,8 @@ from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import read_epochs, write_epochs
 
+NEVER = Offset((1 << 63) - 1)
+
 
 class LeaderEpochCache:
     """The entries (epoch, start offset). Epochs and start offsets both rise from entry to entry."""
@@ -21,6 +23,7 @@ class LeaderEpochCache:
         self._disk = disk
         self.path = path
         self.entries = read_epochs(disk, path)
+        self._written = self.entries
         self.latest_epoch = self.entries[-1][0] if self.entries else NO_LEADER_EPOCH
         self.is_dirty = False
         self._guard = threading.Lock()
@@ -73,16 +76,19 @@ class LeaderEpochCache:
         next_start = self.entries[found][1]
         return (epoch if found == 0 else self.entries[found - 1][0]), next_start
 
-    def flush(self) -> None:
-        """Writes the checkpoint if there are changes. May block. May be called in any thread."""
+    def flush(self, end_offset: Offset = NEVER) -> None:
+        """Writes the checkpoint if there are changes. May block. May be called in any thread.
+
+        The file may lack the epochs from `end_offset` on: they have no records, and the next start drops them.
+        """
         with self._guard:
             if self.is_dirty:
-                self.is_dirty = False
-                try:
-                    write_epochs(self._disk, self.path, self.entries)
-                except OSError:
-                    self.is_dirty = True
-                    raise
+                entries = self.entries
+                with_records = [entry for entry in entries if entry[1] < end_offset]
+                if self._written not in (entries, with_records):
+                    write_epochs(self._disk, self.path, entries)
+                    self._written = entries
+                self.is_dirty = self.entries != self._written
 
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
         self.entries = entries  # a new list, because `flush` may still write the old list

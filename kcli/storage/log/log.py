@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 from kcli.config.topic import LogConfig
 from kcli.errors import (
@@ -35,7 +36,8 @@ from kcli.model.ids import (
 )
 from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import BatchHeader, crc_is_valid
-from kcli.storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
+from kcli.runtime.disk import File, begin_replacing, end_replacing
+from kcli.storage.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
@@ -59,6 +61,8 @@ from kcli.storage.log.validation import (
 )
 
 __all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
+
+T = TypeVar("T")
 
 
 class AppendOrigin(Enum):
@@ -624,26 +628,49 @@ class PartitionLog:
     def settle(self) -> None:
         """Makes the files of a new log durable: their names and the topic id. May block. May be called in any
         thread."""
+        directory = self.directory
         if not self.is_settled:
-            self.settle_files()
+            with directory.settling:
+                self.end_settling(self.begin_settling())
             self._sync_name()
 
     @on_disk
-    def settle_files(self) -> None:
-        """Makes the files of a new log durable, but not the name of the log's directory, because the caller can sync
-        the names of many logs at once."""
+    def begin_settling(self) -> File | None:
+        """Writes the topic id of a new log, for `end_settling` to sync. None: there is nothing to write.
+
+        The caller holds `directory.settling`.
+        """
+        if self.topic_id is None or self.is_settled:
+            return None
+        content = encode_partition_metadata(self.topic_id)
+        return self._unless_gone(lambda: begin_replacing(self.directory.disk, self._metadata_path, content))
+
+    @on_disk
+    def end_settling(self, topic_id: File | None) -> None:
+        """Syncs the topic id and the names in the log's directory. The log's own name is left to the caller, who may
+        sync the names of many logs at once."""
+        disk = self.directory.disk
+
+        def sync() -> None:
+            if topic_id is not None:
+                end_replacing(disk, self._metadata_path, topic_id)
+            disk.sync_dir(self.path)
+
+        self._unless_gone(sync)
+
+    @property
+    def _metadata_path(self) -> str:
+        return f"{self.path}/{PARTITION_METADATA_FILE}"
+
+    def _unless_gone(self, work: Callable[[], T]) -> T | None:
+        """Does `work`. None if the log was closed and its directory renamed before this thread continued."""
         directory = self.directory
         try:
-            with directory.settling:
-                if self.topic_id is None:
-                    directory.disk.sync_dir(self.path)
-                else:
-                    path = f"{self.path}/{PARTITION_METADATA_FILE}"
-                    write_partition_metadata(directory.disk, path, self.topic_id)  # syncs all names beside it
+            return work()
         except FileNotFoundError:
             if directory is self.directory:
                 raise
-            # The log was closed and its directory renamed before this thread continued.
+            return None
 
     @on_disk
     def _sync_name(self) -> None:
@@ -679,14 +706,19 @@ class PartitionLog:
             self.directory.failed(error)
 
     @on_disk
+    def write_out(self) -> None:
+        """Writes what a clean close leaves, and waits for no device: before many logs are closed, call it for all."""
+        self.snapshots.take(self.producers)
+        self.segments[-1].seal()
+
+    @on_disk
     def close(self, *, clean: bool) -> None:
         """Closes the files. If `clean`, they are first flushed and completed as in a clean stop of Kafka."""
         if clean:
-            self.snapshots.take(self.producers)
-            self.segments[-1].seal()
+            self.write_out()
             self.settle()
             self.flush()
-            self.leader_epochs.flush()
+            self.leader_epochs.flush(self.log_end_offset)
         for segment in self.segments:
             segment.close()
         # A fetch or a flush in a thread may still use this log. If it finds no files, this must not count as a failure

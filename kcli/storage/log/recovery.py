@@ -82,15 +82,14 @@ class Recovery:
             if cut:
                 self._drop_rest(unsure[nth + 1 :], segment, end, cut)
                 break
+        log.snapshots.remove_doubtful()
         return end
 
     def _rewind_producers(self, first: Segment) -> None:
         """Sets the state of producers back to the start of recovery. Later snapshots are not used, because the records
         before them are read again."""
         log = self._log
-        for offset in log.snapshots.offsets():
-            if offset > first.base_offset:
-                log.snapshots.remove(offset)
+        log.snapshots.doubt_after(first.base_offset)
         log.log_end_offset = first.base_offset
         log.rebuild_producers(self._now_ms)
 

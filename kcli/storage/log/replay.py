@@ -34,7 +34,8 @@ def replay(
         producers.end_offset = max(start_offset, segment.base_offset)
         if segment.base_offset in to_snapshot:
             snapshots.take(producers)
-        _replay_segment(segment, producers)
+        if producers.end_offset < end_offset:
+            _replay_segment(segment, producers)
     producers.end_offset = end_offset
     snapshots.take(producers)
 

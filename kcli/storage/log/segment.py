@@ -12,7 +12,7 @@ import logging
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -40,9 +40,8 @@ from kcli.storage.files import (
 )
 from kcli.storage.log.index import (
     MAX_RELATIVE_OFFSET,
-    OFFSET_ENTRY,
-    TIME_ENTRY,
     OffsetIndex,
+    OffsetPosition,
     TimeIndex,
     TimestampOffset,
 )
@@ -82,6 +81,7 @@ class Segment:
         "_end_position",
         "_first_timestamp_ms",
         "_indexes",
+        "_is_changed",
         "_max_timestamp",
         "_name_suffix",
         "_pool",
@@ -120,14 +120,17 @@ class Segment:
         self._end_position = None if sizes is None else Position(sizes.get(LOG_SUFFIX, 0))
         self._indexes = None if sizes is None else self._open_indexes(sizes)
         self._bytes_since_index_entry = 0
+        self._is_changed = False  # since the files were opened, or sealed
         self._max_timestamp: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
         self._recent_last_offsets: array[int] = _NONE
         self._recent_positions: array[int] = _NONE
 
     def _handle(self, suffix: str) -> Handle:
-        name = offset_name(self.base_offset, suffix)
-        return Handle(self._pool, f"{self.directory}/{name}{self._name_suffix}")
+        return Handle(self._pool, self._path(suffix))
+
+    def _path(self, suffix: str) -> str:
+        return f"{self.directory}/{offset_name(self.base_offset, suffix)}{self._name_suffix}"
 
     def _open_indexes(self, sizes: dict[str, int]) -> Indexes:
         return Indexes(
@@ -139,17 +142,18 @@ class Segment:
     def _look(self) -> Indexes:
         with _LOOKING:
             if self._indexes is None:
-                self._indexes = self._open_indexes(self.sizes())
+                sizes = {}
+                for suffix in SEGMENT_SUFFIXES:
+                    with contextlib.suppress(FileNotFoundError):
+                        sizes[suffix] = self.disk.size(self._path(suffix))
+                self._indexes = self._open_indexes(sizes)
             return self._indexes
 
-    def sizes(self) -> dict[str, int]:
-        """The sizes of the existing files, by suffix."""
-        found = {}
-        for suffix in SEGMENT_SUFFIXES:
-            with contextlib.suppress(FileNotFoundError):
-                name = offset_name(self.base_offset, suffix)
-                found[suffix] = self.disk.size(f"{self.directory}/{name}{self._name_suffix}")
-        return found
+    def look(self, suffixes: Iterable[str]) -> None:
+        """Looks up the files now. `suffixes`: those of the files that exist."""
+        sizes = {suffix: self.disk.size(self._path(suffix)) for suffix in suffixes}
+        self._end_position = Position(sizes.get(LOG_SUFFIX, 0))
+        self._indexes = self._open_indexes(sizes)
 
     @property
     def end_position(self) -> Position:
@@ -183,6 +187,7 @@ class Segment:
         for handle in (self.log, self.offset_index.entries.handle, self.time_index.entries.handle):
             handle.create().truncate(0)
         self.txn_index.reset()
+        self._is_changed = True
         if preallocate_bytes:
             self.log.create().truncate(preallocate_bytes)
 
@@ -192,6 +197,7 @@ class Segment:
         """Writes batches at the end, in one write. If it raises, the segment has not changed."""
         position = self.end_position
         if self._recent_positions is _NONE:
+            self._is_changed = True
             self._recent_last_offsets, self._recent_positions = array("q"), array("q")
         self.log.file().write_at(position, *buffers)
         for last_offset, max_timestamp_ms, size_bytes in batches:
@@ -227,6 +233,8 @@ class Segment:
     def seal(self) -> None:
         """Completes the segment when it is no longer the active one: adds a last entry to the time index and truncates
         every file to its real size."""
+        if not self._is_changed:
+            return
         newest = self.max_timestamp()
         self.time_index.append_if_newer(newest.timestamp_ms, newest.offset)
         self.offset_index.entries.write_out()
@@ -234,6 +242,7 @@ class Segment:
         file = self.log.file()
         if file.size() != self.size_bytes:  # preallocated, or a failed append left bytes behind
             file.truncate(self.size_bytes)
+        self._is_changed = False
 
     def flush(self) -> None:
         """Flushes all files. Blocks until they are on the device."""
@@ -245,6 +254,7 @@ class Segment:
     def truncate_to(self, offset: Offset) -> None:
         """Drops every batch that ends at or after `offset`."""
         found = self.locate(offset)
+        self._is_changed = True
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
@@ -258,8 +268,8 @@ class Segment:
 
     def reset_indexes(self) -> None:
         """Empties the indexes, so that recovery can fill them again."""
-        self.offset_index.entries.truncate(0)
-        self.time_index.entries.truncate(0)
+        self.offset_index.entries.rebuild()
+        self.time_index.entries.rebuild()
         self.txn_index.reset()
         self.forget()
         self._bytes_since_index_entry = 0
@@ -267,6 +277,7 @@ class Segment:
 
     def finish_recovery(self) -> None:
         """Ends the recovery. Call it when the indexes cover the whole segment again and `end_position` is set."""
+        self._is_changed = True
         self.seal()
         self._bytes_since_index_entry = 0
         self._first_timestamp_ms = None
@@ -360,8 +371,7 @@ class Segment:
             indexed = next(following, None)
         except CorruptRecordError:
             indexed = None
-        # The header of a wrapper of the old formats has only its last offset.
-        if indexed is not None and (indexed[1].base_offset <= entry.offset or indexed[1].magic < 2):
+        if indexed is not None and self._fits_entry(*indexed, entry):
             return chain((indexed,), following)
         _log.error(
             "%s is damaged: it has offset %d at byte %d of the log, which is not there. Remove it while the "
@@ -371,6 +381,13 @@ class Segment:
             entry.position,
         )
         return self.headers()
+
+    def _fits_entry(self, position: Position, header: BatchHeader, entry: OffsetPosition) -> bool:
+        """Whether `header` is of the indexed batch, and not of bytes inside of another one."""
+        if self.base_offset <= header.base_offset <= entry.offset:
+            return True
+        # An old wrapper has its last offset only. Bytes of other batches often look like one, so the checksum decides.
+        return header.magic < 2 and not self._is_damaged(position, header)
 
     def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
         """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
@@ -477,10 +494,9 @@ class Segment:
 
     def has_sane_indexes(self) -> bool:
         """Whether both indexes are valid. False if an index is incomplete, or ends with zeros after a crash."""
-        sizes = self.sizes()
         return (
-            sizes.get(INDEX_SUFFIX, 0) % OFFSET_ENTRY.size == 0
-            and sizes.get(TIME_INDEX_SUFFIX, 0) % TIME_ENTRY.size == 0
+            not self.offset_index.entries.is_torn
+            and not self.time_index.entries.is_torn
             and self.offset_index.is_sane()
             and self.time_index.is_sane()
         )

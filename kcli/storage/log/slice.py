@@ -1,4 +1,7 @@
-"""The result of a read of a log: a range of bytes in a file, which the caller reads when it needs them."""
+"""The result of a read of a log: a range of bytes in a file, which the caller reads when it needs them.
+
+It is a FileRange (model/buffers.py), which a connection sends in pieces.
+"""
 
 from __future__ import annotations
 
@@ -34,5 +37,22 @@ class LogSlice:
             return b""
         try:
             return self.file.read_cached_at(self.base_position, self.size_bytes)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+    # The methods of a FileRange.
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def read_cached_into(self, at: int, buffer: memoryview) -> int | None:
+        try:
+            return self.file.read_cached_into(self.base_position + at, buffer)
+        except OSError as error:
+            raise self.directory.failed(error) from error
+
+    def read_piece(self, at: int, size: int) -> bytes:
+        try:
+            return self.file.read_at(self.base_position + at, size)
         except OSError as error:
             raise self.directory.failed(error) from error

@@ -19,6 +19,7 @@ class ProducerSnapshots:
         self._directory = directory
         found = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
         self._offsets = {offset for offset in found if offset is not None}
+        self._doubtful: frozenset[Offset] = frozenset()
 
     def path(self, offset: Offset) -> str:
         return f"{self._directory}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
@@ -36,10 +37,12 @@ class ProducerSnapshots:
         offset = producers.end_offset
         if offset <= producers.last_snapshot_offset:
             return
+        content = producers.encode()
         file = self._disk.open(self.path(offset), create=True)
         try:
-            file.truncate(0)
-            file.write_at(0, producers.encode())
+            if file.read_at(0, len(content) + 1) != content:
+                file.write_at(0, content)
+                file.truncate(len(content))
         finally:
             file.close()
         self._offsets.add(offset)
@@ -58,6 +61,17 @@ class ProducerSnapshots:
                 continue
             producers.load(entries, offset, now_ms)
             return
+
+    def doubt_after(self, offset: Offset) -> None:
+        """Forgets the snapshots past `offset`. Recovery writes most of them again, so their files stay until
+        `remove_doubtful`."""
+        self._doubtful = frozenset(each for each in self._offsets if each > offset)
+        self._offsets -= self._doubtful
+
+    def remove_doubtful(self) -> None:
+        for offset in sorted(self._doubtful - self._offsets):
+            self._disk.remove(self.path(offset))
+        self._doubtful = frozenset()
 
     def remove(self, offset: Offset) -> None:
         self._disk.remove(self.path(offset))

@@ -274,9 +274,11 @@ def _open_segments(
         if name.endswith(LOG_SUFFIX):
             segment = Segment(directory.pool, path, _offset(name), created_ms=now_ms, sizes=None)
             segments.append(segment)
-            if not _is_sound(
-                segment, names, name.removesuffix(LOG_SUFFIX), deep=not clean or name == last_log
-            ):
+            stem = name.removesuffix(LOG_SUFFIX)
+            deep = not clean or name == last_log
+            if deep:
+                segment.look(suffix for suffix in SEGMENT_SUFFIXES if stem + suffix in names)
+            if not _is_sound(segment, names, stem, deep=deep):
                 damaged.append(segment.base_offset)
         elif name.endswith(SEGMENT_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
             directory.disk.remove(f"{path}/{name}")  # an index without its log file

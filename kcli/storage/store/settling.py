@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.model.topic_partition import TopicPartition
@@ -20,8 +21,14 @@ from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import PartitionLog
+from kcli.storage.parallel import in_threads
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BATCH = 256
+"""Logs that are settled together. A flush of one of them may wait for all."""
 
 
 class _Gone:
@@ -36,8 +43,10 @@ class _Gone:
 class Settling:
     """The logs that are not settled yet. Call `made`, `gone` and `soon` on the event loop. `run` may block."""
 
-    def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None]) -> None:
-        """Makes an empty list. `checkpoint` writes the log start offsets and recovery points of a directory."""
+    def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None], threads: int) -> None:
+        """Makes an empty list. `checkpoint` writes the log start offsets and recovery points of a directory. `threads`
+        is the number of syncs at a time."""
+        self._threads = threads
         self._disk = disk
         self._checkpoint = checkpoint
         self._made: deque[PartitionLog] = deque()
@@ -76,21 +85,32 @@ class Settling:
             self._settle_made()
 
     def _settle_made(self) -> None:
-        named: dict[LogDirectory, list[PartitionLog]] = {}
         while self._made:
-            log = self._made.popleft()
-            if log.is_settled:
-                continue  # by a flush
-            directory = log.directory
-            try:
-                log.settle_files()
-                named.setdefault(directory, []).append(log)
-            except StorageError:
-                pass  # the log was deleted meanwhile, or its directory has failed and reported it
-        for directory, logs in named.items():
-            if self._synced(directory):
-                for log in logs:
-                    log.is_settled = True
+            batch: dict[LogDirectory, list[PartitionLog]] = {}
+            for _ in range(min(BATCH, len(self._made))):
+                log = self._made.popleft()
+                if not log.is_settled:  # a flush settles its log
+                    batch.setdefault(log.directory, []).append(log)
+            for directory, logs in batch.items():
+                self._settle_in(directory, logs)
+
+    def _settle_in(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
+        """Writes the topic ids of all logs first: the first syncs then write them all to the device."""
+        with directory.settling:
+            begun = [(log, self._attempt(log.begin_settling)) for log in logs]
+            in_threads(
+                lambda each: self._attempt(lambda: each[0].end_settling(each[1])), begun, self._threads
+            )
+        if self._synced(directory):
+            for log in logs:
+                log.is_settled = True
+
+    @staticmethod
+    def _attempt(work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except StorageError:  # the log was deleted meanwhile, or its directory has failed and reported it
+            return None
 
     def _forget_gone(self) -> None:
         with self._forgetting:
@@ -99,12 +119,16 @@ class Settling:
             for (key, _path), each in gone.items():
                 keys.setdefault(each.directory, []).append(key)
             for directory, forgotten in keys.items():
-                if self._synced(directory):
-                    self._checkpoint(directory)
-                    self.forget_cleaned(directory, forgotten)
+                self.forget(directory, forgotten)
             for entry, each in gone.items():
                 if self._gone[entry] is each:  # else one more log of the same name was deleted meanwhile
                     del self._gone[entry]
+
+    def forget(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
+        """Makes the removal of logs from a directory durable: their renames, and the checkpoints without them."""
+        if self._synced(directory):
+            self._checkpoint(directory)
+            self._forget_cleaned(directory, keys)
 
     def _synced(self, directory: LogDirectory) -> bool:
         if directory.error is not None:
@@ -115,7 +139,7 @@ class Settling:
             directory.failed(error)
         return directory.error is None
 
-    def forget_cleaned(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
+    def _forget_cleaned(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
         """Removes the cleaner's entries of deleted logs."""
         path, gone = f"{directory.path}/{CLEANER_OFFSET_FILE}", set(keys)
         try:

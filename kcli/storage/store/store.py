@@ -50,6 +50,8 @@ from kcli.storage.directory import (
 from kcli.storage.files import HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.record_validation import Validation
+from kcli.storage.parallel import SYNC_THREADS, in_threads
+from kcli.storage.store.description import LogDirDescription, describe_directory
 from kcli.storage.store.future_logs import FutureLogs
 from kcli.storage.store.loader import LoadState, LogSettings, load_log, make_log
 from kcli.storage.store.offset_checkpoints import OffsetCheckpoints
@@ -65,32 +67,11 @@ MAX_PREFERRED = 10_000
 """The most preferred directories that are kept, because clients may name partitions that are never created. One request
 may create as many partitions."""
 
+STRAYS_SHOWN = 10
+"""Stray logs that a start names; there may be thousands."""
+
 FIRST_DIRECTORY_ID = 100
 """The lowest id of a real directory. Lower ids mean that no directory is chosen yet or that it is lost (KIP-858)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionSize:
-    """The size of a partition's log. `is_future`: this is a copy that moves to this directory. `offset_lag`: the
-    offsets that the copy still lacks."""
-
-    topic: str
-    partition: int
-    size_bytes: int
-    offset_lag: int = 0
-    is_future: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LogDirDescription:
-    """The result of DescribeLogDirs for one directory. Sizes are −1 if the directory is offline."""
-
-    path: str
-    directory_id: uuid.UUID | None
-    total_bytes: int
-    usable_bytes: int
-    partitions: tuple[PartitionSize, ...]
-    error: StorageError | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +117,8 @@ class LogStore:
         self._threads = threads
         self._ownership = Ownership(disk, clock, rng)
         self._checkpoints = OffsetCheckpoints(disk, self._logs_in)
-        self._settling = Settling(disk, self._checkpoints.write_cuts)
+        self._sync_threads = SYNC_THREADS if threads > 1 else 1
+        self._settling = Settling(disk, self._checkpoints.write_cuts, self._sync_threads)
         self._metadata_directory = ""
 
     @property
@@ -279,25 +261,28 @@ class LogStore:
     def _partition_dirs(self, directory: LogDirectory) -> list[str]:
         """The names of the directories to load. Directories with the suffix `-delete` are added to the queue of
         deletions."""
-        names = []
+        names, strays = [], []
         due_ms = self._clock.now_ms() + self.default_config.file_delete_delay_ms
-        for entry in self.disk.list_dir(directory.path):
-            if not entry.is_dir or entry.name == REMOTE_INDEX_CACHE:
+        for name in self.disk.list_dirs(directory.path):
+            if name == REMOTE_INDEX_CACHE:
                 continue
-            parsed = parse_partition_dir_name(entry.name)
+            parsed = parse_partition_dir_name(name)
             if parsed is None:
                 raise StorageError(
-                    f"Found directory {directory.path}/{entry.name}, '{entry.name}' is not in the form of "
+                    f"Found directory {directory.path}/{name}, '{name}' is not in the form of "
                     f"topic-partition or topic-partition.uniqueId-delete (if marked for deletion). Kafka's log "
                     f"directories (and children) should only contain Kafka topic data."
                 )
             match parsed[2]:
                 case suffix if suffix in ("", FUTURE_SUFFIX):
-                    names.append(entry.name)
+                    names.append(name)
                 case suffix if suffix == DELETE_SUFFIX:
-                    directory.deletions.add([f"{directory.path}/{entry.name}"], due_ms)
-                case suffix:
-                    _log.warning("%s/%s is kept and not served (%s)", directory.path, entry.name, suffix)
+                    directory.deletions.add([f"{directory.path}/{name}"], due_ms)
+                case _:
+                    strays.append(name)
+        if strays:
+            shown = ", ".join(strays[:STRAYS_SHOWN])
+            _log.warning("%s: %d stray logs are kept and not served: %s", directory.path, len(strays), shown)
         return names
 
     # --- logs
@@ -331,7 +316,13 @@ class LogStore:
             self._settling.made(log)
             if not more:
                 self.settle_soon()
-        elif topic_id is not None and log.topic_id not in (None, topic_id):
+        elif log.topic_id is None and topic_id is not None:
+            # A crash came after the directory was made and before its topic id was on the device.
+            log.topic_id, log.is_settled = topic_id, False
+            self._settling.made(log)
+            if not more:
+                self.settle_soon()
+        elif topic_id is not None and log.topic_id != topic_id:
             raise InconsistentTopicIdException(
                 f"{log.path} belongs to topic id {log.topic_id}, but {topic} has topic id {topic_id}"
             )
@@ -415,7 +406,30 @@ class LogStore:
         """Deletes one log, which may be a copy. After this function returns, the log does not come back after a
         crash."""
         directory = log.directory
-        self._delete_later(directory, log, self._set_aside_for_good(log, DELETE_SUFFIX))
+        self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
+        self._settling.forget(directory, [TopicPartition(log.topic, log.partition)])
+        directory.check()
+
+    def set_aside(self, deleted: Iterable[PartitionLog], strays: Iterable[PartitionLog]) -> None:
+        """Takes logs and copies out of service that the metadata does not have. May block, before the broker serves.
+
+        The files of `deleted` go after `file.delete.delay.ms`. `strays` stay under `-stray`, and are never deleted. The
+        checkpoints of a directory are written once. A disk error takes its directory offline.
+        """
+        gone: dict[LogDirectory, list[TopicPartition]] = {}
+        for suffix, logs in ((DELETE_SUFFIX, deleted), (STRAY_SUFFIX, strays)):
+            for log in logs:
+                directory, key = log.directory, TopicPartition(log.topic, log.partition)
+                try:
+                    path = self._set_aside(log, suffix)
+                except StorageError as error:
+                    _log.error("%s is not set aside: %s", log.path, error)
+                    continue
+                if suffix == DELETE_SUFFIX:
+                    self._delete_later(directory, log, path)
+                gone.setdefault(directory, []).append(key)
+        for directory, keys in gone.items():
+            self._settling.forget(directory, keys)
 
     def _delete_later(self, directory: LogDirectory, log: PartitionLog, path: str) -> None:
         directory.deletions.add([path], self._clock.now_ms() + log.config.file_delete_delay_ms)
@@ -423,36 +437,19 @@ class LogStore:
     def new_id(self) -> uuid.UUID:
         return self._rng.uuid()
 
-    def make_stray(self, topic: str, partition: int) -> None:
-        """Renames a log that is not in the metadata to `-stray`. A stray log is never served or deleted."""
-        log = self.logs.get(TopicPartition(topic, partition))
-        if log is not None:
-            _log.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
-            self._set_aside_for_good(log, STRAY_SUFFIX)
-
-    def _set_aside_for_good(self, log: PartitionLog, suffix: str) -> str:
-        directory = log.directory
-        path = self._set_aside(log, suffix)
-        try:
-            self.disk.sync_dir(directory.path)
-        except OSError as error:
-            raise directory.failed(error) from error
-        self._checkpoints.write_cuts(directory)
-        self._settling.forget_cleaned(directory, [TopicPartition(log.topic, log.partition)])
-        return path
-
     def _set_aside(self, log: PartitionLog, suffix: str) -> str:
-        directory = log.directory
+        """Closes a log and renames its directory, which the caller syncs; returns the new path."""
+        directory, key = log.directory, TopicPartition(log.topic, log.partition)
         directory.check()
-        name = suffixed_dir_name(log.topic, log.partition, self._rng.uuid(), suffix)
-        path = f"{directory.path}/{name}"
+        path = f"{directory.path}/{suffixed_dir_name(*key, self._rng.uuid(), suffix)}"
         try:
             log.close(clean=False)
             self.disk.rename(log.path, path)
         except OSError as error:
             raise directory.failed(error) from error
-        if self.logs.get(TopicPartition(log.topic, log.partition)) is log:
-            del self.logs[TopicPartition(log.topic, log.partition)]
+        for logs in (self.logs, self.futures.logs):
+            if logs.get(key) is log:
+                del logs[key]
         return path
 
     # --- housekeeping
@@ -498,30 +495,10 @@ class LogStore:
         return results
 
     def describe(self) -> list[LogDirDescription]:
-        return [self._describe(directory) for directory in self.directories]
-
-    def _describe(self, directory: LogDirectory) -> LogDirDescription:
-        total_bytes, usable_bytes = -1, -1
-        partitions: tuple[PartitionSize, ...] = ()
-        if directory.error is None:
-            try:
-                total_bytes, usable_bytes = self.disk.space(directory.path)
-            except OSError as error:
-                directory.failed(error)
-            partitions = tuple(
-                self._size_of(log) for log in self._logs_in(directory) if log.topic != CLUSTER_METADATA_TOPIC
-            )
-        return LogDirDescription(
-            directory.path, directory.id, total_bytes, usable_bytes, partitions, directory.error
-        )
-
-    def _size_of(self, log: PartitionLog) -> PartitionSize:
-        key = TopicPartition(log.topic, log.partition)
-        if self.futures.logs.get(key) is not log:
-            return PartitionSize(*key, log.size_bytes)
-        current = self.logs.get(key)
-        lag = 0 if current is None else max(current.log_end_offset - log.log_end_offset, 0)
-        return PartitionSize(*key, log.size_bytes, lag, is_future=True)
+        return [
+            describe_directory(directory, self._logs_in(directory), self.logs, self.futures.logs)
+            for directory in self.directories
+        ]
 
     def _logs_in(self, directory: LogDirectory) -> Iterable[PartitionLog]:
         for log in [*self.logs.values(), *self.futures.logs.values()]:
@@ -555,6 +532,7 @@ class LogStore:
         clean-shutdown markers."""
         self.is_open = False
         if clean:
+            self._take_made_ahead()
             self._settling.run()
         for directory in self.directories:
             logs = [
@@ -574,23 +552,37 @@ class LogStore:
         self.futures.logs.clear()
         self._ownership.release()
 
+    def _take_made_ahead(self) -> None:
+        """Keeps the logs that a large change has made and not asked for yet: the next start does."""
+        for key, log in list(self._made_ahead.items()):
+            if self.logs.setdefault(key, log) is log:
+                self._settling.made(log)
+        self._made_ahead.clear()
+
     def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
-        """Closes the logs. Returns False if a log could not be closed, so that the next start must check the files."""
+        """Closes the logs. Returns False if a log could not be closed, so that the next start must check the files.
+
+        All logs are written out before the first is synced, because its sync then takes many others to the device.
+        """
+
+        def write_out(log: PartitionLog) -> bool:
+            return _attempt(log, log.write_out)
 
         def close(log: PartitionLog) -> bool:
-            try:
-                log.close(clean=clean)
-            except StorageError as error:
-                _log.error("%s: not closed cleanly: %s", log.path, error)
-                return False
-            return True
+            return _attempt(log, lambda: log.close(clean=clean))
 
-        if clean and self._threads > 1:
-            with ThreadPoolExecutor(self._threads, "log-closing") as threads:  # each waits for the device
-                closed = list(threads.map(close, logs))
-        else:
-            closed = [close(log) for log in logs]
-        return all(closed)
+        written = in_threads(write_out, logs, self._sync_threads) if clean else []
+        closed = in_threads(close, logs, self._sync_threads if clean else 1)
+        return all(written) and all(closed)
+
+
+def _attempt(log: PartitionLog, work: Callable[[], None]) -> bool:
+    try:
+        work()
+    except StorageError as error:
+        _log.error("%s: not closed cleanly: %s", log.path, error)
+        return False
+    return True
 
 
 def _parsed(name: str) -> tuple[str, int, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -73,6 +74,7 @@ class SimDisk:
         self._faults: list[Fault] = []
         self._killed = False
         self.calls = 0
+        self.counts: Counter[str] = Counter()  # of the calls, by operation
 
     # Faults and crashes.
 
@@ -95,6 +97,7 @@ class SimDisk:
     def struck(self, operation: str, path: str) -> FaultKind | None:
         """Counts a call. Raises the fault that is due, or returns it if the caller must simulate it."""
         self.calls += 1
+        self.counts[operation] += 1
         if self._killed:
             raise OSError(errno.EIO, "the process that had this disk was killed", path)
         for fault in self._faults:
@@ -190,6 +193,13 @@ class SimDisk:
 
     def list_names(self, path: str) -> list[str]:
         return [entry.name for entry in self.list_dir(path)]
+
+    def read(self, path: str) -> bytes:
+        file = self.open(path, read_only=True)
+        return file.read_at(0, len(file._inode.content))
+
+    def list_dirs(self, path: str) -> list[str]:
+        return [entry.name for entry in self.list_dir(path) if entry.is_dir]
 
     def size(self, path: str) -> int:
         self.struck("stat", path)
@@ -316,6 +326,11 @@ class SimFile:
 
     def read_cached_at(self, position: int, size: int) -> bytes | None:
         return self.read_at(position, size)
+
+    def read_cached_into(self, position: int, buffer: memoryview) -> int | None:
+        piece = self.read_at(position, len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
 
     def write_at(self, position: int, *buffers: Buffer) -> None:
         kind = self._disk.struck("write", self.path)

@@ -250,6 +250,9 @@ class SimTransport(asyncio.Transport):
         self._unsent.append(bytes(data))
         self._unsent_bytes += len(data)
         self._push()
+        self._pause_above_high_water()
+
+    def _pause_above_high_water(self) -> None:
         if self._unsent_bytes > self._high and not self._writing_paused:
             self._writing_paused = True
             cast(asyncio.Protocol, self._protocol).pause_writing()
@@ -286,6 +289,7 @@ class SimTransport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high = HIGH_WATER_BYTES if high is None else high
         self._low = self._high // 4 if low is None else low
+        self._pause_above_high_water()
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return self._low, self._high

@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kcli.replica.waiting import FetchWait, ProduceWait
-from kcli.server.partitions.parked import ParkedFetch, ParkedProduce
+from kcli.server.partitions.parked import ParkedFetch, ParkedFetches, ParkedProduce
 
 
 def parked(sizes: list[int], min_bytes: int = 100) -> tuple[ParkedFetch, list[Any]]:
     done = []
-    fetch = ParkedFetch(FetchWait(min_bytes, 0), measure=lambda: sizes.pop(0), done=lambda: done.append(1))
+    fetch = ParkedFetch(
+        FetchWait(min_bytes, 0), measure=lambda _changed: sizes.pop(0), done=lambda: done.append(1)
+    )
     return fetch, done
 
 
 def test_a_fetch_that_looks_and_finds_too_little_goes_on_waiting() -> None:
     fetch, done = parked([70, 100])
-    lists = ({}, {})
+    lists: tuple[ParkedFetches, ...] = ({}, {})
     fetch.park(lists)
-    fetch.look()
+    fetch.changed(lists[0], 0, measure=True)
     assert not done and all(fetch in each for each in lists)
-    fetch.look()
+    fetch.changed(lists[1], 0, measure=True)
     assert done == [1]
     assert all(fetch not in each for each in lists)
 
 
+def test_a_fetch_measures_each_partition_that_changed_since_the_last_time() -> None:
+    measured: list[list[int]] = []
+
+    def measure(changed: Iterable[int]) -> int:
+        measured.append(list(changed))
+        return 90
+
+    fetch = ParkedFetch(FetchWait(100, 0), measure=measure, done=lambda: None)
+    lists: tuple[ParkedFetches, ...] = ({}, {}, {})
+    fetch.park(lists)
+    for number in (2, 0, 2):
+        fetch.changed(lists[number], 34, measure=False)
+    fetch.changed(lists[1], 34, measure=False)
+    assert measured == [[2, 0], [1]]
+
+
 def test_a_fetch_finishes_once() -> None:
     fetch, done = parked([100])
-    fetch.park(({},))
-    fetch.look()
+    partition: ParkedFetches = {}
+    fetch.park((partition,))
+    fetch.changed(partition, 0, measure=True)
     fetch.finish()
-    fetch.look()
+    fetch.changed(partition, 0, measure=True)
     assert done == [1]
 
 
@@ -39,7 +59,7 @@ def test_a_cancelled_fetch_never_finishes() -> None:
     partition: dict = {}
     fetch.park((partition,))
     fetch.cancel()
-    fetch.look()
+    fetch.changed(partition, 0, measure=True)
     fetch.finish()
     assert done == []
     assert partition == {}

@@ -9,6 +9,7 @@ import re
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -25,6 +26,7 @@ from kcli.server import main
 from kcli.server.housekeeping import NEVER_MS, Housekeeping, PeriodicJob
 from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
 from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
+from kcli.server.requests.turns import Steps
 from rigs.loops import until
 
 
@@ -106,9 +108,22 @@ def full_fetch(partitions: int, epoch: int = 0, replica_id: int = -1) -> fetch.F
     return fetch.FetchRequest(topics=(topic,), session_epoch=epoch, replica_id=replica_id)
 
 
+T = TypeVar("T")
+
+
+def all_of(steps: Steps[T]) -> T:
+    """Runs all steps, and returns the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 def open_session(sessions: FetchSessions, partitions: int, now_ms: int, replica_id: int = -1) -> int:
-    scope = sessions.open(full_fetch(partitions, replica_id=replica_id), 12, now_ms)
-    return scope.response([], (), now_ms).session_id
+    scope = all_of(sessions.open(full_fetch(partitions, replica_id=replica_id), 12, now_ms))
+    return all_of(scope.response([], (), now_ms)).session_id
 
 
 def test_a_full_cache_gives_no_session() -> None:
@@ -124,7 +139,10 @@ def test_a_session_that_is_not_used_makes_room() -> None:
     second = open_session(sessions, 1, EVICTION_MIN_AGE_MS + 1)
     assert second > 0
     gone = fetch.FetchRequest(session_id=first, session_epoch=1)
-    assert sessions.open(gone, 12, EVICTION_MIN_AGE_MS + 2).error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (
+        all_of(sessions.open(gone, 12, EVICTION_MIN_AGE_MS + 2)).error_code
+        is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
 
 
 def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of_any() -> None:
@@ -133,7 +151,7 @@ def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of
     now_ms = EVICTION_MIN_AGE_MS + 1
     for session in (small, large):
         request = fetch.FetchRequest(session_id=session, session_epoch=1)
-        assert sessions.open(request, 12, now_ms).error_code is ErrorCode.NONE
+        assert all_of(sessions.open(request, 12, now_ms)).error_code is ErrorCode.NONE
     assert open_session(sessions, 5, now_ms) > 0
     assert sorted(len(session.targets) for session in sessions._sessions.values()) == [5, 9]
     assert open_session(sessions, 1, now_ms, replica_id=2) > 0
@@ -155,7 +173,7 @@ def test_a_session_adds_new_and_drops_forgotten_partitions() -> None:
         ),
         forgotten_topics_data=(fetch.ForgottenTopic(topic="t", partitions=(0,)),),
     )
-    scope = sessions.open(request, 12, 0)
+    scope = all_of(sessions.open(request, 12, 0))
     assert [(target.topic, target.wants.partition) for target in scope.targets] == [("t", 1), ("u", 7)]
 
 
@@ -163,7 +181,7 @@ def test_closing_a_session_forgets_it() -> None:
     sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 2, 0)
     closing = fetch.FetchRequest(session_id=session, session_epoch=-1)
-    sessions.open(closing, 12, 0)
+    all_of(sessions.open(closing, 12, 0))
     assert len(sessions) == 0
 
 
@@ -172,7 +190,7 @@ def test_the_epoch_wraps_to_one() -> None:
     session = open_session(sessions, 1, 0)
     sessions._sessions[session].epoch = 2**31 - 1
     request = fetch.FetchRequest(session_id=session, session_epoch=2**31 - 1)
-    assert sessions.open(request, 12, 0).error_code is ErrorCode.NONE
+    assert all_of(sessions.open(request, 12, 0)).error_code is ErrorCode.NONE
     assert sessions._sessions[session].epoch == 1
 
 
@@ -185,11 +203,11 @@ def test_topics_are_grouped_by_id_as_well_as_by_name() -> None:
         )
         for each in ids
     )
-    scope = sessions.open(fetch.FetchRequest(topics=topics, session_epoch=-1), 13, 0)
+    scope = all_of(sessions.open(fetch.FetchRequest(topics=topics, session_epoch=-1), 13, 0))
     results = [
         (target, fetch.PartitionData(partition_index=target.wants.partition)) for target in scope.targets
     ]
-    response = scope.response(results, (), 0)
+    response = all_of(scope.response(results, (), 0))
     assert [(topic.topic_id, len(topic.partitions)) for topic in response.responses] == [
         (each, 2) for each in ids
     ]

@@ -217,6 +217,7 @@ class BrokerRig:
                 logs=self.logs,
                 loader=self.loader,
                 channel=controller.controller,
+                removed_topics=controller.controller.log.removed_topics,
                 traffic=TrafficTable(),
                 background=executor,
                 cleaner_executor=executor,

@@ -9,7 +9,7 @@ import pytest
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text, uuid_to_text
-from kcli.runtime.disk import read_file
+from kcli.runtime.disk import read_file, replace_file
 from kcli.storage import checkpoint
 from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.meta_properties import (
@@ -72,7 +72,7 @@ class TestPartitionMetadata:
 
     def test_as_kafka_writes_it(self) -> None:
         disk = SimDisk()
-        checkpoint.write_partition_metadata(disk, "/f", self.TOPIC_ID)
+        replace_file(disk, "/f", checkpoint.encode_partition_metadata(self.TOPIC_ID))
         assert read_file(disk, "/f") == b"version: 0\ntopic_id: _zNwda_kQFS9Rx1FsjrhTg"
         assert checkpoint.read_partition_metadata(disk, "/f") == self.TOPIC_ID
 

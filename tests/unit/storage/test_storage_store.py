@@ -292,13 +292,30 @@ class TestDeletion:
         disk = formatted()
         store = open_store(disk)
         append(store.create("t", 0, TOPIC_ID))
-        store.make_stray("t", 0)
+        store.set_aside((), [store.logs[TopicPartition("t", 0)]])
         assert store.get("t", 0) is None
         store.close()
         again = open_store(disk)
         assert again.logs == {}
         assert again.delete_due_files(START_MS + 1_000_000) == 0
         assert [name for name in names(disk) if name.endswith("-stray")]
+
+    def test_many_logs_are_set_aside_with_one_write_of_each_checkpoint(self) -> None:
+        disk = formatted()
+        store = open_store(disk)
+        logs = [store.create("t", number, TOPIC_ID, more=True) for number in range(30)]
+        store.settle_soon()
+        store.checkpoint_recovery_points()
+        disk.sync_dir("/")
+        before = disk.counts.copy()
+        store.set_aside(logs[:15], logs[15:])
+        made = disk.counts - before
+        assert made["rename"] == 30 + 2  # the logs, and the two checkpoints
+        assert (made["sync"], made["sync_dir"]) == (2, 1 + 2)
+        assert read_offsets(disk, "/data/recovery-point-offset-checkpoint") == {}
+        after_power_failure = open_store(disk.crash_clone(1))
+        assert after_power_failure.logs == {}
+        assert after_power_failure.delete_due_files(START_MS + 60_000) == 15
 
 
 class TestHousekeeping:

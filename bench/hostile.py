@@ -1,0 +1,269 @@
+"""Attacks a broker of its own, and measures how long a neighbour waits and how much memory the broker takes.
+
+    python bench/hostile.py [--only unread-fetches,slow-frames] [--settle 30]
+
+Each attack runs in a process of its own. Meanwhile a neighbour sends one small request after another. The table has the
+neighbour's latency, the broker's peak memory during the attack, and its memory `--settle` seconds after it. Memory is
+that of the broker and its children.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcli.protocol.messages import api_versions, fetch, metadata
+from kcli.protocol.wire import codec
+from kcli.protocol.wire.api import ApiKey
+from kcli.testing.broker_process import BrokerProcess
+
+TOPIC = "hostile"
+PARTITIONS = 10
+PARTITION_BYTES = 13_000_000
+TOPICS = 500
+FRAME_BYTES = 100_000_000
+PING_EVERY_SECONDS = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One attack. `run` gets the port of the broker, and returns when the attack is over."""
+
+    text: str
+    run: Callable[[int], Awaitable[None]]
+
+
+# The attacks.
+
+
+async def unread_fetches(port: int) -> None:
+    wants = tuple(
+        fetch.FetchPartition(partition=index, partition_max_bytes=2**31 - 1) for index in range(PARTITIONS)
+    )
+    topics = (fetch.FetchTopic(topic=TOPIC, partitions=wants),)
+    request = fetch.FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=2**31 - 1, session_epoch=-1, topics=topics
+    )
+    frame = codec.encode_request(request, ApiKey.FETCH, 12, 1, "hostile")
+    writers = [await _unread(port, frame) for _ in range(100)]
+    await asyncio.sleep(10)
+    _close(writers)
+
+
+async def unread_metadata(port: int) -> None:
+    writers = [await _unread(port, _all_topics() * 20) for _ in range(500)]
+    await asyncio.sleep(10)
+    _close(writers)
+
+
+async def pipelined_metadata(port: int) -> None:
+    async def pipeline() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(_all_topics() * 3000)
+        for _ in range(3000):
+            await _skip_answer(reader)
+        writer.close()
+
+    await asyncio.gather(*(pipeline() for _ in range(50)))
+
+
+async def large_fetch(port: int) -> None:
+    topics = tuple(
+        fetch.FetchTopic(topic=f"unknown-{number}", partitions=(fetch.FetchPartition(partition=0),))
+        for number in range(200_000)
+    )
+    request = fetch.FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=1_000_000, session_epoch=-1, topics=topics
+    )
+    await _call(port, codec.encode_request(request, ApiKey.FETCH, 12, 1, "hostile"))
+
+
+async def slow_frames(port: int) -> None:
+    async def send() -> None:
+        _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(FRAME_BYTES.to_bytes(4, "big"))
+            for _ in range(200):
+                writer.write(bytes(450_000))
+                await asyncio.wait_for(writer.drain(), 10)
+                await asyncio.sleep(0.1)
+        except (OSError, TimeoutError):
+            pass  # the broker does not read it, or has closed it
+        writer.transport.abort()
+
+    await asyncio.gather(*(send() for _ in range(100)))
+
+
+ATTACKS = {
+    "unread-fetches": Attack("100 readers that never read 10 partitions of 13 MB", unread_fetches),
+    "unread-metadata": Attack("500 readers that never read 20 Metadata of 500 topics", unread_metadata),
+    "pipelined-metadata": Attack("50 x 3,000 pipelined Metadata of 500 topics", pipelined_metadata),
+    "large-fetch": Attack("a Fetch of 200,000 unknown partitions", large_fetch),
+    "slow-frames": Attack("100 frames of 100 MB at 4.5 MB/s each", slow_frames),
+}
+
+
+def _all_topics() -> bytes:
+    return codec.encode_request(metadata.MetadataRequest(topics=None), ApiKey.METADATA, 12, 1, "hostile")
+
+
+async def _unread(port: int, frames: bytes) -> asyncio.StreamWriter:
+    _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    transport = writer.transport
+    assert isinstance(transport, asyncio.Transport)
+    transport.pause_reading()
+    writer.write(frames)
+    return writer
+
+
+async def _call(port: int, frame: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(frame)
+    await _skip_answer(reader)
+    writer.close()
+
+
+async def _skip_answer(reader: asyncio.StreamReader) -> None:
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    while size:
+        size -= len(await reader.read(min(size, 1_000_000)) or bytes(size))
+
+
+def _close(writers: list[asyncio.StreamWriter]) -> None:
+    for writer in writers:
+        writer.transport.abort()
+
+
+# The measurement.
+
+
+class Neighbour(threading.Thread):
+    """A client that sends small requests, and notes the seconds until each answer."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self._port = port
+        self._stopping = threading.Event()
+        self.seconds: list[float] = []
+
+    def run(self) -> None:
+        asyncio.run(self._ping())
+
+    def stop(self) -> list[float]:
+        self._stopping.set()
+        self.join()
+        return sorted(self.seconds)
+
+    async def _ping(self) -> None:
+        request = api_versions.ApiVersionsRequest(client_software_name="n", client_software_version="1")
+        frame = codec.encode_request(request, ApiKey.API_VERSIONS, 3, 1, "neighbour")
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        while not self._stopping.is_set():
+            began = time.perf_counter()
+            writer.write(frame)
+            await _skip_answer(reader)
+            self.seconds.append(time.perf_counter() - began)
+            await asyncio.sleep(PING_EVERY_SECONDS)
+        writer.close()
+
+
+class Memory(threading.Thread):
+    """Notes the largest memory of a process and its children, in MB."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._pid = pid
+        self._stopping = threading.Event()
+        self.peak = 0.0
+
+    def run(self) -> None:
+        while not self._stopping.wait(0.05):
+            self.peak = max(self.peak, resident_mb(self._pid))
+
+    def stop(self) -> float:
+        self._stopping.set()
+        self.join()
+        return self.peak
+
+
+def resident_mb(pid: int) -> float:
+    """The resident memory of a process and its children."""
+    own = _pages(pid) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return own + sum(resident_mb(int(child)) for child in children)
+
+
+def _pages(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0
+
+
+def prepare(broker: BrokerProcess) -> None:
+    """Makes the topics and records of the attacks."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topics = [NewTopic(TOPIC, PARTITIONS, 1), *(NewTopic(f"t{number}", 4, 1) for number in range(TOPICS))]
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for created in admin.create_topics(topics).values():
+        created.result(60)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
+    for partition in range(PARTITIONS):
+        for _ in range(PARTITION_BYTES // 100_000):
+            producer.produce(TOPIC, bytes(100_000), partition=partition)
+        producer.flush()
+
+
+def measure(broker: BrokerProcess, name: str, settle_seconds: float) -> str:
+    assert broker.process is not None
+    memory, neighbour = Memory(broker.process.pid), Neighbour(broker.port)
+    memory.start()
+    neighbour.start()
+    began = time.perf_counter()
+    attack = [sys.executable, __file__, "--attack", name, "--port", str(broker.port)]
+    subprocess.run(attack, check=True, timeout=600)
+    took = time.perf_counter() - began
+    latencies, peak = neighbour.stop(), memory.stop()
+    time.sleep(settle_seconds)
+    after = resident_mb(broker.process.pid)
+    p99, worst = latencies[int(len(latencies) * 0.99)] * 1000, latencies[-1] * 1000
+    return f"{ATTACKS[name].text:<56}{p99:>9.1f}{worst:>10.1f}{peak:>10.0f}{after:>10.0f}{took:>9.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default=",".join(ATTACKS), help="attacks, separated by commas")
+    parser.add_argument("--settle", type=float, default=30.0, help="seconds before the memory afterwards")
+    parser.add_argument("--attack", help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.attack is not None:
+        asyncio.run(_attack(ATTACKS[options.attack], options.port))
+        return
+    with tempfile.TemporaryDirectory(prefix="kcli-bench-") as directory, BrokerProcess(directory) as broker:
+        prepare(broker)
+        print(f"{'attack':<56}{'p99 ms':>9}{'worst ms':>10}{'peak MB':>10}{'after MB':>10}{'took s':>9}")
+        for name in options.only.split(","):
+            print(measure(broker, name, options.settle), flush=True)
+
+
+async def _attack(attack: Attack, port: int) -> None:
+    await attack.run(port)
+
+
+if __name__ == "__main__":
+    main()

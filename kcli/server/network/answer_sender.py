@@ -1,0 +1,294 @@
+"""Sends the large answers of a connection in pieces, as the socket takes them.
+
+The records of a Fetch stay in their files until they are sent (FileRange). A piece is copied from the page cache into a
+buffer that all connections of an event loop share, and written to the socket at once. This costs less CPU than sendfile
+over the loopback, and much less than a new buffer per answer, whose pages the kernel must map and clear each time. The
+end of a piece that the socket does not take goes to the transport. The sender continues when the transport has sent it.
+
+A transport without a socket of its own (TLS, the simulated network) gets copies of the pieces, in the same order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import cast
+
+from kcli.errors import StorageError
+from kcli.model.buffers import FileRange, Part
+
+# A piece. Larger ones cost as much CPU, and the transport would keep more of a piece for a client that does not read.
+# The copy that the transport keeps is smaller than the size from which glibc maps memory for each allocation.
+PIECE_SIZE_BYTES = 120 * 1024
+# The bytes that one connection sends per turn of the event loop, which takes about half a millisecond.
+SENT_PER_TURN_BYTES = 1024 * 1024
+# Unsent output above which a transport reports that it is full.
+WRITE_HIGH_WATER_BYTES = 64 * 1024
+# Answers in memory that their clients do not read, over all connections. Above it, the connection that has made no
+# progress for the longest time is closed.
+UNSENT_MAX_BYTES = 256 * 1024 * 1024
+# Pieces that are read from the device at the same time. All connections share the threads with the other readers.
+DEVICE_READS_MAX = 4
+
+IN_MEMORY = (bytes, bytearray, memoryview)
+
+
+class SharedSending:
+    """The buffer for pieces, the device reads, and the count of unsent bytes of all senders of an event loop."""
+
+    __slots__ = (
+        "_due",
+        "_is_turn_over",
+        "device_reads",
+        "piece",
+        "senders",
+        "unsent_bytes",
+        "unsent_max_bytes",
+    )
+
+    def __init__(self, unsent_max_bytes: int = UNSENT_MAX_BYTES) -> None:
+        self.piece = memoryview(bytearray(PIECE_SIZE_BYTES))
+        self.device_reads = asyncio.Semaphore(DEVICE_READS_MAX)
+        self.unsent_bytes = 0
+        """Bytes of answers in memory, without those that the transports have."""
+        self.unsent_max_bytes = unsent_max_bytes
+        self.senders: dict[AnswerSender, None] = {}
+        """The senders with unsent answers, the longest without progress first."""
+        self._due: deque[AnswerSender] = deque()
+        self._is_turn_over = False
+
+    def take_turn(self, sender: AnswerSender) -> bool:
+        """Whether `sender` may send in this turn of the loop. If not, its `go_on` is called in a later turn.
+
+        One sender sends per turn, so that many fast readers do not delay other clients.
+        """
+        if self._is_turn_over:
+            self._due.append(sender)
+            return False
+        self._is_turn_over = True
+        asyncio.get_running_loop().call_soon(self._next_turn)
+        return True
+
+    def _next_turn(self) -> None:
+        self._is_turn_over = False
+        while self._due and not self._is_turn_over:
+            self._due.popleft().go_on()
+
+    def close_the_slowest(self, except_for: AnswerSender) -> None:
+        """Closes connections until the unsent answers are within their limit."""
+        for sender in list(self.senders):
+            if self.unsent_bytes <= self.unsent_max_bytes:
+                return
+            if sender is not except_for and sender.unsent_bytes:
+                sender.fail(
+                    f"the client does not read its answers, and unsent answers exceed {self.unsent_max_bytes} bytes"
+                )
+
+
+class AnswerSender:
+    """The unsent answers of one connection, in order."""
+
+    __slots__ = (
+        "_at",
+        "_failed",
+        "_fd",
+        "_loop",
+        "_parts",
+        "_progressed",
+        "_read",
+        "_read_ahead",
+        "_sent_all",
+        "_shared",
+        "_transport",
+        "unsent_bytes",
+    )
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        shared: SharedSending,
+        *,
+        progressed: Callable[[], None],
+        sent_all: Callable[[], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """`failed` closes the connection, for the reason that it gets: an answer cannot be completed."""
+        self.unsent_bytes = 0
+        self._transport = transport
+        self._shared = shared
+        self._progressed = progressed
+        self._sent_all = sent_all
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._parts: deque[Part] = deque()
+        self._at = 0  # the bytes of the first part that have been sent
+        self._read: asyncio.Task[None] | None = None
+        self._read_ahead = b""  # the next bytes of the first part, which came from the device
+        self._fd = _descriptor(transport)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is unsent. The bytes that the transport has do not count."""
+        return bool(self._parts)
+
+    def send(self, answer: Iterable[Part]) -> None:
+        """Sends the parts after all earlier ones. Empty parts are skipped."""
+        was_busy = self.is_busy
+        for part in answer:
+            if len(part):
+                self._parts.append(part)
+                if isinstance(part, IN_MEMORY):
+                    self._count_unsent(len(part))
+        if was_busy or not self._parts:
+            return
+        self._shared.senders[self] = None
+        # With a high-water mark of 0, the transport reports when it has sent everything.
+        self._transport.set_write_buffer_limits(high=0)
+        self.go_on()
+        if self._shared.unsent_bytes > self._shared.unsent_max_bytes:
+            self._shared.close_the_slowest(except_for=self)
+
+    def go_on(self) -> None:
+        """Sends until the socket is full, or the bytes of a turn are sent."""
+        if self._read is not None or not self._parts:
+            return
+        if self._transport.is_closing():
+            self.clear()
+            return
+        # Bytes of the transport come first. The transport reports when it has sent them.
+        if self._transport.get_write_buffer_size() or not self._shared.take_turn(self):
+            return
+        self._progressed()
+        # To the end of the order, behind the senders that make no progress.
+        self._shared.senders.pop(self, None)
+        self._shared.senders[self] = None
+        left = SENT_PER_TURN_BYTES
+        try:
+            while self._parts and left > 0:
+                size = self._fill()
+                if size == 0:
+                    self._read = self._loop.create_task(self._read_from_device(), name="read-answer")
+                    return
+                left -= size
+                self._write(self._shared.piece[:size])
+                if self._transport.get_write_buffer_size() and self._parts:
+                    return
+        except StorageError as error:
+            self.fail(str(error))
+        except OSError:
+            self.clear()
+            self._transport.abort()  # the client has closed the connection
+        else:
+            self._end_turn()
+
+    def clear(self) -> None:
+        """Forgets the unsent answers, and releases their files."""
+        self._parts.clear()
+        self._at = 0
+        self._count_unsent(-self.unsent_bytes)
+        self._shared.senders.pop(self, None)
+        if self._read is not None:
+            self._read.cancel()
+
+    def fail(self, reason: str) -> None:
+        self.clear()
+        self._failed(reason)
+
+    def _fill(self) -> int:
+        """Moves the next bytes into the shared buffer. Returns their number; 0: the device must be read first."""
+        piece, filled, room = self._shared.piece, 0, PIECE_SIZE_BYTES
+        while self._parts and room:
+            part, at = self._parts[0], self._at
+            size = min(room, len(part) - at)
+            if isinstance(part, IN_MEMORY):
+                piece[filled : filled + size] = memoryview(part)[at : at + size]
+            else:
+                got = self._copy(part, at, piece[filled : filled + size])
+                if got is None:
+                    break
+                size = got
+            filled += size
+            room -= size
+            self._at += size
+            if self._at == len(part):
+                self._drop_first()
+        return filled
+
+    def _copy(self, part: FileRange, at: int, target: memoryview) -> int | None:
+        if self._read_ahead:
+            got = min(len(self._read_ahead), len(target))
+            target[:got] = self._read_ahead[:got]
+            self._read_ahead = self._read_ahead[got:]
+            return got
+        got_cached = part.read_cached_into(at, target)
+        if got_cached == 0:
+            raise StorageError(
+                f"a segment lost its end while it was sent: {len(part) - at} bytes are missing"
+            )
+        return got_cached
+
+    def _drop_first(self) -> None:
+        part = self._parts.popleft()
+        self._at = 0
+        if isinstance(part, IN_MEMORY):
+            self._count_unsent(-len(part))
+
+    def _write(self, piece: memoryview) -> None:
+        sent = 0
+        if self._fd is not None:
+            with suppress(BlockingIOError):
+                sent = os.write(self._fd, piece)
+        if sent < len(piece):
+            self._transport.write(bytes(piece[sent:]))
+
+    def _end_turn(self) -> None:
+        if self._parts:
+            self.go_on()  # waits for the next turn
+            return
+        self._shared.senders.pop(self, None)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self._sent_all()
+
+    async def _read_from_device(self) -> None:
+        part, at = cast(FileRange, self._parts[0]), self._at
+        size = min(PIECE_SIZE_BYTES, len(part) - at)
+        try:
+            async with self._shared.device_reads:
+                piece = await self._loop.run_in_executor(None, part.read_piece, at, size)
+            if not piece:
+                raise StorageError(
+                    f"a segment lost its end while it was sent: {len(part) - at} bytes are missing"
+                )
+        except StorageError as error:
+            self._read = None
+            self.fail(str(error))
+            return
+        self._read = None
+        self._read_ahead = piece
+        self.go_on()
+
+    def _count_unsent(self, size_bytes: int) -> None:
+        self.unsent_bytes += size_bytes
+        self._shared.unsent_bytes += size_bytes
+
+
+def size_in_memory(answer: list[Part]) -> int | None:
+    """The bytes of an answer; None if a part of it is still in a file."""
+    size = 0
+    for part in answer:
+        if not isinstance(part, IN_MEMORY):
+            return None
+        size += len(part)
+    return size
+
+
+def _descriptor(transport: asyncio.Transport) -> int | None:
+    """The socket of a transport that sends bytes as they are; None for the others."""
+    opened = transport.get_extra_info("socket")
+    if opened is None or transport.get_extra_info("sslcontext") is not None:
+        return None
+    descriptor: int = opened.fileno()
+    return descriptor

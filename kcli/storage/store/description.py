@@ -1,0 +1,71 @@
+"""The sizes of the logs in a log directory, as DescribeLogDirs answers them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kcli.errors import StorageError
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.model.topic_partition import TopicPartition
+from kcli.storage.directory import LogDirectory
+from kcli.storage.log.log import PartitionLog
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSize:
+    """The size of a partition's log. `is_future`: this is a copy that moves to this directory. `offset_lag`: the
+    offsets that the copy still lacks."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int = 0
+    is_future: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirDescription:
+    """The result of DescribeLogDirs for one directory. Sizes are −1 if the directory is offline."""
+
+    path: str
+    directory_id: uuid.UUID | None
+    total_bytes: int
+    usable_bytes: int
+    partitions: tuple[PartitionSize, ...]
+    error: StorageError | None
+
+
+def describe_directory(
+    directory: LogDirectory,
+    logs_in: Iterable[PartitionLog],
+    logs: Mapping[TopicPartition, PartitionLog],
+    futures: Mapping[TopicPartition, PartitionLog],
+) -> LogDirDescription:
+    total_bytes, usable_bytes = -1, -1
+    partitions: tuple[PartitionSize, ...] = ()
+    if directory.error is None:
+        try:
+            total_bytes, usable_bytes = directory.disk.space(directory.path)
+        except OSError as error:
+            directory.failed(error)
+        partitions = tuple(
+            _size_of(log, logs, futures) for log in logs_in if log.topic != CLUSTER_METADATA_TOPIC
+        )
+    return LogDirDescription(
+        directory.path, directory.id, total_bytes, usable_bytes, partitions, directory.error
+    )
+
+
+def _size_of(
+    log: PartitionLog,
+    logs: Mapping[TopicPartition, PartitionLog],
+    futures: Mapping[TopicPartition, PartitionLog],
+) -> PartitionSize:
+    key = TopicPartition(log.topic, log.partition)
+    if futures.get(key) is not log:
+        return PartitionSize(*key, log.size_bytes)
+    current = logs.get(key)
+    lag = 0 if current is None else max(current.log_end_offset - log.log_end_offset, 0)
+    return PartitionSize(*key, log.size_bytes, lag, is_future=True)
