@@ -1,6 +1,6 @@
 """Attacks a broker of its own, and measures how long a neighbour waits and how much memory the broker takes.
 
-    python bench/hostile.py [--only unread-fetches,slow-frames] [--settle 30]
+    python bench/hostile.py [--only unread-fetches,slow-frames] [--topics 10000] [--settle 30]
 
 Each attack runs in a process of its own. Meanwhile a neighbour sends one small request after another. The table has the
 neighbour's latency, the broker's peak memory during the attack, and its memory `--settle` seconds after it. Memory is
@@ -20,9 +20,13 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from kcli.protocol.messages import api_versions, fetch, metadata
+from hostile_batches import HOSTILE_BATCHES, HostileBatch
+from hostile_requests import ATTACKS as LARGE_REQUESTS
+
+from kcli.protocol.messages import api_versions, fetch, metadata, produce
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import BrokerProcess
@@ -30,6 +34,7 @@ from kcli.testing.broker_process import BrokerProcess
 TOPIC = "hostile"
 PARTITIONS = 10
 PARTITION_BYTES = 13_000_000
+COMPACTED = "compacted"
 TOPICS = 500
 FRAME_BYTES = 100_000_000
 PING_EVERY_SECONDS = 0.005
@@ -104,13 +109,29 @@ async def slow_frames(port: int) -> None:
     await asyncio.gather(*(send() for _ in range(100)))
 
 
+async def hostile_batch(batch: HostileBatch, port: int) -> None:
+    partition = produce.PartitionProduceData(index=0, records=batch.make(int(time.time() * 1000)))
+    topic = produce.TopicProduceData(name=COMPACTED, partition_data=(partition,))
+    request = produce.ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=(topic,))
+    await _call(port, codec.encode_request(request, ApiKey.PRODUCE, 9, 1, "hostile"))
+
+
 ATTACKS = {
     "unread-fetches": Attack("100 readers that never read 10 partitions of 13 MB", unread_fetches),
     "unread-metadata": Attack("500 readers that never read 20 Metadata of 500 topics", unread_metadata),
     "pipelined-metadata": Attack("50 x 3,000 pipelined Metadata of 500 topics", pipelined_metadata),
     "large-fetch": Attack("a Fetch of 200,000 unknown partitions", large_fetch),
     "slow-frames": Attack("100 frames of 100 MB at 4.5 MB/s each", slow_frames),
+    **{
+        attack.__name__.replace("_", "-"): Attack(attack.__name__.replace("_", " "), attack)
+        for attack in LARGE_REQUESTS
+    },
+    **{
+        f"batch-{number}": Attack(batch.name, partial(hostile_batch, batch))
+        for number, batch in enumerate(HOSTILE_BATCHES, 1)
+    },
 }
+"""By name. The requests of `hostile_requests` want --topics 10000."""
 
 
 def _all_topics() -> bytes:
@@ -210,12 +231,14 @@ def _pages(pid: int) -> int:
         return 0
 
 
-def prepare(broker: BrokerProcess) -> None:
-    """Makes the topics and records of the attacks."""
+def prepare(broker: BrokerProcess, more_topics: int) -> None:
+    """Creates the topics and records of the attacks, and `more_topics` for large requests."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, NewTopic
 
     topics = [NewTopic(TOPIC, PARTITIONS, 1), *(NewTopic(f"t{number}", 4, 1) for number in range(TOPICS))]
+    topics.append(NewTopic(COMPACTED, 1, 1, config={"cleanup.policy": "compact"}))
+    topics += [NewTopic(f"topic-{number:05}", 1, 1) for number in range(more_topics)]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for created in admin.create_topics(topics).values():
         created.result(60)
@@ -239,7 +262,7 @@ def measure(broker: BrokerProcess, name: str, settle_seconds: float) -> str:
     time.sleep(settle_seconds)
     after = resident_mb(broker.process.pid)
     p99, worst = latencies[int(len(latencies) * 0.99)] * 1000, latencies[-1] * 1000
-    return f"{ATTACKS[name].text:<56}{p99:>9.1f}{worst:>10.1f}{peak:>10.0f}{after:>10.0f}{took:>9.1f}"
+    return f"{ATTACKS[name].text:<64}{p99:>9.1f}{worst:>10.1f}{peak:>10.0f}{after:>10.0f}{took:>9.1f}"
 
 
 def main() -> None:
@@ -247,6 +270,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default=",".join(ATTACKS), help="attacks, separated by commas")
+    parser.add_argument(
+        "--topics", type=int, default=0, help="topics of one partition besides those of the attacks"
+    )
     parser.add_argument("--settle", type=float, default=30.0, help="seconds before the memory afterwards")
     parser.add_argument("--attack", help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
@@ -255,8 +281,8 @@ def main() -> None:
         asyncio.run(_attack(ATTACKS[options.attack], options.port))
         return
     with tempfile.TemporaryDirectory(prefix="kcli-bench-") as directory, BrokerProcess(directory) as broker:
-        prepare(broker)
-        print(f"{'attack':<56}{'p99 ms':>9}{'worst ms':>10}{'peak MB':>10}{'after MB':>10}{'took s':>9}")
+        prepare(broker, options.topics)
+        print(f"{'attack':<64}{'p99 ms':>9}{'worst ms':>10}{'peak MB':>10}{'after MB':>10}{'took s':>9}")
         for name in options.only.split(","):
             print(measure(broker, name, options.settle), flush=True)
 

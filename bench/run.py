@@ -140,6 +140,23 @@ class Bench:
             self.add(f"end to end at {rate} msg/s: p50", statistics.median(ordered), "ms")
             self.add(f"end to end at {rate} msg/s: p99", ordered[int(len(ordered) * 0.99)], "ms")
 
+    def joins(self) -> None:
+        """Starts 20 members of each protocol. The first group also waits for the creation of `__consumer_offsets`."""
+        from joins import COUNTED, MEMBERS, PARTITIONS_PER_MEMBER, PROTOCOLS, fill, joined
+
+        partitions = MEMBERS * PARTITIONS_PER_MEMBER
+        topic = self.topic("joins", partitions)
+        fill(self.broker.bootstrap, topic, partitions)
+        goals = {"classic eager": "<= 0.8", "cooperative-sticky": "<= 0.6", "KIP-848": "<= 5.5"}
+        for protocol, settings in PROTOCOLS.items():
+            result = joined(self.broker.bootstrap, topic, f"joins-{protocol}", settings)
+            name = f"{MEMBERS} members join, {protocol}"
+            self.add(name, result.seconds, "s", goals[protocol])
+            self.add(f"{name}: assignments", result.rebalances, "")
+            for api in COUNTED:
+                if result.requests[api]:
+                    self.add(f"{name}: {api}", result.requests[api], "requests")
+
     def memory(self) -> None:
         time.sleep(1)
         status = Path(f"/proc/{self.pid}/status").read_text()
@@ -282,7 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="start,memory,list,data,requests,latency")
+    parser.add_argument("--only", default="start,memory,list,data,requests,latency,joins")
     parser.add_argument("--records", type=int, default=2_000_000)
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # so that kcli has byte code, as an installed program has
@@ -299,7 +316,8 @@ def main() -> None:
         with BrokerProcess(directory / "load", overrides=overrides) as broker, _pinned(broker):
             bench = Bench(broker, options.records)
             steps = {"memory": bench.memory, "list": bench.topics_list, "data": bench.produce_and_consume,
-                     "requests": bench.one_message_requests, "latency": bench.latency}  # fmt: skip
+                     "requests": bench.one_message_requests, "latency": bench.latency,
+                     "joins": bench.joins}  # fmt: skip
             for part, step in steps.items():
                 if part in parts:
                     step()

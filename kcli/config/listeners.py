@@ -13,7 +13,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listener. `name` is in upper case. An empty `host` means every interface, and `port` 0 any free port."""
+    """A listener. `name` is in upper case. An empty `host` means every interface. `port` 0 means any free port."""
 
     name: str
     host: str

@@ -97,13 +97,23 @@ class JavaPositions:
             logger().warning("The committed offsets of the group are not known: %s", error.args[0].str())
 
 
+def is_end(message: Message) -> bool:
+    """Returns whether a message reports the end of its partition (enable.partition.eof), and is no record."""
+    error = message.error()
+    return error is not None and error.code() == error._PARTITION_EOF
+
+
 def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
-    """Stores the offsets after these messages, for the next commit."""
+    """Stores the offsets after these messages, for the next commit.
+
+    The messages are records and ends of partitions. The end of a partition is after the markers of transactions, as is
+    the position of Java's consumer. The offset after the last record is before them.
+    """
     from confluent_kafka import KafkaException, TopicPartition
 
     last = {(message.topic(), message.partition()): message for message in messages}
     offsets = [
-        TopicPartition(topic, partition, message.offset() + 1, leader_epoch=_epoch(message))
+        TopicPartition(topic, partition, _next_offset(message), leader_epoch=_epoch(message))
         for (topic, partition), message in last.items()
     ]
     if not offsets:
@@ -113,6 +123,10 @@ def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     except KafkaException:
         # A partition was revoked while its records were in the queue. Its new owner reads the records again.
         return
+
+
+def _next_offset(message: Message) -> int:
+    return message.offset() if is_end(message) else message.offset() + 1
 
 
 def _epoch(message: Message) -> int:

@@ -30,7 +30,7 @@ def is_purged(error: ClientError) -> bool:
 
 
 class Transactions:
-    """The transactions of one librdkafka producer. Creating it fences earlier producers with the same id."""
+    """The transactions of one librdkafka producer. The constructor fences earlier producers with this id."""
 
     def __init__(self, producer: Producer, duration_ms: int) -> None:
         self._producer = producer
@@ -76,7 +76,7 @@ class Transactions:
         self._began, self._pending = None, 0
 
     def abort(self) -> None:
-        """Aborts the open transaction, after any failure."""
+        """Aborts the open transaction. Call this after any failure."""
         from confluent_kafka import KafkaException
 
         if self._began is None:

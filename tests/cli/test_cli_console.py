@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -309,6 +310,7 @@ def test_a_record_that_is_too_large_does_not_stop_the_others(broker: BrokerProce
     sent = _produce(broker, topic, b"one\n" + b"x" * 2_000_000 + b"\ntwo\n")
     assert sent.returncode == 0
     assert b"with key: null, value: 2000000 bytes with error" in sent.stderr
+    assert re.match(rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] ERROR Error when sending", sent.stderr)
     assert b"RecordTooLargeException" in sent.stderr and b"Traceback" not in sent.stderr
     assert _consume(broker, topic, 2).stdout == b"one\ntwo\n"
 
@@ -394,6 +396,22 @@ def test_last_counts_records_not_offsets(broker: BrokerProcess) -> None:
         ("99", ("--max-messages", "12"), b"".join(b"%d\n" % number for number in range(12))),
     ):
         assert kcli(*words, "--last", count, *more).stdout == expected
+
+
+def test_a_group_stands_after_the_marker_of_a_transaction(broker: BrokerProcess) -> None:
+    topic = _create(broker, "group-after-marker")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"one")
+    producer.commit_transaction()
+    end = ("--bootstrap-server", broker.bootstrap)
+    read = kcli("console-consumer", *end, "--topic", topic, "--group", topic, "--from-beginning",
+                "--timeout-ms", "8000")  # fmt: skip
+    assert read.stdout == b"one\n"
+    described = kcli("consumer-groups", *end, "--describe", "--group", topic, "--output", "json")
+    row = json.loads(described.stdout)
+    assert (row["current_offset"], row["log_end_offset"], row["lag"]) == (2, 2, 0)
 
 
 def test_internal_topics_are_read_by_name_only(broker: BrokerProcess) -> None:

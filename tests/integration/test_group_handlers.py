@@ -31,6 +31,7 @@ from kcli.protocol.messages.sync_group import SyncGroupRequest
 from kcli.protocol.wire.api import ApiKey
 from rigs.groups import Speaker, running
 from rigs.loops import on_a_loop, until
+from rigs.node import connect
 from rigs.wire_client import Client
 
 
@@ -333,6 +334,17 @@ async def test_groups_survive_a_restart(tmp_path: Path) -> None:
         assert (await it.call(ApiKey.HEARTBEAT, beat)).error_code is ErrorCode.NONE
         assert await it.fetch() == ("NONE", {("t", 0): (42, "NONE")})
         assert await it.commit({("t", 0): 43}, **of_member) == ["NONE"]
+
+
+@on_a_loop
+async def test_members_that_start_together_are_in_the_first_generation(tmp_path: Path) -> None:
+    async with running(tmp_path, group_initial_rebalance_delay_ms="0") as it:
+        await it.find()
+        crowd = [Speaker(it.node, await connect(it.node), it.port) for _ in range(20)]
+        # Up to version 3 a member joins without a member id, so that no client is between two requests.
+        joined = await asyncio.gather(*(each.join(3) for each in crowd))
+        assert [each.generation_id for each in joined] == [1] * len(crowd)
+        assert sum(len(each.members) for each in joined) == len(crowd)
 
 
 @on_a_loop

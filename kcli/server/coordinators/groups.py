@@ -34,6 +34,14 @@ GroupRunner = ShardRunner[LogRecord, GroupSend, GroupShard]
 
 _log = logging.getLogger("kcli.server.GroupCoordinator")
 
+SHORTEST_INITIAL_DELAY_MS = 100
+"""The initial delay of a classic group, if group.initial.rebalance.delay.ms is shorter.
+
+A follower of librdkafka sends at most one JoinGroup per second. So a first generation that begins while other members
+are starting delays all of them by one to two seconds, and a cooperative group by a heartbeat more. Members that start
+together come milliseconds apart (on a busy machine, up to 100), and each one prolongs the delay.
+"""
+
 
 class GroupCoordinator:
     def __init__(self, config: BrokerConfig, clock: Clock, rng: Rng) -> None:
@@ -186,7 +194,9 @@ def group_config(config: BrokerConfig, keys: ConsumerGroupKeys) -> GroupConfig:
     return GroupConfig(
         min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
         max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
-        initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+        initial_rebalance_delay_ms=max(
+            config.integer("group.initial.rebalance.delay.ms"), SHORTEST_INITIAL_DELAY_MS
+        ),
         max_size=config.integer("group.max.size"),
         offset_metadata_max_length=config.integer("offset.metadata.max.bytes"),
         offsets_retention_ms=config.integer("offsets.retention.minutes") * 60_000,

@@ -14,8 +14,14 @@ UNKNOWN = -1001
 
 
 class Message:
-    def __init__(self, partition: int, offset: int, epoch: int | None = None, topic: str = "vf") -> None:
+    def __init__(
+        self, partition: int, offset: int, epoch: int | None = None, topic: str = "vf", is_end: bool = False
+    ) -> None:
         self.at = (topic, partition, offset, epoch)
+        self.is_end = is_end
+
+    def error(self) -> KafkaError | None:
+        return KafkaError(KafkaError._PARTITION_EOF) if self.is_end else None
 
     def topic(self) -> str:
         return self.at[0]
@@ -151,3 +157,9 @@ def test_what_was_read_is_noted_by_partition() -> None:
     rdkafka_consumer.store_offsets(group, [])
     rdkafka_consumer.store_offsets(group, [Message(0, 3), Message(1, 7, epoch=2), Message(0, 4)])
     assert group.calls == [("store", [(0, 5, None), (1, 8, 2)])]
+
+
+def test_the_end_of_a_partition_is_after_the_marker_of_a_transaction() -> None:
+    group = Group()
+    rdkafka_consumer.store_offsets(group, [Message(0, 3), Message(1, 7), Message(0, 5, is_end=True)])
+    assert group.calls == [("store", [(0, 5, None), (1, 8, None)])]

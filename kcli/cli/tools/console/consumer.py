@@ -34,7 +34,7 @@ from kcli.model.topic_names import is_valid
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, kafka_error, new_client
 from kcli.rdkafka.configuration import translate
-from kcli.rdkafka.consumer import JAVA_DEFAULTS, JavaPositions, gathered, store_offsets
+from kcli.rdkafka.consumer import JAVA_DEFAULTS, JavaPositions, gathered, is_end, store_offsets
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
@@ -182,8 +182,8 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     # Java's default is range and cooperative-sticky, but librdkafka does not accept both in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
-    ends = {"enable.partition.eof": True} if options.last is not None else {}
-    return {**JAVA_DEFAULTS, **ends, **translate(properties)}
+    # The end of a partition is where --last stops. For a group it is the position after the marker of a transaction.
+    return {**JAVA_DEFAULTS, "enable.partition.eof": True, **translate(properties)}
 
 
 def _choose_group(
@@ -352,14 +352,16 @@ class Printer:
                     return
                 continue
             if self.seen == 0 and len(consumer.assignment()) > 1:
-                yield gathered(consumer, first)
+                messages = gathered(consumer, first)
             else:
                 # The time-out is 0, so that only records that are already in the queue are added.
                 more = (
                     consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
                 )
-                yield [first, *more]
-            last = time.monotonic()
+                messages = [first, *more]
+            yield messages
+            if not all(map(is_end, messages)):
+                last = time.monotonic()
 
     def _wanted(self) -> int:
         limit = self.options.max_messages
@@ -375,7 +377,9 @@ class Printer:
             if self._wanted() == 0:
                 break
             if (problem := message.error()) is not None:
-                if self._is_last(problem):
+                if is_end(message):
+                    done.append(message)
+                elif self._is_last(problem):
                     is_open = False
                     break
                 continue
@@ -411,8 +415,6 @@ class Printer:
 
     def _is_last(self, error: objects.ClientError) -> bool:
         """Logs an error. Returns whether the error ends the tool, which then exits with 0, as Kafka's tool does."""
-        if error.code() == error._PARTITION_EOF:
-            return False
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
             raise CommandError(f"Authentication failed: terminating consumer process: {error.str()}")
         if is_fatal(error) or error.code() in (*_FATAL, error._AUTO_OFFSET_RESET):

@@ -46,7 +46,7 @@ class TopOptions(ClusterOptions):
     once: bool = flag("Print one update and exit. Without a terminal this is the default.")
     sort: str = option(
         "The column to sort by, largest first. Topics: messages, in, out or records. Groups: lag, seconds "
-        "or consumed. name sorts both by name.",
+        "or consumed. The key name sorts topics and groups by name.",
         metavar="key",
         default="messages",
         choices=SORTS,
@@ -272,6 +272,6 @@ command = Command(
     exit_status=(
         (0, "The update of --once was printed, or q, Ctrl-C or SIGTERM ended the display."),
         FAILURE,
-        (130, "Ctrl-C ended the command before its one update was printed."),
+        (130, "With --once: Ctrl-C ended the command before the update was printed."),
     ),
 )

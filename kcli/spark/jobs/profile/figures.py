@@ -10,14 +10,6 @@ from kcli.command.rows import RowValue
 SIZE_LIMITS = (0, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
 """The upper bounds (inclusive, in bytes) of the size classes. One more class holds all larger sizes."""
 
-TIME_STEPS = 60
-"""The number of time steps into which the range from the first to the last timestamp is divided, for rates and gaps."""
-
-
-def time_step_ms(first_ms: int, last_ms: int) -> int:
-    """Returns the width of a time step, in whole milliseconds."""
-    return max(1, -(-(last_ms - first_ms + 1) // TIME_STEPS))
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionProfile:
@@ -78,19 +70,13 @@ class TopicProfile:
 
     @property
     def records_per_second(self) -> float:
-        """The average rate over the time steps from the first to the last record.
-
-        Whole time steps are counted, as for the highest rate, so the average is never above the highest rate.
-        """
-        if self.first_ms == self.last_ms:
-            return float(self.records)  # a rate of one moment would be meaningless
-        steps = (self.last_ms - self.first_ms) // self.step_ms + 1
-        return self.records * 1000 / (steps * self.step_ms)
+        seconds = (self.last_ms - self.first_ms) / 1000
+        return self.records / seconds if seconds else float(self.records)
 
     @property
-    def highest_records_per_second(self) -> float:
-        """The rate of the time step with the most records."""
-        return max(self.rate) * 1000 / self.step_ms
+    def most_records_per_second(self) -> float:
+        """The rate of the fullest time step, but at least the average, because the last step may be cut short."""
+        return max(max(self.rate) * 1000 / self.step_ms, self.records_per_second)
 
     @property
     def longest_silence_ms(self) -> int:
@@ -130,15 +116,14 @@ def table(profile: TopicProfile) -> list[str]:
     """Returns the profile in lines of text."""
     records = profile.records
     average = profile.value_bytes / records
+    most = profile.most_records_per_second
     sizes = f"{profile.smallest_value} to {profile.largest_value}, {average:.0f} on average"
     keys = "not counted" if profile.distinct_keys is None else f"{profile.distinct_keys} different"
-    highest = profile.highest_records_per_second
-    rate = f"{profile.records_per_second:.1f} records/s on average, {highest:.1f} at most"
     lines = [
         f"topic {profile.topic}",
         f"  records        {records} in {len(profile.partitions)} partitions with records",
         f"  time           {moment(profile.first_ms)} to {moment(profile.last_ms)}",
-        f"  rate           {rate}",
+        f"  rate           {profile.records_per_second:.1f} records/s on average, {most:.1f} at most",
         f"  silence        {profile.longest_silence_ms / 1000:.0f} s at longest",
         f"  values         {profile.value_bytes} bytes; {sizes}; {profile.null_values} null",
         f"  keys           {keys}; {profile.null_keys} null; {profile.key_bytes} bytes",

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING
 from kcli.command.options import Kind, flag, option
 from kcli.spark.jobs.profile.figures import (
     SIZE_LIMITS,
-    TIME_STEPS,
     KeyCount,
     PartitionProfile,
     TopicProfile,
     as_json,
     table,
-    time_step_ms,
 )
 from kcli.spark.jobs.profile.page import page
 from kcli.spark.jobs.shared.endpoints import check_reader, planned, reader_options
@@ -39,6 +37,9 @@ from kcli.spark.jobs.shared.running import Done, run_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+TIME_STEPS = 60
+"""The number of time steps into which the range from the first to the last timestamp is divided, for rates and gaps."""
 
 Read = Callable[[str], "DataFrame"]
 """A function that reads the topics with the columns that a DDL text declares."""
@@ -167,7 +168,8 @@ def _rates(read: Read, found: dict[str, list[dict[str, int]]]) -> dict[str, tupl
     steps, firsts = {}, {}
     for topic, rows in found.items():
         firsts[topic] = min(row["first_ms"] for row in rows)
-        steps[topic] = time_step_ms(firsts[topic], max(row["last_ms"] for row in rows))
+        span = max(row["last_ms"] for row in rows) - firsts[topic] + 1
+        steps[topic] = max(1, -(-span // TIME_STEPS))
     rates: dict[str, tuple[int, list[int]]] = {
         topic: (step, [0] * TIME_STEPS) for topic, step in steps.items()
     }
