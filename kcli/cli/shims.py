@@ -94,6 +94,7 @@ export PATH {SCRIPT_VARIABLE}={RUN_CLASS}
 [ -n "$daemon" ] || exec kcli "$command" "$@"
 log_dir=${{LOG_DIR:-logs}}
 mkdir -p "$log_dir" || exit 1
+export LOG_DIR="$log_dir"
 nohup kcli "$command" "$@" > "$log_dir/$name.out" 2>&1 < /dev/null &
 """
 

@@ -112,6 +112,7 @@ def test_in_the_background(
     ((argv, options),) = started
     assert argv[1:] == ["-m", "kcli.server.main", file, "--override", "num.partitions=3"]
     assert options["start_new_session"]
+    assert options["env"]["LOG_DIR"] == str(tmp_path / "logs")
     assert options["stdout"].name == str(tmp_path / "logs" / "kafkaServer.out")
     assert capsys.readouterr().out == ""
     assert run(["server-start", daemon, file, "--override", "num.partitions=0"]) == 1
