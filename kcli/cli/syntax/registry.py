@@ -127,7 +127,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "transactions",
             "kafka-transactions.sh",
-            "List and describe transactions; find and abort hanging ones.",
+            "List and describe transactions; find and abort hanging transactions.",
             _GROUPS,
             place="transactions.command",
         ),

@@ -26,8 +26,8 @@ class ConfigsOptions(ClusterOptions):
         f"The type of the entity: {', '.join(ENTITY_TYPES)}.", metavar="type", repeatable=True
     )
     entity_name: tuple[str, ...] = option(
-        "The name of the entity. If there are several --entity-type, give a name for each of them, in the "
-        "same order.",
+        "The name of the entity. If you give several --entity-type options, give a name for each of these "
+        "types, in the same order.",
         metavar="name",
         repeatable=True,
     )

@@ -128,14 +128,15 @@ class ConsoleProducerOptions(ConnectingOptions):
         "The new name of --producer.config (since Kafka 4.2).", metavar="config file"
     )
     input: str = option(
-        "The format of the input. text: lines for the line reader. json: lines as console-consumer "
-        "--output json writes them. The key, value, headers and timestamp of each JSON object are sent.",
+        'The format of the input. With "text", each line is passed to the line reader. With "json", each '
+        "line is a JSON object in the format of console-consumer --output json. The key, value, headers and "
+        "timestamp of each JSON object are sent.",
         metavar="format",
         default="text",
         choices=("text", "json"),
     )
     keep_partition: bool = flag(
-        "With --input json: send each record to the partition that its JSON object names."
+        "With --input json: send each record to the partition that its JSON object contains."
     )
     transactional_id: str | None = option(
         "Send in transactions with this transactional id. A consumer with read_committed sees all lines "

@@ -57,7 +57,7 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
     )
     url: str | None = option(
         "jdbc: the URL of the database: a URL of SQLAlchemy (postgresql://user:password@host/db), or "
-        "jdbc:… with the driver in Spark's --jars (batch only).",
+        "jdbc:… with the driver in Spark's --jars (only for batch jobs).",
         metavar="URL",
     )
     table: str | None = option("jdbc: the table.", metavar="NAME")

@@ -51,8 +51,9 @@ class BadInputOptions(JobOptions):
     """The options of a job that parses what it reads."""
 
     on_bad_record: str = option(
-        "What the job does with a record that does not parse. fail: the job fails. drop: it leaves the "
-        "record out and counts it. dead-letter: it writes the record to --dead-letter-topic.",
+        'What the job does with a record that does not parse. With "fail", the job fails. With "drop", the '
+        'job leaves the record out and counts it. With "dead-letter", the job writes the record to '
+        "--dead-letter-topic.",
         choices=(FAIL, DROP, DEAD_LETTER),
         default=FAIL,
     )

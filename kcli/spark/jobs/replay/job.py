@@ -46,7 +46,7 @@ class ReplayOptions(ModeOptions, RangeOptions, SinkOptions):
     )
     keep_timestamps: bool = flag("Keep the timestamps of the records.")
     keep_partitions: bool = flag(
-        "Write each record to the partition with the same number. By default the key decides."
+        "Write each record to the partition with the same number. By default, the key decides the partition."
     )
     without_headers: bool = flag("Do not copy headers.")
 
