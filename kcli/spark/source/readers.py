@@ -242,7 +242,7 @@ def read_partition(
 def checked_schema(schema: StructType) -> StructType:
     """Checks a schema of the user, which may omit and reorder columns.
 
-    Raises ValueError for an unknown column or another type.
+    Raises ValueError for an unknown column, or for a column with another type.
     """
     full = {field.name: field.dataType for field in (*FIELDS, HEADERS)}
     for field in schema.fields:
