@@ -64,7 +64,7 @@ class Profile:
         return found
 
     def words(self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]) -> Words:
-        """Returns the options (name, argument) that the profile adds, without those in `taken`."""
+        """Returns the options (name, argument) that the profile adds, without the options in `taken`."""
         return [*self._servers(command, known, taken, argv), *self._defaults(command, known, taken)]
 
     def _servers(
@@ -251,7 +251,7 @@ def servers_option(command: Command) -> str:
 
 
 def chosen_profile(known: list[Option], name: str | None) -> Profile | None:
-    """Returns the profile that `--profile` or else the environment variable names.
+    """Returns the profile whose name is the argument of `--profile`, or else the value of the environment variable.
 
     Returns None if no profile is named, or if the command has no option --profile.
     """

@@ -1,8 +1,8 @@
 """kafka-streams-application-reset: makes a Kafka Streams application process its input again.
 
-The offsets of input topics are reset as the options say, those of intermediate topics to the end. Internal topics of
-Streams (changelogs, repartitions, foreign-key joins) are deleted. The application must be stopped. Its instances clean
-their local state themselves (`KafkaStreams#cleanUp`).
+The offsets of input topics are reset as the options request. The offsets of intermediate topics are reset to the end.
+Internal topics of Streams (changelogs, repartitions, foreign-key joins) are deleted. The application must be stopped.
+Its instances clean their local state themselves (`KafkaStreams#cleanUp`).
 """
 
 from __future__ import annotations

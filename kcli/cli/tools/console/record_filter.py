@@ -48,7 +48,7 @@ def _rule(text: str) -> Filter:
 def _datas(part: str) -> Callable[[Message], list[bytes]]:
     """Returns a function that gets the compared parts of a record.
 
-    A null part gives none, and repeated headers give several.
+    This function returns no part for a null, and several parts for repeated headers.
     """
     if part == "key":
         return lambda message: _present([message.key()])
