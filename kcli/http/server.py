@@ -88,7 +88,7 @@ class HttpServer:
     async def start(self, host: str | None, port: int) -> int:
         """Listens on a host (None: all interfaces) and port (0: any free port). Returns the port.
 
-        Raises OSError if it cannot.
+        Raises OSError if the server cannot listen on this port.
         """
         await self._runner.setup()
         self._listener = await self._network.create_server(self._connect, host, port)
