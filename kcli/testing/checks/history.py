@@ -115,8 +115,8 @@ def _disorder(
 def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Transaction]]:
     """Returns groups of transactions that form write cycles.
 
-    Each one is before another of its group in one partition, and after another of its group in the same or another
-    partition.
+    Each transaction is before another transaction of its group in one partition, and after another transaction of its
+    group in the same or in another partition.
     """
     writer = {value: transaction for transaction in transactions for _, value in transaction.writes}
     after: dict[int, set[int]] = {}

@@ -1,4 +1,4 @@
-"""The ledger: the promises of a cluster, which is stored outside the cluster and compared with it after every event.
+"""The ledger: the expected state of a cluster, stored outside the cluster and checked after every event.
 
 The ledger reads each partition's records when they are committed, and clients report their answers to it. It checks:
 
