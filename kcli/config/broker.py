@@ -83,13 +83,13 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         return value
 
     def text(self, name: str) -> str:
-        """The text of a string key; empty if it is null."""
+        """The text of a string key. The text is empty if the value is null."""
         value = self._values[name]
         assert value is None or isinstance(value, str), f"{name} is not a string"
         return value or ""
 
     def listed(self, name: str) -> tuple[str, ...]:
-        """The items of a list key; empty if it is null."""
+        """The items of a list key. There are no items if the value is null."""
         value = self._values[name]
         assert value is None or isinstance(value, tuple), f"{name} is not a list"
         return value or ()

@@ -96,7 +96,7 @@ class HttpServer:
         return int(sockets[0].getsockname()[1]) if sockets else port
 
     async def stop(self) -> None:
-        """Closes idle connections immediately, and the others after their response or after STOP_MAX_SECONDS."""
+        """Closes idle connections immediately, and other connections after their response or after STOP_MAX_SECONDS."""
         if self._listener is not None:
             self._listener.close()
         server = self._runner.server

@@ -187,7 +187,7 @@ class MetadataDelta:
         _REPLAY[type(record)](self, record)  # type: ignore[arg-type]  # the table pairs each type with its method
 
     def apply(self, offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> MetadataImage:
-        """The image after all replayed records. `offset`, `epoch` and `timestamp_ms` are those of the last record."""
+        """The image after all replayed records. `offset`, `epoch` and `timestamp_ms` belong to the last record."""
         return MetadataImage(
             cluster_id=self.image.cluster_id,
             offset=offset,

@@ -132,7 +132,7 @@ def _subcommand(command: Command, word: str) -> Subcommand:
 
 
 def _own_options(command: Command, sub: Subcommand) -> list[Option]:
-    """Returns the options that may follow the sub-command: its own options and the common ones."""
+    """Returns the options that may follow the sub-command: its own options and the common options."""
     before = {option.name for option in options_of(command.options)} - COMMON
     return [option for option in options_of(sub.options) if option.name not in before]
 

@@ -79,7 +79,10 @@ def java_split(text: str, separator: str | Pattern[str] = ",") -> list[str]:
 
 
 def separated(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Splits like joptsimple's `withValuesSeparatedBy(',')`: returns the parts of all arguments, without empty ones."""
+    """Splits like joptsimple's `withValuesSeparatedBy(',')`.
+
+    Returns the parts of all arguments, without empty parts.
+    """
     parts: list[str] = []
     for argument in arguments:
         parts += [part for part in argument.split(",") if part] or [argument]

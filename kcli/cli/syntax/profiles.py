@@ -165,7 +165,7 @@ class ProfilesFile:
     def _properties(self, name: str, table: Mapping[str, Toml]) -> Properties:
         """Returns the client settings of a profile, each with its file and line.
 
-        Settings of the profile override those of its properties file.
+        Settings of the profile override the settings of its properties file.
         """
         from kcli.config.properties import Properties
 

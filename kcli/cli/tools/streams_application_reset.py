@@ -244,7 +244,10 @@ class _Reset:
         return await self._listed(partitions, OffsetSpec.EARLIEST)
 
     async def _committed(self, partitions: list[TopicPartition]) -> NewOffsets:
-        """Returns the committed offset of each partition, or the start of the log for a partition without one."""
+        """Returns the committed offset of each partition.
+
+        A partition without a committed offset gets the start of its log.
+        """
         found = await self.client.list_group_offsets(self.group_id)
         starts = await self._listed(partitions, OffsetSpec.EARLIEST)
         committed: NewOffsets = {}

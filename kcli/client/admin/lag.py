@@ -58,7 +58,7 @@ async def lag_seconds(
     The age is 0 if there is no such record.
 
     The value is None if the record has no timestamp. If the partition failed, the value is the error. The call does not
-    wait for leaders, so a partition without a leader does not delay the others.
+    wait for leaders, so a partition without a leader does not delay the other partitions.
     """
     found: dict[TopicPartition, Lag] = {}
     if not committed:

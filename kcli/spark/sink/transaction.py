@@ -59,7 +59,7 @@ NOT_OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The transaction of one attempt of a task. Each attempt has a higher epoch than the one before."""
+    """The transaction of one attempt of a task. Each attempt has a higher epoch than the attempt before."""
 
     transactional_id: str
     producer_id: int

@@ -189,7 +189,7 @@ class _Writer(ABC):
         return rows, producer.began or time.time()
 
     def commit_tasks(self, messages: Sequence[Written | None]) -> None:
-        """Commits the transaction of the first task, and then those of the other tasks."""
+        """Commits the transaction of the first task, and then the transactions of the other tasks."""
         written = [each for each in messages if each is not None]
         with Cluster(self.options.client) as cluster:
             if self._is_committed(cluster, written):
@@ -252,7 +252,7 @@ class _Writer(ABC):
             )
 
     def abort_tasks(self, messages: Sequence[Written | None]) -> None:
-        """Aborts the transactions of all tasks after one has failed."""
+        """Aborts the transactions of all tasks after a task has failed."""
         if left := _transactions(messages):
             with Cluster(self.options.client) as cluster:
                 transaction.abandon(cluster, left)

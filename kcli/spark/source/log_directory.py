@@ -323,7 +323,7 @@ def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions
 def _named(name: str) -> TopicPartition | None:
     """Returns the partition to which a directory name belongs.
 
-    Returns None for other names, such as those with `-delete`, `-future` or `-stray`.
+    Returns None for other names, such as names that end in `-delete`, `-future` or `-stray`.
     """
     topic, dash, number = name.rpartition("-")
     return TopicPartition(topic, int(number)) if dash and topic and number.isdigit() else None

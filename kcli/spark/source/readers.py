@@ -123,7 +123,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns one of the limits, because Spark accepts only one. `latestOffset` applies all limits."""
+        """Returns one of the limits, because Spark accepts only one limit. `latestOffset` applies all limits."""
         options = self.options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)

@@ -59,7 +59,7 @@ def with_columns(frame: DataFrame, *, key: Column | None = None, value: Column |
 
 
 def watermark_of(frame: DataFrame) -> int | None:
-    """Returns the delay of the watermark in milliseconds; None if there is no watermark."""
+    """Returns the delay of the watermark in milliseconds, or None if there is no watermark."""
     delay: int | None = frame.schema[TIMESTAMP].metadata.get(WATERMARK)
     return delay
 

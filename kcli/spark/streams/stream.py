@@ -1,4 +1,6 @@
-"""Streams of records, tables and groups. They are in one module, because each of them creates objects of the others.
+"""Streams of records, tables and groups.
+
+These classes are in one module, because each class creates objects of the other classes.
 
 Each operation returns a new object. Records are processed only when the application runs.
 """

@@ -4,7 +4,7 @@ Every value is written once, so the log of a partition shows the order of its wr
 
     - a lost write: the producer knows that the transaction is committed, and the reader lacks its value;
     - an aborted read: a value of a transaction that was aborted, or that the producer never asked to commit;
-    - a torn transaction: one with an unknown end, of which the reader saw some values and not the others;
+    - a torn transaction: its end is unknown, and the reader saw some of its values and missed other values;
     - a value twice, or a value that no transaction wrote;
     - a wrong order: of values of one transaction, of one producer, or of two transactions that did not overlap in time.
 

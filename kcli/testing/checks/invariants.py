@@ -318,7 +318,7 @@ class Ledger:
         assert known >= offset, f"{group}: {partition} is committed to {offset}, the log says {known}"
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
-        """Returns the committed offset, or −1 if the group has not committed one."""
+        """Returns the committed offset, or −1 if the group has not committed an offset."""
         return self._groups.committed_offset(group, *partition)
 
     def generation(self, group: str) -> int:

@@ -23,7 +23,7 @@ _RULE = re.compile(r"(key|value|header\.[^=~!]+)(!?)([=~])(.*)", re.DOTALL)
 def record_filter(texts: Iterable[str]) -> Filter | None:
     """Returns a filter for records that match all of `texts`, or None without texts.
 
-    Raises UsageError for invalid ones.
+    Raises UsageError for an invalid text.
     """
     rules = [_rule(text) for text in texts]
     if not rules:

@@ -141,7 +141,7 @@ class Queries:
 
 
 def _table_not_found(error: Exception) -> str | None:
-    """Returns the name of the table that Spark does not know; returns None for other errors."""
+    """Returns the name of the table that Spark does not know, or None for other errors."""
     from pyspark.errors import AnalysisException
 
     if not isinstance(error, AnalysisException) or error.getCondition() != NOT_FOUND:
