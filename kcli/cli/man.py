@@ -84,7 +84,7 @@ def _tool_page(tool: Tool, command: Command) -> str:
             lines += [f".SS {_escape(sub.name)}", *_text(sub.help)]
             lines += _options(command, [each for each in options_of(sub.options) if each.name not in before])
     lines += [".SH OPTIONS", *_options(command, shown)]
-    lines += [".TP", r".B \-\-help", f"Print usage information and exit with code {_help_exit(command)}."]
+    lines += [".TP", r".B \-\-help", *_text(_help(tool, command))]
     if command.family is Family.JOPT or command.has_version:
         lines += [".TP", r".B \-\-version", "Print the version and exit."]
     for title, example in command.sections:
@@ -171,15 +171,16 @@ def _as_phrase(summary: str) -> str:
     return summary if first in PROPER_NOUNS else summary[0].lower() + summary[1:]
 
 
-def _help_exit(command: Command) -> int:
-    """Returns the exit code of `--help`, which is 1 in most of Kafka's tools."""
-    match command.family:
-        case Family.JOPT:
-            return 1
-        case Family.ARGPARSE4J:
-            return command.help_exit
-        case Family.RAW:
-            return 0
+def _help(tool: Tool, command: Command) -> str:
+    """Returns the description of `--help`, which is an error in most of Kafka's scripts."""
+    text = "Print usage information and exit."
+    if not tool.script:
+        return text
+    if command.family is Family.JOPT:
+        return f"{text} As in Kafka, {tool.script} prints it on standard error and exits with code 1."
+    if command.family is Family.ARGPARSE4J and command.help_exit:
+        return f"{text} As in Kafka, {tool.script} exits with code {command.help_exit}."
+    return text
 
 
 def _options(command: Command, options: Iterable[Option]) -> list[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from kcli.cli.client_properties import check_bootstrap, client_properties
 from kcli.cli.output import Output, java_text, warn
@@ -418,9 +418,9 @@ class Sender:
         if self._told <= MAX_FAILURES_TOLD:
             key_text = "null" if key is None else f"{len(key)} bytes"
             value_text = "null" if value is None else f"{len(value)} bytes"
-            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+            stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
             warn(
-                f"[{stamp},000] ERROR Error when sending message to topic {self.topic} with key: {key_text}, "
+                f"[{stamp}] ERROR Error when sending message to topic {self.topic} with key: {key_text}, "
                 f"value: {value_text} with error: (kcli.console-producer)"
             )
             warn(java_text(error))
