@@ -72,7 +72,7 @@ class SubscriptionChange:
 
 
 async def run(options: ClientMetricsOptions, output: Output) -> None:
-    """Performs the one action that the options name."""
+    """Performs the action that the options select."""
     action = _action(options)
     try:
         async with admin(options) as client:

@@ -90,7 +90,10 @@ def _checked(options: LeaderElectionOptions) -> str:
 
 
 def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
-    """Returns the chosen partitions. None means all that need an election. Raises FileError for an invalid file."""
+    """Returns the chosen partitions.
+
+    None means all partitions that need an election. Raises FileError for an invalid file.
+    """
     if options.all_topic_partitions:
         return None
     if options.path_to_json_file is not None:

@@ -277,7 +277,10 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
 
 
 class Printer:
-    """Takes records from librdkafka and prints them. `seen` counts all records, `count` those that match --filter."""
+    """Takes records from librdkafka and prints them.
+
+    `seen` counts all records. `count` counts the records that match --filter.
+    """
 
     def __init__(
         self, options: ConsoleConsumerOptions, show: formatters.Formatter, wanted: Filter | None

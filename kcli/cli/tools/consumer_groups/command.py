@@ -30,7 +30,7 @@ Action = Callable[[ConsumerGroupsOptions, AdminClient, Output], Awaitable[None]]
 
 
 async def run(options: ConsumerGroupsOptions, output: Output) -> None:
-    """Checks the options as Kafka does, then performs the one action that they name."""
+    """Checks the options as Kafka does, then performs the action that the options select."""
     check(options)
     if options.validate_regex is not None:
         from kcli.cli.tools.consumer_groups.regex import verdict

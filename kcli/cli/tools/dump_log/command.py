@@ -167,7 +167,7 @@ class Dumper:
     def _how(self) -> LogDump:
         """The settings for logs.
 
-        They are created at the first log, because a dump of indexes needs no valid decoder class.
+        The settings are created at the first log, because a dump of indexes needs no valid decoder class.
         """
         is_data = any(self.options.has(name) for name in _DATA_OPTIONS)
         return LogDump(

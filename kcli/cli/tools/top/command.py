@@ -1,8 +1,8 @@
 """top: shows a cluster live on a terminal: traffic, lag, partitions with problems, slow requests and brokers.
 
 Kafka has no such tool. For any cluster, the records per second are computed from offsets. Bytes, slow requests and
-figures of the brokers come from the metrics endpoints of kcli's brokers, if these are open. Without a terminal, or with
---once, one update is printed.
+figures of the brokers come from the metrics endpoints of kcli's brokers, if these endpoints are open. Without a
+terminal, or with --once, one update is printed.
 """
 
 from __future__ import annotations

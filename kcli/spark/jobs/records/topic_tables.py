@@ -63,7 +63,10 @@ class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
 
 @dataclass(slots=True)
 class TopicTables:
-    """The tables of a query: those that --tables declares, and every other topic under its own name."""
+    """The tables of a query.
+
+    These are the tables that --tables declares, and every other topic as a table with the topic's name.
+    """
 
     spark: SparkSession
     options: TableOptions

@@ -155,7 +155,7 @@ def encoded(columns: list[Column], spec: ValueSpec) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class RecordCodec:
-    """Decodes and encodes values of one Avro or Protobuf schema. Also has the columns of these values."""
+    """Decodes and encodes values of one Avro or Protobuf schema. `columns` is the Arrow type of the decoded values."""
 
     columns: pa.StructType
     values: ValueCodec

@@ -166,7 +166,7 @@ def check_mode(options: ModeOptions) -> None:
 
 
 def pairs(words: Sequence[str], name: str) -> dict[str, str]:
-    """Parses arguments of the form `key=value`. Raises JobError for an invalid one."""
+    """Parses arguments of the form `key=value`. Raises JobError for an invalid argument."""
     found = {}
     for word in words:
         key, equals, value = word.partition("=")
