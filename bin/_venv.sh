@@ -24,7 +24,10 @@ ensure_venv() {
     fi
     if [ ! -e "$stamp" ] || [ "$ROOT/pyproject.toml" -nt "$stamp" ]; then
         echo "Installing kcli${1:+ with $1} into $VENV (PySpark is large: with it the first time takes minutes)" >&2
-        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$target" || return 1
+        "$VENV/bin/python" -m pip install --disable-pip-version-check --editable "$target" >"$VENV/install.log" 2>&1 || {
+            cat "$VENV/install.log" >&2
+            return 1
+        }
         touch "$stamp"
     fi
 }

@@ -1,2 +1,3 @@
 #!/bin/sh
+export KCLI_SCRIPT=kafka-console-consumer.sh
 PATH="$(dirname "$0")/../.venv/bin:$(dirname "$0"):$PATH" exec kcli console-consumer "$@"

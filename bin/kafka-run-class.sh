@@ -52,8 +52,9 @@ case "${1##*.}" in
 esac
 shift
 PATH="$(dirname "$0")/../.venv/bin:$(dirname "$0"):$PATH"
-export PATH
+export PATH KCLI_SCRIPT=kafka-run-class.sh
 [ -n "$daemon" ] || exec kcli "$command" "$@"
 log_dir=${LOG_DIR:-logs}
 mkdir -p "$log_dir" || exit 1
+export LOG_DIR="$log_dir"
 nohup kcli "$command" "$@" > "$log_dir/$name.out" 2>&1 < /dev/null &

@@ -25,7 +25,7 @@ ANSWER_MAX_SECONDS = 30.0
 
 
 class MetricsUnavailable(KafkaError):
-    """Raised if no server answers, or if it is not a kcli metrics endpoint. A later attempt may succeed."""
+    """Raised if no server answers, or if the server is not a kcli metrics endpoint. A later attempt may succeed."""
 
     retriable = True
 

@@ -41,7 +41,7 @@ def key_values(words: Iterable[str]) -> dict[str, str]:
 
 
 def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> Properties:
-    """Returns the properties of a file, merged over those of the profile.
+    """Returns the properties of a file, merged over the properties of the profile.
 
     Raises CommandError for a file that cannot be read. If the file is missing, the message is only the path, as in
     Java.

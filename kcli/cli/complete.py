@@ -26,7 +26,10 @@ class Candidate:
 
 
 def candidates(command: Command, words: list[str], incomplete: str) -> list[Candidate]:
-    """Returns the completions at the cursor: what may follow the arguments `words` and begins with `incomplete`."""
+    """Returns the completions at the cursor.
+
+    A completion may come after the arguments `words` and begins with `incomplete`.
+    """
     sub = _chosen(command, words)
     known = options_of(sub.options if sub else command.options)
     pending = _pending(words, known)

@@ -32,7 +32,8 @@ def confirm(loss: str, *, yes: bool) -> None:
 def _line() -> str:
     """Reads a line of the terminal.
 
-    SIGINT gets Python's default handler meanwhile, because the handler of an event loop does not interrupt reading.
+    During the read, SIGINT has Python's default handler, because the handler of an event loop does not interrupt a
+    read.
     """
     noted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -42,6 +43,6 @@ def _line() -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Returns names as text for a question: the first MAX_SHOWN, and the number of the others."""
+    """Returns names as text for a question: the first MAX_SHOWN names, and the number of the other names."""
     shown = ", ".join(names[:MAX_SHOWN])
     return shown if len(names) <= MAX_SHOWN else f"{shown} and {len(names) - MAX_SHOWN} more"

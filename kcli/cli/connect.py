@@ -78,7 +78,10 @@ def _check_settings(properties: Properties) -> None:
 
 
 def _is_another_programs(name: str) -> bool:
-    """Whether a producer, consumer or broker has the setting: one properties file may serve several programs."""
+    """Whether a producer, consumer or broker has the setting.
+
+    The user may use the same properties file for several programs.
+    """
     from kcli.config.broker_keys import BROKER
     from kcli.config.consumer import CONSUMER
     from kcli.config.producer import PRODUCER
@@ -89,7 +92,7 @@ def _is_another_programs(name: str) -> bool:
 def _refuse_unresolvable(config: ClientConfig) -> None:
     """Raises CommandError if no server name can be resolved, as Java's client does.
 
-    Our admin client would try again until its timeout.
+    Without this check, kcli's admin client would try again until its timeout.
     """
     import socket
 

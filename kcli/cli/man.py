@@ -48,7 +48,7 @@ def _root_page(tools: list[Tool]) -> str:
     lines += [
         ".TP",
         r".B \-\-install\-completion",
-        "Install completion for the current shell. It also completes the names of topics, groups and profiles.",
+        "Install completion for the current shell. Names of topics, groups and profiles are completed too.",
     ]
     lines += [".TP", r".B \-\-help", "Show the commands and exit."]
     lines += _profiles()
@@ -84,7 +84,7 @@ def _tool_page(tool: Tool, command: Command) -> str:
             lines += [f".SS {_escape(sub.name)}", *_text(sub.help)]
             lines += _options(command, [each for each in options_of(sub.options) if each.name not in before])
     lines += [".SH OPTIONS", *_options(command, shown)]
-    lines += [".TP", r".B \-\-help", f"Print usage information and exit with code {_help_exit(command)}."]
+    lines += [".TP", r".B \-\-help", *_text(_help(tool, command))]
     if command.family is Family.JOPT or command.has_version:
         lines += [".TP", r".B \-\-version", "Print the version and exit."]
     for title, example in command.sections:
@@ -114,19 +114,20 @@ def _profiles() -> list[str]:
     """Returns the section about the file of profiles."""
     lines = [".SH PROFILES"]
     lines += _text(
-        "A profile has a name. It has the servers of a cluster, client settings and defaults of options. Every command "
-        "that connects to a cluster has the option --profile NAME. Without the option, the environment variable "
-        "KCLI_PROFILE names the profile. Profiles are tables of the file ~/.config/kcli/profiles.toml "
+        "A profile is a named set of servers, client settings and defaults of options. Every command that connects to "
+        "a cluster has the option --profile NAME. Without the option, the name of the profile is read from the "
+        "environment variable KCLI_PROFILE. Profiles are tables of the file ~/.config/kcli/profiles.toml "
         "($XDG_CONFIG_HOME/kcli/profiles.toml if this variable is set):"
     )
     lines += _example(_PROFILE_EXAMPLE)
     lines += _text(
-        "bootstrap-server is the value of the option --bootstrap-server. command-config names a properties file with "
-        "client settings; its path is relative to profiles.toml. The table properties has client settings that take "
-        "precedence over the properties file. A table with the name of a command has options of this command: true for "
-        "an option without an argument, a list for an option that may be given more than once. The command line takes "
-        "precedence over the profile: an option replaces the same option of the profile, and client settings of the "
-        "command line replace the same client settings of the profile."
+        "bootstrap-server is the value of the option --bootstrap-server. command-config is the path of a properties "
+        "file with client settings, relative to the directory of profiles.toml. The table properties has client "
+        "settings that take precedence over the properties file. A table with the name of a command has options of "
+        "this command. The value of an option without an argument is true. The value of an option that may be given "
+        "more than once is a list. The command line takes precedence over the profile: an option replaces the same "
+        "option of the profile, and client settings of the command line replace the same client settings of the "
+        "profile."
     )
     lines += [
         ".SH ENVIRONMENT",
@@ -171,15 +172,16 @@ def _as_phrase(summary: str) -> str:
     return summary if first in PROPER_NOUNS else summary[0].lower() + summary[1:]
 
 
-def _help_exit(command: Command) -> int:
-    """Returns the exit code of `--help`, which is 1 in most of Kafka's tools."""
-    match command.family:
-        case Family.JOPT:
-            return 1
-        case Family.ARGPARSE4J:
-            return command.help_exit
-        case Family.RAW:
-            return 0
+def _help(tool: Tool, command: Command) -> str:
+    """Returns the description of `--help`, which is an error in most of Kafka's scripts."""
+    text = "Print usage information and exit."
+    if not tool.script:
+        return text
+    if command.family is Family.JOPT:
+        return f"{text} As in Kafka, {tool.script} prints it on standard error and exits with code 1."
+    if command.family is Family.ARGPARSE4J and command.help_exit:
+        return f"{text} As in Kafka, {tool.script} exits with code {command.help_exit}."
+    return text
 
 
 def _options(command: Command, options: Iterable[Option]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Parses a point in time on the command line: a date, milliseconds since the epoch, or how long ago."""
+"""Parses a point in time on the command line: a date, milliseconds since the epoch, or a duration before now."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The output of a command: results on stdout, messages on stderr.
 
-A result is a row (a dataclass). As text, a row is printed as Kafka's own line. As json, it is one object per line. As
-tsv, a header of field names comes first, then one line per row. Messages that Kafka prints on stdout (`say`) are part
-of the text output, but not of json and tsv.
+A result is a row (a dataclass). In the format text, a row is printed as Kafka's own tool prints it. In the format json,
+each row is one object on a line of its own. In the format tsv, the first line has the field names, and each row is one
+line. Messages that Kafka prints on stdout (`say`) are part of the text output, but not of json and tsv.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class Output:
     def say(self, line: str) -> None:
         """Writes a line that Kafka prints on stdout but that is not a result.
 
-        Output as json or tsv does not contain it.
+        Output as json or tsv does not contain this line.
         """
         if self.is_text:
             sys.stdout.write(line + "\n")
 
     def part(self, text: str) -> None:
-        """Writes like `say`, but without a newline, because some of Kafka's messages lack it."""
+        """Writes like `say`, but without a newline, because some of Kafka's messages do not end with a newline."""
         if self.is_text:
             sys.stdout.write(text)
 

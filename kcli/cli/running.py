@@ -35,6 +35,10 @@ INTERRUPTED = 130  # 128 + SIGINT: the exit code of a shell and of the JVM
 TERMINATED = 143  # 128 + SIGTERM
 
 
+SCRIPT_VARIABLE = "KCLI_SCRIPT"
+"""The environment variable with which a shim reports that the user has started Kafka's script."""
+
+
 LOST_EXCEPTION = (
     # CPython's message if an extension module loses an exception
     "returned NULL without setting an exception"
@@ -151,14 +155,25 @@ def _awaited(coroutine: Coroutine[object, None, int | None]) -> int | None:
 
 
 def _help(command: Command, *, bare: bool) -> int:
+    """Prints the help and returns the exit code.
+
+    Kafka's scripts print a requested help on stderr or end with 1. A command that was started as `kcli` does neither,
+    so that `kcli topics --help | less` works.
+    """
+    is_wanted = not bare and SCRIPT_VARIABLE not in os.environ
     if command.family is Family.ARGPARSE4J:
         print("\n".join([argparse4j.help_text(command), *_examples(command)]))
-        return command.bare_exit if bare else command.help_exit
+        if bare:
+            return command.bare_exit
+        return 0 if is_wanted else command.help_exit
     if bare and command.bare is not None:
         command.bare()
         return 1
-    warn(command.description)
-    warn("\n".join([usage(command), *_examples(command)]))
+    text = "\n".join([command.description, usage(command), *_examples(command)])
+    if is_wanted:
+        print(text)
+        return 0
+    warn(text)
     return 1
 
 

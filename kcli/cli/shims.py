@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from kcli.cli.running import SCRIPT_VARIABLE
 from kcli.cli.syntax.registry import TOOLS
 
 EXECUTABLE = 0o755
@@ -53,12 +54,12 @@ _PATH = f'PATH="{_HERE}/../.venv/bin:{_HERE}:$PATH"'
 
 def shims() -> dict[str, str]:
     """Returns scripts by file name: one for each tool that replaces a tool of Kafka, and kafka-run-class.sh."""
-    found = {tool.script: _shim(tool.name) for tool in TOOLS.values() if tool.script}
+    found = {tool.script: _shim(tool.name, tool.script) for tool in TOOLS.values() if tool.script}
     return {**found, RUN_CLASS: _run_class()}
 
 
-def _shim(name: str) -> str:
-    return f'#!/bin/sh\n{_PATH} exec kcli {name} "$@"\n'
+def _shim(name: str, script: str) -> str:
+    return f'#!/bin/sh\nexport {SCRIPT_VARIABLE}={script}\n{_PATH} exec kcli {name} "$@"\n'
 
 
 def _run_class() -> str:
@@ -89,10 +90,11 @@ case "${{1##*.}}" in
 esac
 shift
 {_PATH}
-export PATH
+export PATH {SCRIPT_VARIABLE}={RUN_CLASS}
 [ -n "$daemon" ] || exec kcli "$command" "$@"
 log_dir=${{LOG_DIR:-logs}}
 mkdir -p "$log_dir" || exit 1
+export LOG_DIR="$log_dir"
 nohup kcli "$command" "$@" > "$log_dir/$name.out" 2>&1 < /dev/null &
 """
 

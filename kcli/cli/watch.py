@@ -1,4 +1,4 @@
-"""`--watch`: prints a result repeatedly until Ctrl-C. On a terminal, the new output replaces the old one."""
+"""`--watch`: prints a result repeatedly. On a terminal, the new output replaces the old one."""
 
 from __future__ import annotations
 
@@ -40,27 +40,30 @@ def check_interval(seconds: float | None) -> None:
         raise UsageError(f"--watch {seconds:g}: expected 0.1 to 86400 seconds")
 
 
-async def watch(seconds: float, show: Callable[[Output], Awaitable[None]], format: str) -> None:
-    """Calls `show` at an interval until Ctrl-C, which is not a failure."""
+async def watch(seconds: float, show: Callable[[Output], Awaitable[bool | None]], format: str) -> None:
+    """Calls `show` at an interval until it returns True, or until Ctrl-C, which is not a failure."""
     output = StampedOutput(format)
     is_screen = sys.stdout.isatty()
     with contextlib.suppress(asyncio.CancelledError):
-        while True:
+        is_over: bool | None = False
+        while not is_over:
             output.time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             if is_screen:
-                await _draw(output, show, seconds)
+                is_over = await _draw(output, show, seconds)
             else:
                 output.say(output.time)
-                await show(output)
+                is_over = await show(output)
             sys.stdout.flush()
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(0 if is_over else seconds)
 
 
-async def _draw(output: StampedOutput, show: Callable[[Output], Awaitable[None]], seconds: float) -> None:
+async def _draw(
+    output: StampedOutput, show: Callable[[Output], Awaitable[bool | None]], seconds: float
+) -> bool | None:
     """Draws the output, cut to the size of the screen. It uses a single write, because several writes would flicker."""
     block = io.StringIO()
     with contextlib.redirect_stdout(block), contextlib.redirect_stderr(block):
-        await show(output)
+        is_over = await show(output)
     size = shutil.get_terminal_size()
     lines = [f"{output.time}  every {seconds:g} s, Ctrl-C ends", *block.getvalue().splitlines()]
     room = size.lines - 1
@@ -68,3 +71,4 @@ async def _draw(output: StampedOutput, show: Callable[[Output], Awaitable[None]]
         lines = [*lines[: room - 1], f"… {len(lines) - room + 1} more lines"]
     shown = "".join(f"{line[: size.columns]}{_END_OF_LINE}\n" for line in lines)
     sys.stdout.write(f"{_HOME}{shown}{_END_OF_SCREEN}")
+    return is_over

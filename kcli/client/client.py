@@ -1,8 +1,8 @@
 """The client: selects the server of a request, and sends the request again after errors.
 
 A call is tried again on every retriable error until `default.api.timeout.ms` is over, as Kafka's admin client does. The
-servers are those of the bootstrap list, until metadata has named the servers of the cluster. One connection per address
-is kept.
+client uses the servers of the bootstrap list until a metadata response lists the servers of the cluster. The client
+keeps one connection per address.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Client:
         return list(self._known.nodes.values())
 
     async def metadata(self, topics: Iterable[str] | None = ()) -> MetadataResponse:
-        """Requests and returns the metadata of `topics` (None: all). Stores the brokers that it names."""
+        """Requests and returns the metadata of `topics` (None: all). Stores the brokers of the response."""
         wanted = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         response = await self.send(request, ApiKey.METADATA)

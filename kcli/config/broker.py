@@ -34,7 +34,7 @@ CONTROLLER_ROLE = "controller"
 
 
 class BrokerConfig(Mapping[str, ConfigValue]):
-    """The value of every broker key: that of the file or an override if it is set there, else the default."""
+    """The value of every broker key. A key that neither the file nor an override sets has its default."""
 
     def __init__(self, texts: Properties) -> None:
         """Parses `texts` and converts each value to its type. `start_up.node_config` also checks the keys together."""
@@ -83,19 +83,22 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         return value
 
     def text(self, name: str) -> str:
-        """The text of a string key; empty if it is null."""
+        """The text of a string key. The text is empty if the value is null."""
         value = self._values[name]
         assert value is None or isinstance(value, str), f"{name} is not a string"
         return value or ""
 
     def listed(self, name: str) -> tuple[str, ...]:
-        """The items of a list key; empty if it is null."""
+        """The items of a list key. There are no items if the value is null."""
         value = self._values[name]
         assert value is None or isinstance(value, tuple), f"{name} is not a list"
         return value or ()
 
     def of_listener(self, listener: str, name: str) -> ConfigValue:
-        """A key's value for one listener: `listener.name.<listener>.<key>` if that is set, else the key's own."""
+        """A key's value for one listener.
+
+        The value of `listener.name.<listener>.<key>` takes precedence over the value of `<key>`.
+        """
         scoped = f"listener.name.{listener.lower()}.{name}"
         if scoped in self.texts:
             return BROKER[name].parse(self.texts[scoped])
@@ -186,8 +189,10 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def all_advertised_listeners(self) -> tuple[Listener, ...]:
-        """The listeners of advertised.listeners or, if that is not set, of listeners. Controller listeners are
-        included."""
+        """The listeners of advertised.listeners or, if that key is not set, of the key listeners.
+
+        Controller listeners are included.
+        """
         if not self.is_set("advertised.listeners"):
             return self.listeners
         key = "advertised.listeners"

@@ -44,8 +44,8 @@ class ConfigEntry:
 class BrokerLayers:
     """The texts of the keys that are set for a broker, by layer.
 
-    `dynamic` holds the keys of this broker alone, `dynamic_default` those of the whole cluster, and `static` those of
-    the broker's file.
+    `dynamic` holds the keys that are set for this broker alone. `dynamic_default` holds the keys that are set for the
+    whole cluster. `static` holds the keys of the broker's file.
     """
 
     dynamic: Mapping[str, str] = field(default_factory=dict)
@@ -53,8 +53,10 @@ class BrokerLayers:
     static: Mapping[str, str] = field(default_factory=dict)
 
     def merged(self) -> dict[str, str]:
-        """The keys that are set in any layer. `dynamic` takes precedence over `dynamic_default`, and that over
-        `static`."""
+        """The keys that are set in any layer.
+
+        `dynamic` takes precedence over `dynamic_default`, which takes precedence over `static`.
+        """
         return {**self.static, **self.dynamic_default, **self.dynamic}
 
 
@@ -83,8 +85,10 @@ def describe_broker_defaults(layers: BrokerLayers, broker: BrokerConfig) -> tupl
 def describe_group(
     overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]
 ) -> tuple[ConfigEntry, ...]:
-    """Describes every group key, sorted by name. A key that is not set has the value of its broker key, and a synonym
-    of its own name with that value, as in Kafka."""
+    """Describes every group key, sorted by name. A key that is not set has the value of its broker key.
+
+    As in Kafka, such a key also has a synonym with its own name and this value.
+    """
     defaults = {name: broker.get(synonym) for name, synonym in BROKER_SYNONYMS.items()}
     return _described(GROUP, overrides, defaults, ConfigSource.DYNAMIC_GROUP_CONFIG)
 
@@ -168,7 +172,8 @@ def _synonyms(
 ) -> tuple[ConfigSynonym, ...]:
     """The synonyms of `name`: each source that sets one of `names`, from the first source that sets `name` itself.
 
-    Kafka leaves out the sources before that one. So `log.roll.ms` has no synonym if only `log.roll.hours` is set.
+    Kafka leaves out the sources before the first source that sets `name`. So `log.roll.ms` has no synonym if only
+    `log.roll.hours` is set.
     """
     last = _defaults_of(names) if defaults is None else defaults
     found = [

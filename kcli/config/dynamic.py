@@ -2,7 +2,7 @@
 
 A value comes from the first of these that sets the key: the broker's own dynamic configs, the cluster's dynamic
 defaults, the broker's file, Kafka's defaults. The controller stores the dynamic configs in the metadata. The broker
-checks a change before the controller stores it, and applies the change when it reads it in the metadata.
+checks a change before the controller stores it, and applies the change when it reads the change in the metadata.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ class DynamicConfig:
                 listener(before, self.current)
 
     def validate(self, overrides: Mapping[str, str], *, own: bool) -> None:
-        """Checks all dynamic configs as they will be after a change. `own`: the configs of this broker, else the
-        cluster's defaults.
+        """Checks all dynamic configs as they will be after a change.
+
+        If `own` is true, `overrides` are the configs of this broker, else the defaults of the cluster.
 
         Raises InvalidRequestException with Kafka's text.
         """

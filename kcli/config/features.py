@@ -1,8 +1,8 @@
 """The features (KIP-584, KIP-1022), such as metadata.version, with their levels, defaults and dependencies.
 
 The levels are those of Kafka 4.1. The levels of metadata.version end at 4.2-IV1, but the levels above 4.1-IV1 are not
-for production. So a cluster can be formatted or upgraded only up to 4.1-IV1. A refused level is a `FeatureError` with
-Kafka's text.
+for production. So a cluster can be formatted or upgraded only up to 4.1-IV1. For a level that is refused,
+`FeatureError` is raised with Kafka's text.
 """
 
 from __future__ import annotations

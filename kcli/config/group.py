@@ -145,8 +145,10 @@ _ASSIGNORS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupKeys:
-    """The broker's settings of consumer groups. `assignors` are names; the first is the default. `is_enabled` is True
-    if `group.coordinator.rebalance.protocols` contains `consumer`."""
+    """The broker's settings of consumer groups. `assignors` are names. The first name is the default.
+
+    `is_enabled` is True if `group.coordinator.rebalance.protocols` contains `consumer`.
+    """
 
     assignors: tuple[str, ...]
     migration_policy: str

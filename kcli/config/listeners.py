@@ -60,7 +60,9 @@ def parse_protocol_map(text: str, key: str) -> dict[str, str]:
 def parse_listeners(
     text: str, protocols: Mapping[str, str], *, key: str, distinct_ports: bool
 ) -> tuple[Listener, ...]:
-    """Parses `name://host:port,…`. The names must differ and, with `distinct_ports`, also the ports (except 0).
+    """Parses `name://host:port,…`. The names must be different.
+
+    With `distinct_ports`, the ports except 0 must be different too.
 
     Raises ConfigError if the text is invalid.
     """
@@ -88,7 +90,7 @@ def parse_listeners(
 
 
 def parse_addresses(text: Iterable[str], key: str) -> tuple[Address, ...]:
-    """Parses a list of `host:port`. Raises ConfigError if one is invalid."""
+    """Parses a list of `host:port`. Raises ConfigError if an address is invalid."""
     return tuple(parse_address(item, key) for item in text)
 
 
@@ -101,7 +103,7 @@ def parse_address(text: str, key: str) -> Address:
 
 
 def parse_bind_address(text: str, key: str) -> Address:
-    """Parses `host:port` of a socket to listen on. No host means every interface, and port 0 any free port.
+    """Parses `host:port` of a socket to listen on. No host means every interface. Port 0 means any free port.
 
     Raises ConfigError if the text is invalid.
     """
@@ -115,7 +117,7 @@ def parse_bind_address(text: str, key: str) -> Address:
 
 
 def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
-    """Parses a list of `id@host:port` into a table of (host, port) by id. Raises ConfigError if one is invalid."""
+    """Parses a list of `id@host:port` into a table of (host, port) by id. Raises ConfigError if a voter is invalid."""
     voters: dict[int, Address] = {}
     for item in text:
         node, at, address = item.partition("@")
@@ -130,8 +132,10 @@ def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
 
 
 def _clash(listeners: list[Listener]) -> bool:
-    """Whether two listeners clash by using the same port. One with an IPv4 host and one with an IPv6 host do not clash
-    (KIP-797)."""
+    """Whether two listeners clash by using the same port.
+
+    A listener with an IPv4 host and a listener with an IPv6 host do not clash (KIP-797).
+    """
     ports: dict[int, list[str]] = {}
     for listener in listeners:
         ports.setdefault(listener.port, []).append(listener.host)

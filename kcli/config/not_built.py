@@ -1,7 +1,7 @@
 """Keys of features that are not built: a key is ignored with a warning, or the node refuses to start.
 
 A key is ignored with a warning if the missing feature would only bring comfort or speed. The node refuses to start if
-to ignore the key would remove a protection (an authorizer, a policy, an encrypted listener).
+ignoring the key would remove a protection (an authorizer, a policy, an encrypted listener).
 """
 
 from __future__ import annotations

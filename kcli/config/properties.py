@@ -1,6 +1,6 @@
 """Reads and writes `.properties` files by the rules of Java's `Properties.load` and `Properties.store`.
 
-A file is read as ISO-8859-1, as Java does; other characters stand in it as `\\uXXXX`. Every key remembers its line, so
+A file is read as ISO-8859-1, as Java does; other characters are written as `\\uXXXX`. Every key remembers its line, so
 that an error can name the line.
 """
 

@@ -1,8 +1,9 @@
 """Configuration providers (KIP-297): they replace variables in values by texts from the environment or from files.
 
-The variables are `${env:NAME}`, `${file:/path/secrets.properties:key}` and `${dir:/path:file}`. A setting such as
-`config.providers=env` names the providers, and `config.providers.env.class` the Java class of one. Kafka's three
-classes are supported. Any other class is refused, because its variables would be used as if they were values.
+The variables are `${env:NAME}`, `${file:/path/secrets.properties:key}` and `${dir:/path:file}`. The key
+`config.providers` lists the providers, such as `env`. A key such as `config.providers.env.class` has the Java class of
+a provider. Kafka's three classes are supported. Any other class is refused, because its variables would be used as if
+they were values.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ MAX_SECRET_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider. `read(path, key)` returns the value of a variable. If that is missing, it returns None, and the
-    variable stays in the text unchanged."""
+    """A provider. `read(path, key)` returns the value of a variable.
+
+    If the value is missing, `read` returns None, and the variable stays in the text unchanged.
+    """
 
     name: str
     read: Callable[[str, str], str | None]

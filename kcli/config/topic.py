@@ -1,8 +1,8 @@
 """Topic configuration: the keys of Kafka 4.1, the broker keys that supply their defaults, and `LogConfig`.
 
 The value of a topic key comes from the topic's own overrides, else from a broker key of `SERVER_SYNONYMS`, else from
-the default in the table. If several of the broker keys are set, the first one counts. Its value is converted to the
-unit of the topic key.
+the default in the table. If several of the broker keys are set, the first of these keys counts. The value of this key
+is converted to the unit of the topic key.
 """
 # ruff: noqa: E501  (a table reads best with one key to a line)
 

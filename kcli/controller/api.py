@@ -83,7 +83,7 @@ def _never(_address: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRequestContext:
-    """The inputs of a decision besides the request. The defaults are those of the node's own requests."""
+    """The inputs of a decision besides the request. The defaults are the values for the node's own requests."""
 
     api_version: int = NEWEST_VERSION
     charge: Charge = no_charge

@@ -44,7 +44,7 @@ UNFENCE = -1
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """The inputs of the broker functions besides the request. `next_offset`: the offset of the next record."""
+    """The inputs of the broker functions besides the request. `next_offset` is the offset of the next record."""
 
     image: MetadataImage
     settings: ControllerSettings
@@ -162,7 +162,7 @@ def _check_directories(image: MetadataImage, request: br.BrokerRegistrationReque
 
 
 def _check_features(image: MetadataImage, request: br.BrokerRegistrationRequest) -> None:
-    """Raises unless the broker supports every finalized feature level of the cluster."""
+    """Raises KafkaError unless the broker supports every finalized feature level of the cluster."""
     supported = {feature.name: feature for feature in request.features}
     if METADATA_VERSION not in supported:
         raise InvalidRegistrationException(
@@ -324,7 +324,9 @@ def _offline_directories(
 
 
 def fence_expired(context: BrokerContext, exempt: int | None) -> list[MetadataRecord]:
-    """Fences one broker whose session has expired. A call fences only one, because each fencing moves leaderships.
+    """Fences one broker whose session has expired.
+
+    A call fences only one broker, because each fencing moves leaderships.
 
     `exempt` is the broker in this process. It is never fenced, because it is alive even after a long suspension of
     the process.

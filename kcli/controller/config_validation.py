@@ -41,7 +41,7 @@ CLIENT_MATCH_NAMES = frozenset(
 def validate(resource: ConfigResource, config: NewValues, settings: ControllerSettings) -> None:
     """Checks the configuration that a resource would have after a change.
 
-    For a broker as the resource, that broker has already checked the keys.
+    If the resource is a broker, this broker has already checked the keys.
     """
     match resource.type:
         case ConfigResourceType.TOPIC:

@@ -30,7 +30,10 @@ def decide(records: list[MetadataRecord], response: R) -> Decision[R]:
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """The error of one topic or resource of a request, or NONE. Without a message the code's default message counts."""
+    """The error of one topic or resource of a request, or NONE.
+
+    If the message is missing, the code's default message applies.
+    """
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None

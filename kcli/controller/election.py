@@ -240,8 +240,10 @@ def may_lead(brokers: Mapping[int, BrokerRegistration]) -> Callable[[BrokerId, u
 
 
 def directory_online(broker: BrokerRegistration, directory: uuid.UUID) -> bool:
-    """Whether a directory counts as online. A directory that the broker has not chosen yet does, and so does any
-    directory of a broker that registered no list of directories."""
+    """Whether a directory counts as online. A directory that the broker has not chosen yet counts as online.
+
+    Any directory of a broker that registered no list of directories also counts as online.
+    """
     if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY) or not broker.directories:
         return True
     return directory in broker.directories

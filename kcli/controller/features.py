@@ -50,7 +50,10 @@ def update_features(
 
 
 def _refused(error: InvalidUpdateVersionException) -> uf.UpdateFeaturesResponse:
-    """The error at the top. Only a success has a result for each feature (before version 2)."""
+    """The response with one error for the whole request.
+
+    Only a success has a result for each feature (before version 2).
+    """
     message = f"The update failed for all features since the following feature had an error: {error.message}"
     return uf.UpdateFeaturesResponse(error_code=error.code, error_message=message)
 

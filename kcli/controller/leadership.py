@@ -58,7 +58,10 @@ def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str
 def election_rules(
     image: MetadataImage, settings: ControllerSettings, topic: str, brokers: Mapping[int, BrokerRegistration]
 ) -> ElectionRules:
-    """The rules for one topic. `brokers`: the brokers as they will be after the operation that needs the election."""
+    """The rules for one topic.
+
+    `brokers` has the brokers as they will be after the operation that needs the election.
+    """
     min_isr = TOPIC[MIN_INSYNC_REPLICAS].parse(topic_setting(image, settings, topic, MIN_INSYNC_REPLICAS))
     unclean = TOPIC[UNCLEAN_LEADER_ELECTION].parse(
         topic_setting(image, settings, topic, UNCLEAN_LEADER_ELECTION)
@@ -73,7 +76,10 @@ def election_rules(
 
 
 class PartitionUpdates:
-    """Collects the partition changes of one operation. `brokers`: the brokers as they will be after the operation."""
+    """Collects the partition changes of one operation.
+
+    `brokers` has the brokers as they will be after the operation.
+    """
 
     def __init__(
         self, image: MetadataImage, settings: ControllerSettings, brokers: Mapping[int, BrokerRegistration]

@@ -45,8 +45,10 @@ def place(
 
 
 class _Ring:
-    """The brokers of a rack, drawn in turn. Each partition has its own `epoch`, and its first draw is one broker later
-    than that of the epoch before."""
+    """The brokers of a rack, drawn in turn.
+
+    Each partition has its own `epoch`, and its first draw is one broker later than the first draw of the epoch before.
+    """
 
     def __init__(self, brokers: Sequence[BrokerId], start: int) -> None:
         self._brokers = brokers
@@ -98,8 +100,11 @@ class _Racks:
         self._epoch = 0
 
     def next_partition(self, replication_factor: int) -> list[BrokerId]:
-        """The replicas of the next partition. The leader is an unfenced broker of the first rack that has one; the
-        other replicas come from the racks after that, in turn."""
+        """The replicas of the next partition.
+
+        The leader is an unfenced broker of the first rack that has an unfenced broker. The other replicas come from the
+        racks after this rack, in turn.
+        """
         epoch, self._epoch = self._epoch, self._epoch + 1
         count = len(self._racks)
         replicas: list[BrokerId] = []

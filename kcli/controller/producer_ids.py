@@ -1,4 +1,4 @@
-"""Gives brokers blocks of producer ids, so that no two producers ever get the same id (KIP-730)."""
+"""Assigns blocks of producer ids to brokers, so that no two producers ever get the same id (KIP-730)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reassignments of replicas to other brokers: starts, replaces, cancels and lists them (KIP-455, KIP-860).
 
-During a reassignment the partition's replicas are those of the target followed by those to be removed. `adding` and
-`removing` hold the differences. The reassignment completes when the new replicas are in the ISR
+During a reassignment the partition's replicas are the replicas of the target, and after these the replicas to be
+removed. `adding` and `removing` hold the differences. The reassignment completes when the new replicas are in the ISR
 (`election.partition_change`). No function here waits for that.
 """
 
@@ -83,8 +83,10 @@ def _find(image: MetadataImage, name: str, number: int) -> PartitionRef:
 
 
 def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) -> None:
-    """Raises if the target has another number of replicas. During a reassignment the present number is that of the
-    running target, without the replicas to be removed."""
+    """Raises if the target has another number of replicas.
+
+    During a reassignment, the replicas to be removed are not counted.
+    """
     current = len(partition.replicas) - len(partition.removing)
     if len(target) != current:
         raise InvalidReplicationFactorException(
@@ -116,7 +118,7 @@ def _start(
 
 
 def _cancel(updates: PartitionUpdates, ref: PartitionRef) -> None:
-    """Restores the replicas of before the reassignment. Raises KafkaError if that would need an unclean election."""
+    """Restores the replicas from before the reassignment. Raises KafkaError if that would need an unclean election."""
     partition = ref.partition
     if not is_reassigning(partition):
         raise NoReassignmentInProgressException

@@ -1,4 +1,7 @@
-"""Takes reports about replicas: from leaders a new ISR (KIP-497), from brokers the directory of a replica (KIP-858)."""
+"""Handles reports about the replicas of partitions.
+
+Leaders report new ISRs (KIP-497). Brokers report the directories of replicas (KIP-858).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ NO_EPOCH = -1
 def alter_partition(
     context: BrokerContext, request: ap.AlterPartitionRequest
 ) -> Decision[ap.AlterPartitionResponse]:
-    """Takes the ISRs that a leader proposes. Raises StaleBrokerEpoch if the leader's broker epoch is old."""
+    """Applies the ISRs that a leader proposes. Raises StaleBrokerEpoch if the leader's broker epoch is old."""
     sender = known_broker(context.image, request.broker_id, request.broker_epoch)
     records: list[MetadataRecord] = []
     topics = []
@@ -113,7 +116,7 @@ def _eligible(broker: BrokerRegistration | None, epoch: int) -> bool:
 def assign_replicas_to_dirs(
     context: BrokerContext, request: ad.AssignReplicasToDirsRequest
 ) -> Decision[ad.AssignReplicasToDirsResponse]:
-    """Takes the directories that a broker chose for its replicas. Raises StaleBrokerEpoch if its epoch is old."""
+    """Applies the directories that a broker chose for its replicas. Raises StaleBrokerEpoch if its epoch is old."""
     broker = known_broker(context.image, request.broker_id, request.broker_epoch)
     updates = PartitionUpdates(context.image, context.settings, context.image.brokers)
     directories = []

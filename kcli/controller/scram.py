@@ -109,7 +109,7 @@ def describe_user_scram_credentials(
 ) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
     """The mechanisms and iterations of the named users, or of all users. The response contains no keys.
 
-    Has a step after each user.
+    Yields after each user, so that the caller can do other work.
     """
     asked: Counter[str] = Counter()
     for user in request.users or ():

@@ -48,8 +48,10 @@ class BrokerSessions:
         self._sessions.pop(broker_id, None)
 
     def begin_controlled_shutdown(self, broker_id: BrokerId, offset: Offset) -> None:
-        """Begins a controlled shutdown. `offset`: the metadata offset of the last record that moves the broker's
-        leaderships."""
+        """Begins a controlled shutdown.
+
+        `offset` is the metadata offset of the last record that moves the broker's leaderships.
+        """
         session = self._sessions.get(broker_id)
         if session is not None:
             session.controlled_shutdown_offset = offset

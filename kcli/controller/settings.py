@@ -13,7 +13,7 @@ from kcli.metadata.image import VersionRange
 class ControllerSettings:
     """The settings of the node that the decisions need.
 
-    `static_config`: the texts of the keys that the node's own file sets. `config`: the values of all keys.
+    `static_config` has the texts of the keys that the node's own file sets. `config` has the values of all keys.
     """
 
     node_id: int

@@ -288,8 +288,10 @@ def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> Partit
 
 
 def default_directory(image: MetadataImage, broker_id: BrokerId) -> uuid.UUID:
-    """The directory of a new replica, if the broker has only one directory. If it has several, the broker chooses the
-    directory and reports it (KIP-858)."""
+    """The directory of a new replica, if the broker has only one directory.
+
+    If the broker has several directories, it chooses one of them and reports this choice (KIP-858).
+    """
     directories = image.brokers[broker_id].directories
     if not directories:
         return MIGRATING_DIRECTORY

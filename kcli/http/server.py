@@ -88,7 +88,7 @@ class HttpServer:
     async def start(self, host: str | None, port: int) -> int:
         """Listens on a host (None: all interfaces) and port (0: any free port). Returns the port.
 
-        Raises OSError if it cannot.
+        Raises OSError if the server cannot listen on this port.
         """
         await self._runner.setup()
         self._listener = await self._network.create_server(self._connect, host, port)
@@ -96,7 +96,7 @@ class HttpServer:
         return int(sockets[0].getsockname()[1]) if sockets else port
 
     async def stop(self) -> None:
-        """Closes idle connections immediately, and the others after their response or after STOP_MAX_SECONDS."""
+        """Closes idle connections immediately, and other connections after their response or after STOP_MAX_SECONDS."""
         if self._listener is not None:
             self._listener.close()
         server = self._runner.server

@@ -142,7 +142,7 @@ class MetadataDelta:
 
     @property
     def topics_deleted(self) -> tuple[TopicImage, ...]:
-        """Topics as they were before the delta deleted them."""
+        """The topics that the delta deleted, as they were in the old image."""
         after, before = self._topics.current, self.image.topics.by_id
         return tuple(before[key] for key in self._topics.touched if key in before and key not in after)
 
@@ -183,11 +183,11 @@ class MetadataDelta:
     # --- replay and apply
 
     def replay(self, record: records.MetadataRecord) -> None:
-        """Takes the next record of the log. Raises MetadataLogError if it contradicts the image."""
+        """Replays the next record of the log. Raises MetadataLogError if this record contradicts the image."""
         _REPLAY[type(record)](self, record)  # type: ignore[arg-type]  # the table pairs each type with its method
 
     def apply(self, offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> MetadataImage:
-        """The image after all replayed records. `offset`, `epoch` and `timestamp_ms` are those of the last record."""
+        """The image after all replayed records. `offset`, `epoch` and `timestamp_ms` belong to the last record."""
         return MetadataImage(
             cluster_id=self.image.cluster_id,
             offset=offset,

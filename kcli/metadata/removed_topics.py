@@ -1,7 +1,7 @@
 """The topics whose removal is in the metadata log.
 
 A log directory whose topic is not in the image may be of a deleted topic, of another cluster, or of a metadata log that
-was lost. Only a removal in the log of this cluster shows that its records are not needed any more.
+was lost. Only a removal in the log of this cluster shows that the records in the directory are not needed any more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KEYS = {schema_of(kind).key for kind in (TopicRecord, RemoveTopicRecord)}
 
 
 class RemovedTopics:
-    """Feed it the records of the metadata log in order, then ask."""
+    """Collects the topics that the log removes. Call `replay` with the records of the log in order, then call `has`."""
 
     def __init__(self) -> None:
         self._ids: set[uuid.UUID] = set()
@@ -38,7 +38,7 @@ class RemovedTopics:
     def has(self, topic: str, topic_id: uuid.UUID | None) -> bool:
         """Whether the log of `topic` belongs to a removed topic.
 
-        A crash may come before the topic id of a new log is on the device. Then no record was flushed, and the name of
-        a topic that was created and removed decides.
+        A crash may come before the topic id of a new log is on the device. Then no record was flushed, and the log
+        counts as removed if a topic with this name was created and removed.
         """
         return topic in self._names if topic_id is None else topic_id in self._ids

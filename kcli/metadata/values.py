@@ -53,5 +53,8 @@ def broker_registration(record: RegisterBrokerRecord) -> BrokerRegistration:
 
 
 def known_id(value: uuid.UUID | None) -> uuid.UUID:
-    """Converts an id of a message to that of a record. Messages have None in place of the zero id; records do not."""
+    """Converts an id of a message to the id of a record.
+
+    Messages have None in place of the zero id, but records do not.
+    """
     return MIGRATING_DIRECTORY if value is None else value

@@ -21,8 +21,8 @@ _OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed
 def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]) -> C:
     """Creates a librdkafka client.
 
-    A property that only Java has is ignored, and a value beyond librdkafka's limits is changed to the limit. Both are
-    logged as a warning. Raises ConfigurationError with the name of the property for anything else that librdkafka
+    A property that only Java has is ignored, and a value beyond librdkafka's limits is changed to the limit. Both cases
+    are logged as a warning. Raises ConfigurationError with the name of the property for anything else that librdkafka
     refuses.
     """
     from confluent_kafka import KafkaException
@@ -49,7 +49,7 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
 
 
 def kafka_error(error: ClientError) -> KafkaError:
-    """Converts librdkafka's error to ours: with Kafka's text if a broker returned the error.
+    """Converts librdkafka's error to a KafkaError. An error that a broker returned gets Kafka's text.
 
     A local error (a lost connection, a time-out) becomes a TimeoutException with librdkafka's text.
     """

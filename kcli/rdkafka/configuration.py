@@ -66,7 +66,7 @@ _ASSIGNORS = {
 def translate(properties: Mapping[str, str]) -> dict[str, object]:
     """Returns a librdkafka configuration for Java client properties.
 
-    Raises ConfigurationError for those that Java refuses.
+    Raises ConfigurationError for properties that Java refuses.
     """
     config: dict[str, object] = {}
     for key, value in java_config.checked(properties).items():
@@ -98,7 +98,10 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
 
 
 def within_transaction(config: dict[str, object]) -> dict[str, object]:
-    """Limits the delivery time-out to that of the transaction. librdkafka, unlike Java, refuses a longer one."""
+    """Limits the delivery time-out to the time-out of the transaction.
+
+    librdkafka, unlike Java, refuses a longer delivery time-out.
+    """
     if "transactional.id" not in config:
         return config
     limit_ms = int(str(config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))

@@ -33,7 +33,7 @@ _ENDS = {"earliest": -2, "latest": -1}  # the timestamps that name the ends in a
 
 
 def gathered(consumer: Consumer, first: Message) -> list[Message]:
-    """Returns the messages of one poll of Java's consumer: those that were fetched together, by partition.
+    """Returns the messages of one poll of Java's consumer: the messages that were fetched together, by partition.
 
     Java returns partitions in the order of a hash map, so Kafka's tools always print a small topic in the same order.
     librdkafka returns the messages of each partition as soon as it has them.
@@ -106,8 +106,8 @@ def is_end(message: Message) -> bool:
 def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     """Stores the offsets after these messages, for the next commit.
 
-    The messages are records and ends of partitions. The end of a partition is after the markers of transactions, as is
-    the position of Java's consumer. The offset after the last record is before them.
+    The messages are records and ends of partitions. The end of a partition is after the markers of transactions, like
+    the position of Java's consumer. The offset after the last record is before these markers.
     """
     from confluent_kafka import KafkaException, TopicPartition
 

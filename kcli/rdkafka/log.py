@@ -56,7 +56,8 @@ def logger() -> logging.Logger:
 def _name_peer(record: logging.LogRecord) -> bool:
     """Adds the name of the protocol to the message about an invalid response size.
 
-    A port that speaks HTTP or TLS causes it: librdkafka reads the first bytes as the size of a response.
+    A port that speaks HTTP or TLS causes this error, because librdkafka reads the first bytes as the size of a
+    response.
     """
     found = _WRONG_SIZE.search(record.getMessage())
     if found is not None:

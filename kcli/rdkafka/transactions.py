@@ -1,4 +1,4 @@
-"""Runs consecutive transactions of one producer. Each one is committed after a given time."""
+"""Runs consecutive transactions of one producer. Each transaction is committed after a given time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Transactions:
         self._call(producer.init_transactions)
 
     def begin(self) -> None:
-        """Commits the open transaction if it is due, and begins one if none is open.
+        """Commits the open transaction if it is due. Begins a transaction if none is open.
 
         Must be called before each record.
         """

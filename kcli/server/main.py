@@ -29,18 +29,31 @@ from kcli.server.node import Node
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
 JMX_PORT = "JMX_PORT"
+LOG_DIR = "LOG_DIR"
 METRICS_LISTENER = "kcli.metrics.listener"
 
 
 def run(config: BrokerConfig) -> int:
-    """Runs a node until SIGTERM or SIGINT. Returns the exit code. Raises ConfigError if the configuration needs a
-    feature that is not built."""
-    server_logging.configure()
+    """Runs a node until SIGTERM or SIGINT. Returns the exit code.
+
+    Raises ConfigError if the configuration needs a feature that is not built.
+
+    If the environment variable LOG_DIR is set, the log also goes to files in this directory.
+    """
+    _configure_log(os.environ.get(LOG_DIR) or None)
     check_can_serve(config)
     for warning in start_up_warnings(config):
         _log.warning("%s", warning)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(config))
+
+
+def _configure_log(directory: str | None) -> None:
+    """Starts the log. If its files cannot be written, the log goes to stdout only, as in Kafka."""
+    try:
+        server_logging.configure(log_directory=directory)
+    except OSError as error:
+        _log.error("The log cannot be written to files in %s: %s", directory, error.strerror)
 
 
 async def _serve(config: BrokerConfig) -> int:

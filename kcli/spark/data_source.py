@@ -1,11 +1,12 @@
 """The data source `kcli`: Spark's Kafka source in Python, for batch and stream, reading and writing.
 
-The code runs in Spark's Python workers: `schema` and the planning of partitions on the driver, `read` in executors.
+The code runs in Spark's Python workers. `schema` and the planning of partitions run on the driver. `read` runs in the
+executors.
 
     spark.read.format("kcli").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "orders").load()
 
-Spark does not report to a Python source which columns a query uses. To decode only some columns, name them in a schema,
-in any order: `.schema("value binary, offset bigint")`.
+Spark does not report to a Python source which columns a query uses. To decode only some columns, pass a schema that has
+only these columns, in any order: `.schema("value binary, offset bigint")`.
 """
 
 from __future__ import annotations

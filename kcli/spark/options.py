@@ -1,7 +1,7 @@
 """Reads the options of the source and the sink, which have the names of Spark's own Kafka connector.
 
-Spark passes them as a dictionary of strings whose keys ignore case. An invalid option raises an error with its name. An
-unknown option is only logged, because Spark also passes options that are not for the connector.
+Spark passes the options as a dictionary of strings whose keys ignore case. An invalid option raises an error with its
+name. An unknown option is only logged, because Spark also passes options that are not for the connector.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ class Subscription:
 class Position:
     """The start or the end of reading.
 
-    `offsets` (EARLIEST, LATEST or an offset) and `timestamps` are for the partitions that they name. `timestamp` is for
-    every partition. `default` (EARLIEST or LATEST) is for all other partitions.
+    `offsets` (EARLIEST, LATEST or an offset) and `timestamps` have a value for single partitions. `timestamp` applies
+    to every partition. `default` (EARLIEST or LATEST) applies to all other partitions.
     """
 
     default: int
@@ -363,7 +363,7 @@ def _position(options: Mapping[str, str], side: str, default: int) -> Position:
 def _checked(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Checks offsets. As in a ListOffsets request, Spark writes -2 for earliest and -1 for latest.
 
-    Lower offsets are invalid.
+    Offsets below -2 are invalid.
     """
     for part, offset in offsets.items():
         if offset < EARLIEST:

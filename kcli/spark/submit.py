@@ -39,6 +39,9 @@ JOBS = {
 PREPARE = "prepare"
 """The argument that, in place of a job, makes the archive of Java classes for faster starts."""
 
+SPARK_LOG = "KCLI_SPARK_LOG"
+"""The environment variable with the path of the file for Spark's own log."""
+
 CLUSTER_MODE = "cluster"
 """The --deploy-mode of a driver in the cluster."""
 
@@ -79,12 +82,8 @@ appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: {message}
+appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
-
-WHOLE_MESSAGE = "%m%n%ex"
-FIRST_WORDS = "%maxLen{%m}{200}%n%ex{none}"
-"""The log pattern without stack traces. It is for built-in jobs, because they report errors themselves."""
 
 QUIET_LOGGERS = (
     "org.apache.hadoop.util.NativeCodeLoader",  # warns of missing native code, which is normal
@@ -115,6 +114,11 @@ class CommandLine:
             elif word.startswith(f"{name}="):
                 found = word.partition("=")[2]
         return found
+
+    @property
+    def shows_spark_log(self) -> bool:
+        """Whether the user wants to see Spark's own log on stderr."""
+        return bool({"-v", "--verbose"} & set(self.spark)) or self._conf("spark.log.level") is not None
 
     @property
     def is_local(self) -> bool:
@@ -241,7 +245,9 @@ def submit(line: CommandLine) -> int:
         if line.job is not None and line.job in JOBS and line.value("--deploy-mode") != CLUSTER_MODE:
             environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*line.spark, "pyspark-shell"])
             driver = [environment["PYSPARK_DRIVER_PYTHON"], "-P", "-c", job_code(line.job), *line.arguments]
-            return _run(driver, environment, is_ours=True)
+            if line.shows_spark_log:
+                return _run(driver, environment, is_ours=True)
+            return _run_quietly(driver, environment)
         command = [str(home / "bin" / "spark-submit"), *line.spark]
         if line.job is not None:
             command += [job_file(line.job, Path(directory)), *line.arguments]
@@ -274,7 +280,7 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
     conf = directory / "conf"
     given = os.environ.get("SPARK_CONF_DIR")
     users = Path(given) if given else home / "conf"
-    write_conf(conf, users, is_local=line.is_local, is_brief=line.job in JOBS)
+    write_conf(conf, users, is_local=line.is_local)
     if users.is_dir():
         environment["SPARK_CONF_DIR"] = str(conf)
         if line.value("--properties-file") is None:
@@ -379,10 +385,10 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def write_conf(conf: Path, users: Path, *, is_local: bool, is_brief: bool = False) -> None:
+def write_conf(conf: Path, users: Path, *, is_local: bool) -> None:
     """Makes Spark's configuration directory from our defaults, the user's settings and the user's other files.
 
-    The user's settings override our defaults. With `is_brief`, the log has no stack traces.
+    The user's settings override our defaults.
     """
     conf.mkdir()
     settings = DEFAULTS | (LOCAL_DEFAULTS if is_local else {})
@@ -396,8 +402,7 @@ def write_conf(conf: Path, users: Path, *, is_local: bool, is_brief: bool = Fals
             lines.append(given.read_text())  # if a key has several lines, Spark uses the last one
     (conf / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
     if not any((conf / name).exists() for name in ("log4j2.properties", "log4j2.xml", "log4j2.yaml")):
-        log = LOG4J.format(message=FIRST_WORDS if is_brief else WHOLE_MESSAGE)
-        (conf / "log4j2.properties").write_text(log + "".join(map(_quiet, enumerate(QUIET_LOGGERS))))
+        (conf / "log4j2.properties").write_text(LOG4J + "".join(map(_quiet, enumerate(QUIET_LOGGERS))))
 
 
 def _quiet(numbered: tuple[int, str]) -> str:
@@ -430,6 +435,16 @@ def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> i
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _run_quietly(driver: list[str], environment: dict[str, str]) -> int:
+    """Runs a built-in job with Spark's own log in a file. The file is kept if the job fails."""
+    number, log = tempfile.mkstemp(prefix="kcli-spark-", suffix=".log")
+    os.close(number)
+    code = _run(driver, environment | {SPARK_LOG: log}, is_ours=True)
+    if code == 0 or not os.path.getsize(log):
+        os.unlink(log)
+    return code
 
 
 def _exit_code(code: int) -> int:

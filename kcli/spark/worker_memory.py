@@ -1,8 +1,8 @@
 """Hides the imports of a Python worker of Spark from the garbage collector.
 
-Spark's daemon calls `gc.collect()` after every task, in each worker and in the processes that plan. Each collection
-visits every object of every imported module, although none is garbage. A collection takes 0.1 CPU-seconds for each
-task, which is more than many micro-batches take.
+Spark's daemon calls `gc.collect()` after every task, in each worker and in the processes that plan queries. Each
+collection visits every object of every imported module, although none is garbage. A collection takes 0.1 CPU-seconds
+for each task, which is more than many micro-batches take.
 """
 
 from __future__ import annotations

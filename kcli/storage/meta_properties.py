@@ -51,7 +51,7 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
     version = _integer(fields, "version", path)
     version = 0 if version is None else version
     if version not in (0, CURRENT_VERSION):
-        raise StorageError(f"{path}: version {version} is not known, expected 0 or {CURRENT_VERSION}")
+        raise StorageError(f"{path}: Unknown meta.properties version number {version}")
     node_id = _integer(fields, "node.id" if version else "broker.id", path)
     cluster_id = fields.get("cluster.id")
     if version == CURRENT_VERSION and (node_id is None or cluster_id is None):

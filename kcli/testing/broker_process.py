@@ -33,7 +33,7 @@ Otherwise an outgoing connection could use a broker's port before the broker sta
 
 
 class BrokerProcess:
-    """A cluster of one node. `overrides` are broker properties that override those of `properties`."""
+    """A cluster of one node. `overrides` are broker properties that override the properties in `properties`."""
 
     def __init__(self, directory: Path | str, overrides: Mapping[str, str] | None = None) -> None:
         self.directory = Path(directory)

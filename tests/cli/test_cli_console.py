@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -309,6 +310,7 @@ def test_a_record_that_is_too_large_does_not_stop_the_others(broker: BrokerProce
     sent = _produce(broker, topic, b"one\n" + b"x" * 2_000_000 + b"\ntwo\n")
     assert sent.returncode == 0
     assert b"with key: null, value: 2000000 bytes with error" in sent.stderr
+    assert re.match(rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] ERROR Error when sending", sent.stderr)
     assert b"RecordTooLargeException" in sent.stderr and b"Traceback" not in sent.stderr
     assert _consume(broker, topic, 2).stdout == b"one\ntwo\n"
 

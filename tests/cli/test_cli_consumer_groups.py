@@ -142,6 +142,8 @@ def test_a_live_group(tool: Tool, topic: str, broker: BrokerProcess) -> None:
     state, _ = tool("--describe --group cg-live --state")
     port = broker.bootstrap.split(":")[1]
     assert rows(state)[1] == ["cg-live", f"127.0.0.1:{port}", "(1)", "range", "Stable", "1"]
+    found = json.loads(tool("--describe --group cg-live --state --output json")[0])
+    assert [found[f"coordinator_{name}"] for name in ("host", "port", "id")] == ["127.0.0.1", int(port), 1]
     offsets, _ = tool("--describe --group cg-live")
     assert [row[:6] for row in rows(offsets)[1:]] == [
         ["cg-live", topic, "0", "-", "3", "-"],

@@ -33,6 +33,9 @@ Make = Callable[..., str]
 BARE = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
 """No activated environment: spark-submit must find everything itself."""
 
+QUICK = ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+"""Options of Spark for a JVM that starts faster."""
+
 
 def exported(spark: SparkSession, *words: str) -> int:
     return export.run(spark, export.parse(words)).rows
@@ -227,9 +230,8 @@ def test_a_stream_ends_cleanly_on_sigterm(
     path = tmp_path / "out"
     words = ["--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(path), "--format", "json"]
     words += ["--mode", "continuous", "--checkpoint", str(tmp_path / "checkpoint")]
-    quick = ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
     process = subprocess.Popen(
-        [*kcli_program, "spark-submit", *quick, "export", *words],
+        [*kcli_program, "spark-submit", *QUICK, "export", *words],
         env=BARE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -249,6 +251,7 @@ def test_a_stream_ends_cleanly_on_sigterm(
     assert process.returncode == 0, err
     assert out.startswith("export: 10 records in ")
     assert out.endswith("(stopped on request)\n")
+    assert all(line.startswith("export: ") for line in err.splitlines()), err  # nothing of Spark's own log
     assert sum(len(file.read_text().splitlines()) for file in path.glob("*.json")) == 10
 
 
@@ -271,6 +274,30 @@ def test_lines_of_text_and_values_with_columns(
         (2, 2, None),
         (3, None, None),
     ]
+
+
+def test_a_record_that_does_not_parse_fails_the_job_at_once(
+    broker: BrokerProcess, topic: Make, tmp_path: Path, kcli_program: list[str]
+) -> None:
+    name = topic(1)
+    produce(broker.bootstrap, name, [{"value": value} for value in ('{"id": 1}', "no JSON")])
+    words = ["--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(tmp_path / "rows")]
+    words += ["--value-format", "json", "--value-schema", "id bigint", "--columns", "value"]
+    words += ["--progress-interval", "0"]
+    done = subprocess.run(
+        [*kcli_program, "spark-submit", *QUICK, "export", *words],
+        env=BARE | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    where, last = done.stderr.splitlines()
+    wrong = "the value is not JSON of id bigint"
+    assert last == f"export: a record does not parse, topic {name}, partition 0, offset 1: {wrong}"
+    log = Path(where.removeprefix("export: the log of Spark is ")).read_text()
+    assert 1 <= log.count(": Exception in task ") < 4  # Spark itself would try four times
 
 
 def test_an_export_without_a_broker(

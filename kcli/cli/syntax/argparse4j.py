@@ -58,7 +58,7 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
 
 
 def _read_top(command: Command, words: Words, top: list[Option], reader: Reader) -> Subcommand | None:
-    """Reads arguments up to the sub-command, which is returned, or up to the first positional argument."""
+    """Reads arguments up to the sub-command or the first positional argument. Returns the sub-command, or None."""
     while words.more():
         word = words.take()
         if words.ends_options(word):
@@ -132,7 +132,7 @@ def _subcommand(command: Command, word: str) -> Subcommand:
 
 
 def _own_options(command: Command, sub: Subcommand) -> list[Option]:
-    """Returns the options that may follow the sub-command: its own options and the common ones."""
+    """Returns the options that may follow the sub-command: its own options and the common options."""
     before = {option.name for option in options_of(command.options)} - COMMON
     return [option for option in options_of(sub.options) if option.name not in before]
 
@@ -145,7 +145,7 @@ def _take_profile(
     reader: Reader,
     argv: list[str],
 ) -> None:
-    """Adds the options of the profile, except those that the command line has or excludes."""
+    """Adds the options of the profile, except options that the command line contains or excludes."""
     taken = {*reader.given, *reader.excluded(groups)}
     for name, text in profile.words(command, known, taken, argv):
         word = f"--{name}" if text is None else f"--{name}={text}"

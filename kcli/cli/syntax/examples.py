@@ -23,7 +23,7 @@ CODE_COLUMNS = 7
 class Example:
     """Example lines for a POSIX shell. They expect a broker at localhost:9092 whose log directory is `data`.
 
-    A test runs every example. If `is_endless` is true, the command runs until Ctrl-C, which ends it with `exit_code`.
+    A test runs every example. If `is_endless` is true, the command runs until Ctrl-C, and then exits with `exit_code`.
     """
 
     purpose: str

@@ -159,7 +159,10 @@ def _split(argv: list[str], known: dict[str, Option]) -> tuple[list[tuple[str, s
 
 
 def _is_optional_argument(option: Option, word: str) -> bool:
-    """Whether `word` is the argument of the option. If it begins with a dash, the option must have a numeric type."""
+    """Whether `word` is the argument of the option.
+
+    If `word` begins with a dash, the option must have a numeric type.
+    """
     try:
         option.kind.convert(word)
     except ValueError:

@@ -1,7 +1,7 @@
 """Declares the tools of the command line.
 
-Their options are declared with `kcli.command.options`, which the jobs of Spark also use. This module exports the names
-of that module too, so that a tool imports from one place.
+Their options are declared with `kcli.command.options`, which the jobs of Spark also use. This module also exports the
+names of `kcli.command.options`, so that a tool needs to import from one module only.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ def java_split(text: str, separator: str | Pattern[str] = ",") -> list[str]:
 
 
 def separated(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Splits like joptsimple's `withValuesSeparatedBy(',')`: returns the parts of all arguments, without empty ones."""
+    """Splits like joptsimple's `withValuesSeparatedBy(',')`.
+
+    Returns the parts of all arguments, without empty parts.
+    """
     parts: list[str] = []
     for argument in arguments:
         parts += [part for part in argument.split(",") if part] or [argument]
@@ -118,7 +121,7 @@ class Family(Enum):
 
 
 class OnParseError(Enum):
-    """What follows the message of a parse error: the usage table, or nothing."""
+    """The text after the message of a parse error: the usage table, or nothing."""
 
     USAGE = "usage"
     MESSAGE = "message"
@@ -185,7 +188,7 @@ class Command:
 class CommandError(Exception):
     """Raised if the command cannot do its work.
 
-    The message goes to stderr; it is empty if the failure is already reported.
+    The message goes to stderr. The message is empty if the failure is already reported.
     """
 
     def __init__(self, message: str = "", *, exit_code: int = 1) -> None:

@@ -64,7 +64,7 @@ class Profile:
         return found
 
     def words(self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]) -> Words:
-        """Returns the options (name, argument) that the profile adds, without those in `taken`."""
+        """Returns the options (name, argument) that the profile adds, without the options in `taken`."""
         return [*self._servers(command, known, taken, argv), *self._defaults(command, known, taken)]
 
     def _servers(
@@ -165,7 +165,7 @@ class ProfilesFile:
     def _properties(self, name: str, table: Mapping[str, Toml]) -> Properties:
         """Returns the client settings of a profile, each with its file and line.
 
-        Settings of the profile override those of its properties file.
+        Settings of the profile override the settings of its properties file.
         """
         from kcli.config.properties import Properties
 
@@ -251,7 +251,7 @@ def servers_option(command: Command) -> str:
 
 
 def chosen_profile(known: list[Option], name: str | None) -> Profile | None:
-    """Returns the profile that `--profile` or else the environment variable names.
+    """Returns the profile whose name is the argument of `--profile`, or else the value of the environment variable.
 
     Returns None if no profile is named, or if the command has no option --profile.
     """

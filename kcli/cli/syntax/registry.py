@@ -1,7 +1,7 @@
 """The table of tools: the commands and their modules.
 
 A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`); the module is imported when the tool
-is called. A tool of several files is a package, and its module is named in the table.
+is called. A tool of several files is a package. Then the table has the name of the module with `command`.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "transactions",
             "kafka-transactions.sh",
-            "List and describe transactions; find and abort hanging ones.",
+            "List and describe transactions; find and abort hanging transactions.",
             _GROUPS,
             place="transactions.command",
         ),

@@ -23,7 +23,7 @@ ACTIONS = ("alter", "delete", "describe", "list")
 class ClientMetricsOptions(ClusterOptions):
     alter: bool = flag("Change or create a subscription.")
     delete: bool = flag("Delete a subscription.")
-    describe: bool = flag("Show the subscription that --name names, or all subscriptions.")
+    describe: bool = flag("Show all subscriptions. With --name, show only this subscription.")
     list: bool = flag("List the subscriptions.")
     name: str | None = option("The name of the subscription.", metavar="name")
     generate_name: bool = flag("With --alter: create a subscription with a random name.")
@@ -72,7 +72,7 @@ class SubscriptionChange:
 
 
 async def run(options: ClientMetricsOptions, output: Output) -> None:
-    """Performs the one action that the options name."""
+    """Performs the action that the options select."""
     action = _action(options)
     try:
         async with admin(options) as client:

@@ -133,7 +133,7 @@ def planned(options: E2eLatencyOptions) -> LatencyTest:
 
 
 def summary(latencies_ms: list[float]) -> LatencyRow:
-    """Returns the average of the exact values and percentiles of the truncated values, as Kafka does."""
+    """Returns the average of the exact latencies, and the percentiles of the truncated latencies, as Kafka does."""
     ordered = sorted(int(latency) for latency in latencies_ms)
     count = len(ordered)
     return LatencyRow(

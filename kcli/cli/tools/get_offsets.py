@@ -203,7 +203,13 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The offsets were printed. A partition whose leader returned an error has a warning instead."),
+        (
+            0,
+            (
+                "The offsets were printed. For each partition whose leader returned an error, a warning was "
+                "printed in place of an offset."
+            ),
+        ),
         FAILURE,
         INTERRUPTED,
     ),

@@ -70,14 +70,14 @@ class JmxOptions(CommonOptions):
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
     report_format: str = option(
-        "The format of the output. original: a row of values under a header. properties, csv, tsv: a line "
-        "for each value.",
+        'The format of the output. "original" prints a row of values under a header. "properties", "csv" and '
+        '"tsv" print a line for each value.',
         metavar="report-format",
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "user=password, which is sent as HTTP Basic authentication. Only a proxy can check it, because "
-        "the endpoint itself has no authentication.",
+        "The credentials, as user=password. The command sends the credentials as HTTP Basic authentication. "
+        "Only a proxy can check the credentials, because the endpoint itself has no authentication.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(

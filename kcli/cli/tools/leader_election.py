@@ -25,8 +25,8 @@ SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionOptions(ClusterOptions):
     election_type: str | None = option(
-        "The type of election. preferred: the first replica of the list becomes the leader. unclean: any "
-        "live replica becomes the leader, if there is no leader.",
+        'The type of election. "preferred" elects the first replica of the list. "unclean" elects any live '
+        "replica if there is no leader.",
         metavar="election type",
     )
     topic: str | None = option("The topic of the partition that --partition names.", metavar="topic name")
@@ -90,7 +90,10 @@ def _checked(options: LeaderElectionOptions) -> str:
 
 
 def _chosen(options: LeaderElectionOptions) -> list[TopicPartition] | None:
-    """Returns the chosen partitions. None means all that need an election. Raises FileError for an invalid file."""
+    """Returns the chosen partitions.
+
+    None means all partitions that need an election. Raises FileError for an invalid file.
+    """
     if options.all_topic_partitions:
         return None
     if options.path_to_json_file is not None:

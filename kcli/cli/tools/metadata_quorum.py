@@ -36,7 +36,7 @@ class DescribeOptions(QuorumOptions):
     status: bool = flag("Show a summary of the quorum.")
     replication: bool = flag("Show the log end offset and the lag of each replica.")
     human_readable: bool = flag(
-        "With --replication: show how long ago a replica fetched and caught up, in place of times."
+        "With --replication: show how many milliseconds ago a replica fetched and caught up."
     )
 
 
@@ -331,7 +331,7 @@ command = Command(
         ),
         Subcommand(
             name="add-controller",
-            help="Add a controller to the voters. --command-config names the properties file of this controller.",
+            help="Add a controller to the voters. Give the properties file of this controller in --command-config.",
             options=AddControllerOptions,
             run=add_controller,
         ),

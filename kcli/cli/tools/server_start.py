@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 USAGE = "USAGE: kcli server-start [-daemon] server.properties [--override property=value]*"
 # The file to which Kafka's script redirects the output of a background server.
 CONSOLE_FILE = "kafkaServer.out"
+LOG_DIR = "LOG_DIR"
 SERVER_MODULE = "kcli.server.main"
 
 
@@ -28,7 +29,8 @@ SERVER_MODULE = "kcli.server.main"
 class ServerStartOptions(CommonOptions):
     daemon: bool = flag(
         "Run the server in the background. Its output goes to $LOG_DIR/kafkaServer.out (default of "
-        "LOG_DIR: logs)."
+        "LOG_DIR: logs). Its log also goes to server.log, controller.log and log-cleaner.log in this "
+        "directory, which are renamed each hour. In the foreground these files are written if LOG_DIR is set."
     )
     override: tuple[str, ...] = option(
         "A property, as key=value, that takes precedence over the file. Write this option after the file.",
@@ -108,7 +110,7 @@ def _import_server() -> None:
 
 def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
     """Starts the server as `nohup … &` does: in a new session, without input, with all output in one file."""
-    log_dir = os.environ.get("LOG_DIR") or "logs"
+    log_dir = os.environ.get(LOG_DIR) or "logs"
     log_file = os.path.join(log_dir, CONSOLE_FILE)
     argv = [sys.executable, "-m", SERVER_MODULE, file]
     for text in overrides:
@@ -117,7 +119,12 @@ def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
         os.makedirs(log_dir, exist_ok=True)
         with open(log_file, "ab") as log:
             server = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=os.environ | {LOG_DIR: log_dir},
             )
     except OSError as error:
         raise CommandError(f"cannot start a server that writes to {log_file}: {error.strerror}") from None

@@ -123,7 +123,7 @@ def _roles(text: str) -> set[str]:
 
 
 def _properties(server: Server) -> dict[str, str]:
-    """Returns the properties of the server's file, overridden by those of its command line."""
+    """Returns the properties of the server's file, overridden by the properties of its command line."""
     from kcli.config.definition import ConfigError
     from kcli.config.properties import load
 

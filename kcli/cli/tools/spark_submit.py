@@ -41,7 +41,7 @@ from kcli.spark.submit import (
     submit,
 )
 
-DESCRIPTION = "Run a job of kcli, or one of your own, on Spark."
+DESCRIPTION = "Run a job of kcli, or a program of your own, on Spark."
 
 HELP = f"""\
 {DESCRIPTION}
@@ -50,7 +50,7 @@ Usage: kcli spark-submit [--profile NAME] [SPARK OPTIONS] JOB [JOB OPTIONS]
        kcli spark-submit [SPARK OPTIONS] FILE.py [ARGUMENTS]
        kcli spark-submit prepare
 
-Jobs (kcli spark-submit JOB --help shows the options of one):
+Jobs (kcli spark-submit JOB --help shows the options of a job):
 {{jobs}}
 
 Run prepare once on a machine. It stores the Java classes that Spark loads (160 MB in ~/.cache/kcli), so that later
@@ -58,12 +58,13 @@ starts are seconds faster.
 
 The command passes Spark options unchanged to the spark-submit of the PySpark package. Examples: --master local[4],
 --conf KEY=VALUE, --driver-memory 4g, --properties-file FILE, --version, --verbose. Without --master the job runs on
-this machine (local[*]). Spark logs only warnings and errors. --conf spark.log.level=INFO logs more.
+this machine (local[*]). Spark logs only warnings and errors. --conf spark.log.level=INFO logs more. If a job of kcli
+fails, this log is in a file, and the job prints its path. With --verbose or spark.log.level the log goes to stderr.
 
 --profile NAME reads the servers and client settings of a job from a profile in profiles.toml. See PROFILES in
 kcli(1).
 
-In your own programs, spark.read.format("kcli") reads topics as Spark's own Kafka source does, and
+In your own programs, spark.read.format("kcli") reads topics like Spark's own Kafka source, and
 frame.write.format("kcli") writes to topics. readStream and writeStream have the format kcli too.
 
 The command needs Java {MIN_JAVA} or newer and pip install 'kcli-streaming[spark]'. It returns
@@ -161,7 +162,7 @@ class SubmitOptions(ConnectingOptions):
 
 EXIT_STATUS: tuple[ExitStatus, ...] = (
     (0, "The job succeeded, or SIGTERM or Ctrl-C ended a stream after its current micro-batch."),
-    (1, "The job failed, its options are wrong, or a batch was stopped."),
+    (1, "The job failed, its options are wrong, or SIGTERM or Ctrl-C stopped a batch job."),
 )
 
 

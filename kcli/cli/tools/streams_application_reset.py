@@ -1,8 +1,8 @@
 """kafka-streams-application-reset: makes a Kafka Streams application process its input again.
 
-The offsets of input topics are reset as the options say, those of intermediate topics to the end. Internal topics of
-Streams (changelogs, repartitions, foreign-key joins) are deleted. The application must be stopped. Its instances clean
-their local state themselves (`KafkaStreams#cleanUp`).
+The offsets of input topics are reset as the options request. The offsets of intermediate topics are reset to the end.
+Internal topics of Streams (changelogs, repartitions, foreign-key joins) are deleted. The application must be stopped.
+Its instances clean their local state themselves (`KafkaStreams#cleanUp`).
 """
 
 from __future__ import annotations
@@ -244,7 +244,10 @@ class _Reset:
         return await self._listed(partitions, OffsetSpec.EARLIEST)
 
     async def _committed(self, partitions: list[TopicPartition]) -> NewOffsets:
-        """Returns the committed offset of each partition, or the start of the log for a partition without one."""
+        """Returns the committed offset of each partition.
+
+        A partition without a committed offset gets the start of its log.
+        """
         found = await self.client.list_group_offsets(self.group_id)
         starts = await self._listed(partitions, OffsetSpec.EARLIEST)
         committed: NewOffsets = {}

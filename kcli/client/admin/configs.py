@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from kcli.client.admin.parts import ask_in_parts
 from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
@@ -14,7 +16,11 @@ from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client
+    from kcli.protocol.messages.describe_configs import DescribeConfigsResourceResult
 
+
+RESOURCES_PER_REQUEST = 500
+"""The most resources of one request. A topic has about 40 settings, so the answer has 1 to 3 megabytes."""
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -40,6 +46,10 @@ class ConfigEntry:
     synonyms: tuple[ConfigSynonym, ...] = ()
 
 
+Settings = tuple[ConfigEntry, ...] | KafkaError
+"""The settings of a resource, in the server's order, or its error."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterConfig:
     """A change of one setting."""
@@ -51,17 +61,20 @@ class AlterConfig:
 
 async def describe_configs(
     client: Client, resources: Iterable[ConfigResource], *, synonyms: bool = False
-) -> dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError]:
+) -> dict[ConfigResource, Settings]:
     """Returns for each resource all its settings, in the server's order, or its error.
 
-    A request for a broker or its loggers goes to that broker. Other requests go to any broker.
+    A request for a broker or its loggers goes to that broker. Other requests go to any broker. Resources with equal
+    settings share the same entries.
     """
     by_target: dict[int | Destination, list[ConfigResource]] = {}
     for resource in resources:
         by_target.setdefault(_target(resource), []).append(resource)
-    found: dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError] = {}
+    found: dict[ConfigResource, Settings] = {}
     for target, wanted in by_target.items():
-        found |= await _describe(client, wanted, target, synonyms)
+        ask = partial(_describe, client, target=target, synonyms=synonyms)
+        for part in await ask_in_parts(wanted, RESOURCES_PER_REQUEST, ask):
+            found |= part
     return found
 
 
@@ -106,45 +119,48 @@ def _target(resource: ConfigResource) -> int | Destination:
 
 
 async def _describe(
-    client: Client, wanted: list[ConfigResource], target: int | Destination, synonyms: bool
-) -> dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError]:
+    client: Client, wanted: Sequence[ConfigResource], *, target: int | Destination, synonyms: bool
+) -> dict[ConfigResource, Settings]:
     from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
-    async def attempt() -> dict[ConfigResource, tuple[ConfigEntry, ...] | KafkaError]:
-        request = DescribeConfigsRequest(
-            resources=tuple(
-                DescribeConfigsResource(
-                    resource_type=int(each.type), resource_name=each.name, configuration_keys=None
-                )
-                for each in wanted
-            ),
-            include_synonyms=synonyms,
-        )
+    request = DescribeConfigsRequest(
+        resources=tuple(
+            DescribeConfigsResource(
+                resource_type=int(each.type), resource_name=each.name, configuration_keys=None
+            )
+            for each in wanted
+        ),
+        include_synonyms=synonyms,
+    )
+
+    async def attempt() -> dict[ConfigResource, Settings]:
         response = await client.send(request, ApiKey.DESCRIBE_CONFIGS, to=target)
+        # The results share equal entries, so there are few to convert.
+        entries = {id(entry): entry for result in response.results for entry in result.configs}
+        converted = {key: _entry(entry) for key, entry in entries.items()}
         return {
             ConfigResource(_enum(ConfigResourceType, result.resource_type), result.resource_name): (
                 error_of(result.error_code, result.error_message)
-                or tuple(
-                    ConfigEntry(
-                        name=entry.name,
-                        value=entry.value,
-                        source=_enum(ConfigSource, entry.config_source),
-                        is_sensitive=entry.is_sensitive,
-                        is_read_only=entry.read_only,
-                        synonyms=tuple(
-                            ConfigSynonym(
-                                name=each.name, value=each.value, source=_enum(ConfigSource, each.source)
-                            )
-                            for each in entry.synonyms
-                        ),
-                    )
-                    for entry in result.configs
-                )
+                or tuple([converted[id(entry)] for entry in result.configs])
             )
             for result in response.results
         }
 
     return await client.call("describeConfigs", attempt)
+
+
+def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
+    return ConfigEntry(
+        name=entry.name,
+        value=entry.value,
+        source=_enum(ConfigSource, entry.config_source),
+        is_sensitive=entry.is_sensitive,
+        is_read_only=entry.read_only,
+        synonyms=tuple(
+            ConfigSynonym(name=each.name, value=each.value, source=_enum(ConfigSource, each.source))
+            for each in entry.synonyms
+        ),
+    )
 
 
 async def _alter(

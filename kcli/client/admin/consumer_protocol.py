@@ -16,7 +16,10 @@ _INT32 = struct.Struct(">i")
 
 
 def decode_assignment(raw: bytes) -> tuple[TopicPartition, ...]:
-    """Returns the partitions of an assignment; none for empty bytes. Raises ProtocolError if the bytes are invalid."""
+    """Returns the partitions of an assignment. Empty bytes have no partitions.
+
+    Raises ProtocolError if the bytes are invalid.
+    """
     if not raw:
         return ()
     partitions: list[TopicPartition] = []

@@ -170,7 +170,7 @@ async def list_group_offsets(
     *,
     require_stable: bool = False,
 ) -> dict[TopicPartition, CommittedOffset | KafkaError | None]:
-    """Returns the committed offset of each partition, or None for a partition without one.
+    """Returns the committed offset of each partition, or None for a partition without a committed offset.
 
     Without `partitions`, returns all committed offsets of the group.
     """

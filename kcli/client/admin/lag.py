@@ -43,7 +43,7 @@ Lag = float | KafkaError | None
 
 @dataclass(frozen=True, slots=True)
 class RecordSearch:
-    """A partition, and the offset from which on its next record is searched."""
+    """A partition, and the offset at which the search for its next record begins."""
 
     partition: TopicPartition
     topic_id: uuid.UUID | None
@@ -57,8 +57,8 @@ async def lag_seconds(
 
     The age is 0 if there is no such record.
 
-    The value is None if that record has no timestamp, and the error if the partition failed. The call does not wait for
-    leaders, so a partition without a leader does not delay the others.
+    The value is None if the record has no timestamp. If the partition failed, the value is the error. The call does not
+    wait for leaders, so a partition without a leader does not delay the other partitions.
     """
     found: dict[TopicPartition, Lag] = {}
     if not committed:

@@ -216,7 +216,7 @@ async def _by_leader(
     Only those partitions are requested again whose leader has moved, is unknown or does not answer.
 
     A partition that does not exist may still be created. So the call waits for it and ends with TimeoutException, as in
-    Kafka. The same holds for a missing topic, unless `wait_for_topics` is false.
+    Kafka. The call also waits for a missing topic, unless `wait_for_topics` is false.
     """
     found: dict[TopicPartition, R | KafkaError] = {}
     left = dict.fromkeys(partitions)

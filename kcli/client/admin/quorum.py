@@ -88,7 +88,7 @@ async def describe_quorum(client: Client) -> QuorumDescription:
 async def add_voter(
     client: Client, voter_id: int, directory_id: uuid.UUID, endpoints: Iterable[Endpoint]
 ) -> None:
-    """Makes a controller a voter. Raises DuplicateVoterException if it is one already."""
+    """Makes a controller a voter. Raises DuplicateVoterException if it is a voter already."""
     from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 
     request = AddRaftVoterRequest(

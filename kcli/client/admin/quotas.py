@@ -64,7 +64,9 @@ class ScramInfo:
 async def describe_client_quotas(
     client: Client, wanted: Mapping[str, object], *, strict: bool = True
 ) -> list[ClientQuota]:
-    """Returns the quotas of the entities that have all types of `wanted`: with a name, the default (None), or ANY_NAME.
+    """Returns the quotas of the entities that have all types of `wanted`.
+
+    For each type, `wanted` has a name, None (the default entity) or ANY_NAME.
 
     With `strict`, entities that have other types too are left out.
     """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.client.admin.parts import ask_in_parts
 from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.topic_partition import TopicPartition
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 PARTITIONS_PER_RESPONSE = 2000
 """The most partitions in a page of DescribeTopicPartitions (KIP-966)."""
+
+
+TOPICS_PER_REQUEST = 1000
+"""The most topics of one request to describe topics. Kafka's own client sends all names in each request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +117,17 @@ async def describe_topics(
     """Returns the description of each topic, or its error, in the order of `names`."""
     wanted = list(dict.fromkeys(names))
 
-    async def attempt() -> dict[str, TopicDescription | KafkaError]:
-        if await client.speaks(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-            return await _describe_in_pages(client, wanted, page_partitions)
-        return await _describe_by_metadata(client, wanted)
+    async def describe(part: Sequence[str]) -> dict[str, TopicDescription | KafkaError]:
+        async def attempt() -> dict[str, TopicDescription | KafkaError]:
+            if await client.speaks(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+                return await _describe_in_pages(client, part, page_partitions)
+            return await _describe_by_metadata(client, part)
 
-    if not wanted:
-        return {}
-    found = await client.call("describeTopics", attempt)
+        return await client.call("describeTopics", attempt)
+
+    found: dict[str, TopicDescription | KafkaError] = {}
+    for part in await ask_in_parts(wanted, TOPICS_PER_REQUEST, describe):
+        found |= part
     return {name: found.get(name) or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in wanted}
 
 
@@ -146,9 +155,17 @@ async def describe_topics_by_id(
 async def create_topics(
     client: Client, topics: Iterable[NewTopic], *, validate_only: bool = False
 ) -> dict[str, KafkaError | None]:
-    """Creates topics. Returns the error of each topic, or None."""
+    """Creates topics. Returns the error of each topic, or None.
+
+    As in Kafka's client, a topic without a name is not requested.
+    """
     from kcli.protocol.messages import create_topics as messages
 
+    topics = list(topics)
+    unnamed = error_for(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, "The given topic name '' cannot be represented in a request."
+    )
+    refused: dict[str, KafkaError | None] = {topic.name: unnamed for topic in topics if not topic.name}
     wanted = tuple(
         messages.CreatableTopic(
             name=topic.name,
@@ -163,7 +180,10 @@ async def create_topics(
             ),
         )
         for topic in topics
+        if topic.name
     )
+    if not wanted:
+        return refused
 
     async def attempt() -> dict[str, KafkaError | None]:
         request = messages.CreateTopicsRequest(
@@ -172,7 +192,7 @@ async def create_topics(
         response = await client.send(request, ApiKey.CREATE_TOPICS, to=Destination.CONTROLLER)
         return _by_name((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
 
-    return await client.call("createTopics", attempt)
+    return refused | await client.call("createTopics", attempt)
 
 
 async def delete_topics(client: Client, names: Iterable[str]) -> dict[str, KafkaError | None]:
@@ -291,10 +311,10 @@ async def list_reassignments(
 
 def group_partitions(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
     """Returns partitions by topic, both in the order of their first appearance."""
-    by_topic: dict[str, tuple[int, ...]] = {}
+    by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
-        by_topic[topic] = (*by_topic.get(topic, ()), partition)
-    return by_topic
+        by_topic.setdefault(topic, []).append(partition)
+    return {topic: tuple(numbers) for topic, numbers in by_topic.items()}
 
 
 def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, KafkaError | None]:
@@ -308,7 +328,7 @@ def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, 
 
 
 async def _describe_in_pages(
-    client: Client, names: list[str], page_partitions: int
+    client: Client, names: Sequence[str], page_partitions: int
 ) -> dict[str, TopicDescription | KafkaError]:
     """Runs DescribeTopicPartitions page by page; a topic may be on several pages."""
     from kcli.protocol.messages import describe_topic_partitions as messages
@@ -338,10 +358,12 @@ async def _describe_in_pages(
         cursor = messages.RequestCursor(
             topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
         )
-        wanted = [name for name in wanted if name >= cursor.topic_name]
+        wanted = wanted[bisect_left(wanted, cursor.topic_name) :]
 
 
-async def _describe_by_metadata(client: Client, names: list[str]) -> dict[str, TopicDescription | KafkaError]:
+async def _describe_by_metadata(
+    client: Client, names: Sequence[str]
+) -> dict[str, TopicDescription | KafkaError]:
     response = await client.metadata(names)
     return {
         topic.name or "": error_of(topic.error_code) or _from_metadata(topic) for topic in response.topics

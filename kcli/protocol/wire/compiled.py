@@ -23,6 +23,7 @@ from kcli.errors import ErrorCode, ProtocolError
 from kcli.model.buffers import Buffer
 from kcli.protocol.wire import packing, schema
 from kcli.protocol.wire.api import ApiSpec
+from kcli.protocol.wire.repeated import REPEATED, RepeatedElements
 from kcli.protocol.wire.shared_array import SharedArray, append_shared
 
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -259,6 +260,10 @@ class _ReaderSource(_Source):
         self.add(f" at += n * {size}")
 
     def _read_elements(self, field: schema.Field) -> None:
+        if field.struct is not None and (self.cls.__name__, field.our_name) in REPEATED and not self.in_turns:
+            elements = self.keep(RepeatedElements(reader(field.struct, self.spec, self.kind)), "elements")
+            self.add(f" {_local(field)}, at = {elements}(frame, at, n)")
+            return
         self.add(" items = []\n append = items.append\n for _ in range(n):")
         if field.struct is not None:
             self.add(f"item, at = {self._call(field.struct)}", 3)

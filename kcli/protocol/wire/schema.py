@@ -26,7 +26,7 @@ class Field:
 
     `kio_name` is the name of the attribute in kio's class, and `our_name` is the name of the field in our class. The
     names differ because kio leaves out the unit of durations and timestamps. `struct` is the kio class of a nested
-    struct. `default` may be `dataclasses.MISSING`. A tagged field has its `tag` (KIP-482).
+    struct. `default` may be `dataclasses.MISSING`. `tag` is the number of a tagged field (KIP-482).
     """
 
     kio_name: str

@@ -1,6 +1,6 @@
 """The APIs that Spark's client calls, with their messages and the versions that the client speaks.
 
-Every broker since Apache Kafka 2.5 and kcli speak one of these versions.
+For each API, every broker since Apache Kafka 2.5 and every broker of kcli supports at least one of these versions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AnswerT = TypeVar("AnswerT")
 class Call(Generic[RequestT, AnswerT]):
     """An API with its messages.
 
-    The client speaks its versions from `first` to `last`, or to the newest if `last` is None.
+    The client speaks the versions from `first` to `last`. If `last` is None, the range ends at the newest version.
     """
 
     key: ApiKey

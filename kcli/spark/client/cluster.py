@@ -127,7 +127,7 @@ class Cluster:
         return sorted(found)
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
-        """Returns the id of a topic; None if the broker is older than 2.8.
+        """Returns the id of a topic, or None if the broker is older than Apache Kafka 2.8.
 
         A topic that is deleted and created again has a new id.
         """
@@ -140,7 +140,10 @@ class Cluster:
         return found[-1]
 
     def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Creates a topic if it is missing. With `partitions` -1, the broker chooses the number (num.partitions)."""
+        """Creates a topic if it is missing.
+
+        If `partitions` is -1, the number of partitions is the broker's num.partitions.
+        """
         wanted = CreatableTopic(
             name=topic,
             num_partitions=partitions,
@@ -163,7 +166,7 @@ class Cluster:
     ) -> dict[TopicPartition, OffsetAt]:
         """Returns the first offset at or after each timestamp.
 
-        EARLIEST selects the first offset of the log, and LATEST its end.
+        EARLIEST selects the first offset of the log. LATEST selects the end of the log.
         """
         level = self.settings.isolation_level if isolation_level is None else isolation_level
         found: dict[TopicPartition, OffsetAt] = {}

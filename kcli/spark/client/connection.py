@@ -128,7 +128,7 @@ class Connection:
         return pending
 
     def receive(self, pending: InFlightRequest[AnswerT]) -> AnswerT:
-        """Reads the next answer. Raises ProtocolError if it does not answer `pending`."""
+        """Reads the next answer. Raises ProtocolError if this answer does not belong to the request `pending`."""
         (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
         if speaks_tls(prefix):
             raise ProtocolError(f"{self.address} speaks TLS: set kafka.security.protocol to SSL or SASL_SSL")

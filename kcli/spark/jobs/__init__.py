@@ -1,4 +1,4 @@
 """The built-in jobs of `kcli spark-submit`.
 
-Each job is a package with a module `job`; `shared` and `records` serve all jobs.
+Each job is a package with a module `job`. The packages `shared` and `records` contain code that several jobs use.
 """

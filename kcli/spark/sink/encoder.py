@@ -1,11 +1,13 @@
 """Encodes Arrow columns as the records areas of batches, without a Python loop over rows.
 
-A records area is the part of a batch after its header: the records, one after another. This module encodes it
-uncompressed, and `seal` compresses it and adds the header. `kcli.protocol.batches.columns` does the reverse.
+A records area is the part of a batch after its header: the records, one after another. This module encodes the records
+area uncompressed. `seal` compresses the records area and adds the header. `kcli.protocol.batches.columns` decodes
+batches.
 
 A record is `length, attributes, deltas, key length | key | value length | value | headers`. The parts between keys and
 values are short runs of varints, which are built for all rows as one byte matrix. One join in Arrow then interleaves
-them with keys and values. The buffer of the joined array holds the records areas of all batches, one after another.
+these runs with keys and values. The buffer of the joined array holds the records areas of all batches, one after
+another.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def encode_records(
     headers: pa.ListArray | None,
     timestamps: Ints | None = None,
 ) -> Iterator[RecordsArea]:
-    """Yields the records area of each batch, of about BATCH_BYTES at most. An area has only rows of one group.
+    """Yields one records area for each batch. An area has at most about BATCH_BYTES, and only rows of one group.
 
     The rows must already be sorted by `groups`.
 
@@ -168,7 +170,7 @@ def _header_tails(headers: pa.ListArray | None, rows: int) -> pa.Array:
 
 
 def zigzag(values: Ints) -> Ints:
-    """Maps signed numbers to unsigned ones, as varints need them."""
+    """Maps signed numbers to unsigned numbers, because varints encode only unsigned numbers."""
     return (values << 1) ^ (values >> 63)
 
 

@@ -1,4 +1,7 @@
-"""Kafka's default partitioner over a whole column of keys: murmur2, equal to the Java client's for every key."""
+"""Kafka's default partitioner (murmur2) over a whole column of keys.
+
+Every key has the same hash as in the Java client.
+"""
 
 from __future__ import annotations
 

@@ -93,11 +93,12 @@ class Producer:
                 self._cluster.forget(part)
 
     def _attempt(self, batches: dict[TopicPartition, bytes]) -> list[OSError | KafkaError]:
-        """Sends batches to all leaders at once, and removes the written ones from `batches`.
+        """Sends batches to all leaders at once, and removes the written batches from `batches`.
 
         Returns the errors of the other batches.
 
-        Every answer is read, even after an error, because an unread answer would be taken for that of the next request.
+        Every answer is read, even after an error, because an unread answer would be read as the answer to the next
+        request.
         """
         errors: list[OSError | KafkaError] = []
         sent: list[tuple[int, InFlightRequest[ProduceResponse]]] = []

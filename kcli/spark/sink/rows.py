@@ -23,7 +23,7 @@ MICROSECONDS = 1000
 class Router:
     """Chooses partitions as Kafka's producer does: by the column `partition`, else by the key.
 
-    All rows of a batch that have neither go to one partition.
+    All rows of a batch that have neither partition nor key go to one partition.
     """
 
     def __init__(self, cluster: Cluster, topic: str | None) -> None:

@@ -59,7 +59,7 @@ NOT_OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The transaction of one attempt of a task. Each attempt has a higher epoch than the one before."""
+    """The transaction of one attempt of a task. Each attempt has a higher epoch than the attempt before."""
 
     transactional_id: str
     producer_id: int
@@ -203,7 +203,7 @@ def end(
     committed: bool,
     patience_ms: int | None = None,
 ) -> None:
-    """Commits or aborts transactions. Repeating the same end is harmless.
+    """Commits or aborts transactions. A repeated commit or a repeated abort has no effect.
 
     A transaction that another attempt or the broker has ended counts as aborted. Committing such a transaction is an
     error.
@@ -253,7 +253,7 @@ def _ask(
 def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> None:
     """Raises the first error.
 
-    OPERATION_NOT_ATTEMPTED comes last, because then the error of another partition is the cause.
+    OPERATION_NOT_ATTEMPTED is raised only if there is no other error, because the error of another partition causes it.
     """
     failed = sorted(
         (code for code in codes if code), key=lambda code: code is ErrorCode.OPERATION_NOT_ATTEMPTED

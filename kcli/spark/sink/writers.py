@@ -5,15 +5,15 @@ task writes in a transaction that also stores a note, which holds the batch id. 
 batch when all its tasks are done:
 
 * A task first fences every earlier attempt of the same task, because all attempts have the same transactional id (the
-  query and the task's number). Then the task reads its note. If the note names this batch, the rows are committed
-  already, and the task writes nothing.
+  query and the task's number). Then the task reads its note. If the note has the id of this batch, the rows are
+  committed already, and the task writes nothing.
 * Tasks never commit. So a failed batch leaves nothing visible, and the next attempt may divide the rows into other
   tasks.
-* The driver commits the first task's transaction before those of the other tasks. From then on the batch must be
-  completed. The first task's note holds the number of tasks. The other commits take milliseconds. If the driver dies
-  before it has finished them, Spark repeats the batch: committed tasks are skipped, and the other tasks write again.
-  The result is correct only if the rows are divided into tasks as before. So a different number of tasks is refused,
-  unless all earlier tasks are committed.
+* The driver commits the first task's transaction before the transactions of the other tasks. From then on the batch
+  must be completed. The first task's note holds the number of tasks. The other commits take milliseconds. If the driver
+  dies before it has finished them, Spark repeats the batch: committed tasks are skipped, and the other tasks write
+  again. The result is correct only if the rows are divided into tasks as before. So a different number of tasks is
+  refused, unless all earlier tasks are committed.
 * The driver commits with the epochs of the attempts that wrote. An old driver that still runs cannot overwrite a newer
   attempt, because its commit of the first task's transaction fails.
 
@@ -161,7 +161,8 @@ class _Writer(ABC):
     def _notes(self, cluster: Cluster, work: Work, task: int) -> tuple[Note | None, Note | None]:
         """Returns the notes of this task and of the first task.
 
-        The first task's note is read without waiting: it may be in an open transaction of the same batch.
+        The first task's note is read without waiting, because this note may be in an open transaction of the same
+        batch.
         """
         if work.batch is None:
             return None, None
@@ -188,7 +189,7 @@ class _Writer(ABC):
         return rows, producer.began or time.time()
 
     def commit_tasks(self, messages: Sequence[Written | None]) -> None:
-        """Commits the transaction of the first task, and then those of the other tasks."""
+        """Commits the transaction of the first task, and then the transactions of the other tasks."""
         written = [each for each in messages if each is not None]
         with Cluster(self.options.client) as cluster:
             if self._is_committed(cluster, written):
@@ -228,7 +229,8 @@ class _Writer(ABC):
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
         """Whether all `tasks` of an earlier attempt have their notes.
 
-        If this attempt has fewer tasks (`now`), the tasks beyond them are fenced here.
+        If this attempt has only `now` tasks and the earlier attempt had more, the tasks with numbers from `now` on are
+        fenced.
         """
         for task in tasks:
             if task >= now:
@@ -250,7 +252,7 @@ class _Writer(ABC):
             )
 
     def abort_tasks(self, messages: Sequence[Written | None]) -> None:
-        """Aborts the transactions of all tasks after one has failed."""
+        """Aborts the transactions of all tasks after a task has failed."""
         if left := _transactions(messages):
             with Cluster(self.options.client) as cluster:
                 transaction.abandon(cluster, left)
@@ -260,7 +262,10 @@ class _Writer(ABC):
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """Writes a batch. Transactions are off by default, because a job may take longer than a transaction may."""
+    """Writes a batch.
+
+    Transactions are off by default, because a job may take longer than a transaction is allowed to take.
+    """
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -305,8 +310,8 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
     """Whether a task's part of `batch` is committed, according to the task's own note and the note of the first task.
 
-    A first task's note of a later batch proves it too, because Spark begins a batch only after the previous one is
-    committed.
+    If the first task's note is of a later batch, the part is committed too, because Spark begins a batch only after the
+    previous batch is committed.
     """
     if batch is None:
         return False

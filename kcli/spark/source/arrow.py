@@ -128,7 +128,7 @@ def bits(flags: NDArray[np.bool_]) -> pa.Buffer:
 
 
 def binary(buffer: bytes, spans: Spans) -> pa.Array:
-    """Makes a binary array of the parts of `buffer` that `spans` names."""
+    """Makes a binary array of the parts of `buffer` that `spans` delimits."""
     count = len(spans.starts)
     if not count:
         return pa.array([], pa.binary())

@@ -44,7 +44,7 @@ LEADER_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Complete batches, and with read_committed the aborted transactions to which they may belong."""
+    """Complete batches. With read_committed, also the aborted transactions to which these batches may belong."""
 
     table: BatchHeaders
     first_offset: int
@@ -104,7 +104,7 @@ def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
 
 
 class _RangeReader:
-    """Reads one range: knows the next offset to read, and the request for it that is in flight."""
+    """Reads one range. Stores the next offset to read, and the request for this offset that is in flight."""
 
     def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
         self._cluster, self._wanted, self._options = cluster, wanted, options
@@ -140,7 +140,7 @@ class _RangeReader:
                 self._reconnect(error)
 
     def waited(self) -> None:
-        """Waits after an answer without records. Raises UnreachableError if none come in time.
+        """Waits after an answer without records. Raises UnreachableError if no records arrive in time.
 
         The range is below the high watermark, so the next answer should have records.
         """

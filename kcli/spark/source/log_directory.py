@@ -1,13 +1,13 @@
-"""Reads topics from a broker's log directories, or from a copy of these, without the broker.
+"""Reads topics from a broker's log directories, or from copies of log directories, without the broker.
 
 `LogDirectories` has the same methods as `Cluster`, but finds partitions and offsets in file names, checkpoints and
 indexes. `read_range` yields the batches that a fetch would return. As for a consumer, the readable range goes from the
 log start offset to the high watermark. With read_committed, the range ends at the last stable offset, and aborted
 transactions are skipped.
 
-The high watermark is that of the broker's last checkpoint, which is written every 5 s
-(replica.high.watermark.checkpoint.interval.ms). Without a checkpoint, as in a copy of single partitions, the end of the
-last whole batch takes the place of the high watermark. The same holds for readUpTo=logEnd.
+The high watermark comes from the broker's last checkpoint. The broker writes a checkpoint every 5 s
+(replica.high.watermark.checkpoint.interval.ms). The end of the last whole batch replaces the high watermark if there is
+no checkpoint, as in a copy of single partitions, or if readUpTo is logEnd.
 """
 
 from __future__ import annotations
@@ -239,10 +239,10 @@ class PartitionFiles:
     def tables(
         self, start: int, end: int, lost: Callable[[str], None] | None = None
     ) -> Iterator[tuple[BatchHeaders, int]]:
-        """Yields the headers of the batches from offset `start` to `end`, each table with the offset that follows it.
+        """Yields tables of batch headers from offset `start` to `end`, each with the offset after its last batch.
 
-        Before each segment is read, all segments are listed again, because old ones may have been cleaned or deleted
-        meanwhile. `lost` is called with a message if records were deleted before they were read.
+        Before each segment is read, all segments are listed again, because old segments may have been cleaned or
+        deleted meanwhile. `lost` is called with a message if records were deleted before they were read.
         """
         position, missed = start, 0
         while position < end:
@@ -323,7 +323,7 @@ def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions
 def _named(name: str) -> TopicPartition | None:
     """Returns the partition to which a directory name belongs.
 
-    Returns None for other names, such as those with `-delete`, `-future` or `-stray`.
+    Returns None for other names, such as names that end in `-delete`, `-future` or `-stray`.
     """
     topic, dash, number = name.rpartition("-")
     return TopicPartition(topic, int(number)) if dash and topic and number.isdigit() else None

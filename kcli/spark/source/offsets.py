@@ -165,7 +165,10 @@ def _ends(cluster: OffsetSource, parts: list[TopicPartition], end: int) -> Offse
 
 
 def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """Cuts ranges into tasks: one for each range, or more if `minPartitions` or `maxRecordsPerPartition` says so."""
+    """Cuts ranges into tasks.
+
+    There is one task for each range, or more if `minPartitions` or `maxRecordsPerPartition` requires more.
+    """
     ranges = [each for each in ranges if len(each)]
     pieces = dict.fromkeys(ranges, 1)
     if options.max_records_per_partition:

@@ -123,7 +123,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns one of the limits, because Spark accepts only one. `latestOffset` applies all limits."""
+        """Returns one of the limits, because Spark accepts only one limit. `latestOffset` applies all limits."""
         options = self.options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -242,7 +242,7 @@ def read_partition(
 def checked_schema(schema: StructType) -> StructType:
     """Checks a schema of the user, which may omit and reorder columns.
 
-    Raises ValueError for an unknown column or another type.
+    Raises ValueError for an unknown column, or for a column with another type.
     """
     full = {field.name: field.dataType for field in (*FIELDS, HEADERS)}
     for field in schema.fields:

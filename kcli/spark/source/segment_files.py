@@ -54,7 +54,8 @@ class SegmentFile:
     def beside(self, suffix: str) -> str:
         """Returns the path of an index file of this segment.
 
-        During a cleaning the `.log` file may end in `.swap`; then the index does too.
+        During a cleaning the name of the `.log` file may end in `.swap`. Then the name of the index file ends in
+        `.swap` too.
         """
         stem, _, swap = self.path.rpartition(".log")
         return f"{stem}{suffix}{swap}"
@@ -65,7 +66,7 @@ class SegmentFile:
         """Yields the whole batches from byte `position` to offset `end`, in chunks, each with the position after it.
 
         Raises FileNotFoundError if the file was deleted, and CorruptRecordError for bytes that are not a batch. In the
-        last segment an incomplete batch is no error but the end of the log.
+        last segment an incomplete batch is not an error: the log ends before this batch.
         """
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -110,7 +111,7 @@ class SegmentFile:
     def ends_before(self, timestamp_ms: int) -> bool:
         """Whether all records are older than `timestamp_ms` according to the time index.
 
-        The caller must not use it for the segment that is still written.
+        The caller must not call this method for the segment to which a broker still appends.
         """
         entries = self._index(".timeindex", TIME_INDEX, "timestamp")
         return bool(len(entries)) and int(entries["timestamp"][-1]) < timestamp_ms
@@ -125,7 +126,7 @@ class SegmentFile:
         return [AbortedTransaction(*fields[1:]) for fields in ABORTED_ENTRY.iter_unpack(raw[:whole])]
 
     def _index(self, suffix: str, entry: np.dtype[np.void], rising: str) -> np.ndarray:
-        """Returns the entries as long as `rising` rises.
+        """Returns the entries before the first entry whose field `rising` is not greater than in the entry before.
 
         The rest of a memory-mapped index file is filled with zeros.
         """

@@ -22,11 +22,11 @@ POLL_SECONDS = 0.25
 class Streams:
     """An application like those of Kafka Streams, on Spark.
 
-    `application_id` is a part of the names of the queries, and names the application in messages. `checkpoint` is a
-    directory that every machine of the Spark cluster can reach. This directory holds offsets, state and the list of
-    finished micro-batches. Topics are read with read_committed and written in transactions, so that each record has its
-    effect once. `source_options` and `sink_options` are options of the format `kcli`: for example
-    `maxOffsetsPerTrigger`, and `kafka.security.protocol` for both.
+    `application_id` is a part of the names of the queries, and identifies the application in messages. `checkpoint` is
+    a directory that every machine of the Spark cluster can reach. This directory holds offsets, state and the list of
+    finished micro-batches. Topics are read with read_committed and written in transactions, so that each record takes
+    effect exactly once. `source_options` and `sink_options` are options of the format `kcli`: for example
+    `maxOffsetsPerTrigger` for the source, and `kafka.security.protocol` for the source and the sink.
     """
 
     def __init__(

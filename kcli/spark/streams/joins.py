@@ -39,7 +39,7 @@ def joined(
 def check_same_type(what: str, one: DataFrame, other: DataFrame, name: str) -> None:
     """Raises ValueError if the column `name` has different types.
 
-    Spark would cast one of them, or name an internal column in its error.
+    Without this check, Spark would cast one of the columns, or name an internal column in its error.
     """
     types = [
         frame.schema[name].dataType.simpleString() if name in frame.columns else "missing"

@@ -35,7 +35,10 @@ Function = Callable[[Record], "Column"]
 
 
 def record_of(frame: DataFrame, prefix: str = "") -> Record:
-    """Returns the columns of `frame` by name, because those of a stream that is joined with itself are ambiguous."""
+    """Returns columns that refer to `frame` by name only.
+
+    References to a frame are ambiguous if it is joined with itself.
+    """
     from pyspark.sql import functions as F
 
     key, value, timestamp = (F.col(prefix + name) for name in (KEY, VALUE, TIMESTAMP))
@@ -56,7 +59,7 @@ def with_columns(frame: DataFrame, *, key: Column | None = None, value: Column |
 
 
 def watermark_of(frame: DataFrame) -> int | None:
-    """Returns the delay of the watermark in milliseconds; None if there is no watermark."""
+    """Returns the delay of the watermark in milliseconds, or None if there is no watermark."""
     delay: int | None = frame.schema[TIMESTAMP].metadata.get(WATERMARK)
     return delay
 

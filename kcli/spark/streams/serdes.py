@@ -78,7 +78,7 @@ class Json:
 def _well_formed(text: Column, schema: str | DataType) -> Column:
     """Parses JSON. Text that is not JSON becomes null.
 
-    Spark would return a struct of nulls, so an extra column marks such text.
+    For such text Spark returns a struct of nulls, so an extra column marks invalid text.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import DataType, StructType
@@ -114,7 +114,7 @@ class Long:
 
 
 def serde_for(type_: DataType) -> Serde:
-    """Returns the default serde of a type, which can read what it writes.
+    """Returns the default serde of a type. This serde can read the bytes that it writes.
 
     Bytes are unchanged. Structs, arrays and maps become JSON, and all other types become text.
     """

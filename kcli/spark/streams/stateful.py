@@ -32,7 +32,7 @@ ROCKSDB = "RocksDBStateStoreProvider"
 def process(
     frame: DataFrame, function: StateFunction[Key, Value, Field, Sent], state: str, output: str
 ) -> DataFrame:
-    """Returns rows of key, value (a struct of `output`) and timestamp (the key's newest one in the micro-batch)."""
+    """Returns rows of key, value (a struct of `output`) and timestamp (the key's newest in the micro-batch)."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
 

@@ -1,4 +1,6 @@
-"""Streams of records, tables and groups. They are in one module, because each of them creates objects of the others.
+"""Streams of records, tables and groups.
+
+These classes are in one module, because each class creates objects of the other classes.
 
 Each operation returns a new object. Records are processed only when the application runs.
 """
@@ -42,7 +44,10 @@ OTHERWISE = "otherwise"
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream of records (KStream): columns key, value and timestamp, and window after a windowed aggregation."""
+    """A stream of records (KStream) with the columns key, value and timestamp.
+
+    The records of a windowed aggregate also have the column window.
+    """
 
     topology: Topology
     frame: DataFrame
@@ -99,7 +104,7 @@ class Stream:
     def branch(self, **predicates: Function) -> dict[str, Stream]:
         """Returns one stream for each predicate, by its name.
 
-        A record goes to the first predicate that is true, else to `otherwise`.
+        A record goes to the stream of the first predicate that is true. All other records go to the stream `otherwise`.
         """
         from pyspark.sql import functions as F
 
@@ -135,7 +140,7 @@ class Stream:
         """Keeps only the first of the records with the same `on` that are at most `within` apart.
 
         `on` defaults to key and value. Nulls count as equal. Records that are more than `within` older than the newest
-        one are dropped.
+        record are dropped.
         """
         self._refuse_changes("deduplicate")
         mark = "_duplicate"
@@ -153,7 +158,8 @@ class Stream:
 
         `function(key, values, state)` gets the values of a key in a micro-batch, in the order of their timestamps. The
         state is a dict, or None for a new key. The function returns two things: the values to send, as tuples in the
-        order of `output`, and the new state. The state None forgets the key. The value None is a tombstone.
+        order of `output`, and the new state. If the new state is None, the key is forgotten. The value None is a
+        tombstone.
 
         Python takes about a millisecond of CPU for each key in each micro-batch, and 10 to 20 microseconds for each
         record. Spark's own aggregations and joins take a hundredth of this time.
@@ -208,7 +214,7 @@ class Stream:
 
         `how` is inner or left.
 
-        As in Kafka Streams, records with a null value are dropped. The values are those of the time at which the
+        As in Kafka Streams, records with a null value are dropped. The join uses the values that the table has when the
         micro-batch runs. Each worker process holds the table in memory (see `table_copy`).
         """
         if how not in ("inner", "left"):
@@ -252,7 +258,7 @@ class Stream:
     def for_each_batch(self, function: Callable[[DataFrame, int], None], *, name: str) -> None:
         """Calls `function(frame, batch id)` for every micro-batch.
 
-        After a failure it may be called again for the same micro-batch.
+        After a failure, the function may be called again for the same micro-batch.
         """
         self.topology.each_batch(self.frame, function, self.mode, name)
 
@@ -354,10 +360,11 @@ class Table:
     def join(self, other: Table, value: Callable[[Column, Column], Column], *, how: str = "inner") -> Table:
         """Joins the values of two tables by key. A key without a result gets a tombstone.
 
-        `how` says which values must exist: both (inner), that of this table (left), or any of the two (outer).
+        `how` selects which tables must have a value for the key: both tables (inner), this table (left), or at least
+        one of the tables (outer).
 
-        Both tables must be topics (see `to_table`). When a key changes in one of them, the micro-batch looks up both
-        values. Keys that never had a value may get tombstones.
+        Both tables must be topics (see `to_table`). When a key changes in one of the tables, the micro-batch looks up
+        the values of both tables. Keys that never had a value may get tombstones.
         """
         from pyspark.sql import functions as F
 

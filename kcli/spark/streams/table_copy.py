@@ -1,10 +1,10 @@
 """A copy of a table's topic inside a Python worker, for joins, like a GlobalKTable of Kafka Streams.
 
 A stream joined with a table needs the table's newest value for each record. But if a query reads the table's topic as a
-batch, Spark reads it only once. So each Python worker keeps the keys and values of the table in memory. At the start of
-every task, the worker reads the changes since its last task; then it looks up the keys. Each core has a worker process
-with its own copy of the table, so the memory must be enough for all copies. If Spark repeats a batch, the batch may see
-newer values.
+batch, Spark reads the topic only once. So each Python worker keeps the keys and values of the table in memory. At the
+start of every task, the worker reads the changes since its last task; then it looks up the keys. Each core has a worker
+process with its own copy of the table, so the memory must be enough for all copies. If Spark repeats a batch, the batch
+may see newer values.
 """
 
 from __future__ import annotations

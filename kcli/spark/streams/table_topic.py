@@ -32,7 +32,10 @@ def types_of(frame: DataFrame) -> dict[str, DataType]:
 
 
 def readable_serde(serde: Serde | None, type_: DataType) -> Serde:
-    """Returns a serde that can read what it writes. A `Json` without a schema gets the schema of the column."""
+    """Returns a serde that can read the bytes that it writes.
+
+    A `Json` without a schema gets the schema of the column.
+    """
     if serde is None or (isinstance(serde, Json) and serde.schema is None):
         return serde_for(type_)
     return serde

@@ -57,7 +57,7 @@ class Window(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tumbling:
-    """Windows of `size` without gaps or overlaps: each record is in one."""
+    """Windows of `size` without gaps or overlaps. Each record is in exactly one window."""
 
     size: str
     grace: str = NO_GRACE
@@ -74,7 +74,7 @@ class Tumbling:
 
 @dataclass(frozen=True, slots=True)
 class Hopping:
-    """Windows of `size`, one every `advance`. They may overlap, so a record may be in several."""
+    """Windows of `size`, one every `advance`. The windows may overlap, so a record may be in several windows."""
 
     size: str
     advance: str
@@ -95,7 +95,7 @@ class Hopping:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A window of the records of a key as long as consecutive records are less than `gap` apart."""
+    """A window for consecutive records of a key that are less than `gap` apart. A pause of `gap` ends the window."""
 
     gap: str
     grace: str = NO_GRACE

@@ -188,7 +188,7 @@ class Member(Actor):
     def _identity(self) -> str:
         """The id under which the ledger knows the member.
 
-        A static member keeps it when it returns with a new member id.
+        A static member keeps this id when it returns with a new member id.
         """
         return self._instance or self._member_id
 
@@ -211,7 +211,7 @@ class Member(Actor):
     ) -> dict[TopicPartition, int]:
         """Returns the committed offsets as positions.
 
-        Checks that none is lower than the one known before the request.
+        Checks that no offset is lower than the offset that was known before the request.
         """
         floors = {each: self.world.ledger.committed_offset(self.group, each) for each in partitions}
         losses = self.world.ledger.losses
@@ -239,7 +239,10 @@ class Member(Actor):
         return found
 
     def _identified(self, group: of.OffsetFetchRequestGroup) -> of.OffsetFetchRequestGroup:
-        """Returns the group of an OffsetFetch request. A protocol with fields for the member (KIP-848) adds them."""
+        """Returns the group of an OffsetFetch request.
+
+        A protocol with fields for the member (KIP-848) adds these fields.
+        """
         return group
 
     async def _poll(self, link: Link) -> None:

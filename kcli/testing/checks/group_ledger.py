@@ -68,7 +68,7 @@ class GroupLedger:
 
         `again` means that the record was written before a restart of the broker, and that compaction may have removed
         the records around it. `losses` is the number of losses of the ledger: after a loss, a committed offset may be
-        lower than an earlier one.
+        lower than an earlier offset.
         """
         if record.key is None:
             return

@@ -4,7 +4,7 @@ Every value is written once, so the log of a partition shows the order of its wr
 
     - a lost write: the producer knows that the transaction is committed, and the reader lacks its value;
     - an aborted read: a value of a transaction that was aborted, or that the producer never asked to commit;
-    - a torn transaction: one with an unknown end, of which the reader saw some values and not the others;
+    - a torn transaction: its end is unknown, and the reader saw some of its values and missed other values;
     - a value twice, or a value that no transaction wrote;
     - a wrong order: of values of one transaction, of one producer, or of two transactions that did not overlap in time.
 
@@ -115,8 +115,8 @@ def _disorder(
 def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Transaction]]:
     """Returns groups of transactions that form write cycles.
 
-    Each one is before another of its group in one partition, and after another of its group in the same or another
-    partition.
+    Each transaction is before another transaction of its group in one partition, and after another transaction of its
+    group in the same or in another partition.
     """
     writer = {value: transaction for transaction in transactions for _, value in transaction.writes}
     after: dict[int, set[int]] = {}

@@ -1,4 +1,4 @@
-"""The ledger: the promises of a cluster, which is stored outside the cluster and compared with it after every event.
+"""The ledger: the expected state of a cluster, stored outside the cluster and checked after every event.
 
 The ledger reads each partition's records when they are committed, and clients report their answers to it. It checks:
 
@@ -318,7 +318,7 @@ class Ledger:
         assert known >= offset, f"{group}: {partition} is committed to {offset}, the log says {known}"
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
-        """Returns the committed offset, or −1 if the group has not committed one."""
+        """Returns the committed offset, or −1 if the group has not committed an offset."""
         return self._groups.committed_offset(group, *partition)
 
     def generation(self, group: str) -> int:

@@ -20,7 +20,7 @@ def equal_deltas(
     key: bytes | None = b"k",
     producer_id: int = -1,
 ) -> bytes:
-    """`count` records that all have offset delta 0: a million are 900 bytes of zstd."""
+    """`count` records that all have offset delta 0. A million such records are 900 bytes of zstd."""
     record = encode_batch([Record(0, timestamp_ms, key, b"v")])[HEADER_SIZE:]
     return batch_of(_repeated(record, count), count, timestamp_ms, codec, producer_id=producer_id)
 
@@ -28,7 +28,7 @@ def equal_deltas(
 def large_values(
     count: int, value_bytes: int, timestamp_ms: int, *, codec: Codec = Codec.ZSTD, step_ms: int = 0
 ) -> bytes:
-    """`count` sound records with values of zeros: a gigabyte is 39 kB of zstd, or 1 MB of gzip."""
+    """`count` valid records with values of zeros. A gigabyte of records is 39 kB of zstd, or 1 MB of gzip."""
 
     def records() -> Iterator[bytes]:
         value = bytes(value_bytes)
@@ -44,7 +44,7 @@ def large_values(
 
 
 def zeros(size_bytes: int, timestamp_ms: int, *, codec: Codec = Codec.GZIP) -> bytes:
-    """A batch that is no records at all: zeros, a gigabyte of which is 1 MB of gzip."""
+    """A batch that has zeros in place of records. A gigabyte of zeros is 1 MB of gzip."""
     return batch_of(_repeated(b"\x00", size_bytes), 1, timestamp_ms, codec)
 
 
@@ -64,7 +64,7 @@ def batch_of(
     newest_ms: int | None = None,
     producer_id: int = -1,
 ) -> bytes:
-    """A batch with these bytes as its records, whatever they are."""
+    """A batch with these bytes in place of its records. The bytes may have any content."""
     header = read_header(encode_batch([Record(0, timestamp_ms, b"k", b"v")]))._replace(
         attributes=int(codec),
         last_offset_delta=count - 1,

@@ -158,7 +158,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Does nothing: there are no sockets."""
 
     def _write_to_self(self) -> None:
-        """Does nothing: no other thread exists that could wake this one."""
+        """Does nothing: no other thread exists that could wake this loop."""
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None

@@ -94,7 +94,7 @@ class SimNetwork:
         return near
 
     def cut(self, chance: float) -> int:
-        """Resets each connection with probability `chance`. Returns their number."""
+        """Resets each connection with probability `chance`. Returns the number of reset connections."""
         doomed = [each for each in self.transports if each.is_client and self.rng.random() < chance]
         for transport in doomed:
             self.loop.note(f"{transport.name} is cut")

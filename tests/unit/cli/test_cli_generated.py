@@ -37,7 +37,7 @@ def test_a_shim_runs_the_kcli_next_to_it(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     kcli = tmp_path / ".venv" / "bin" / "kcli"
-    kcli.write_text('#!/bin/sh\nfor word in "$@"; do echo "[$word]"; done\n')
+    kcli.write_text('#!/bin/sh\nfor word in "$KCLI_SCRIPT" "$@"; do echo "[$word]"; done\n')
     kcli.chmod(0o755)
     shim = tmp_path / "bin" / "kafka-topics.sh"
     shim.write_text(shims()["kafka-topics.sh"])
@@ -46,7 +46,7 @@ def test_a_shim_runs_the_kcli_next_to_it(tmp_path: Path) -> None:
     done = subprocess.run(
         [shim, "--list", "a b"], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "[topics]\n[--list]\n[a b]\n"
+    assert done.stdout == "[kafka-topics.sh]\n[topics]\n[--list]\n[a b]\n"
     done = subprocess.run(
         ["sh", "kafka-topics.sh"],
         cwd=shim.parent,
@@ -55,7 +55,7 @@ def test_a_shim_runs_the_kcli_next_to_it(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert done.stdout == "[topics]\n"
+    assert done.stdout == "[kafka-topics.sh]\n[topics]\n"
 
 
 def run_class(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:

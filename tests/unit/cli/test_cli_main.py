@@ -68,6 +68,18 @@ def test_help_of_the_jopt_family_goes_to_stderr_with_exit_1(capsys: pytest.Captu
     assert "--fail" in said.err
 
 
+def test_wanted_help_goes_to_stdout_unless_the_shim_of_a_script_was_called(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert running.run_command(JOPT, ["--help"]) == 0
+    wanted = capsys.readouterr()
+    assert wanted.out.splitlines()[0] == "A sample." and wanted.err == ""
+    monkeypatch.setenv("KCLI_SCRIPT", "kafka-sample.sh")
+    assert running.run_command(JOPT, ["--help"]) == 1
+    as_kafka = capsys.readouterr()
+    assert (as_kafka.out, as_kafka.err) == ("", wanted.out)
+
+
 def test_help_of_the_argparse4j_family_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert running.run_command(ARGPARSE4J, ["--help"]) == 0
     assert "usage: kafka-sample" in capsys.readouterr().out
@@ -75,7 +87,10 @@ def test_help_of_the_argparse4j_family_goes_to_stdout(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.splitlines()[-1] == "kafka-sample: error: too few arguments"
 
 
-def test_some_tools_show_their_help_when_called_bare(capsys: pytest.CaptureFixture[str]) -> None:
+def test_some_tools_show_their_help_when_called_bare(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KCLI_SCRIPT", "kafka-sample.sh")
     bare = replace(ARGPARSE4J, subcommands=(), run=_run, options=Sample, help_exit=1, bare_exit=0)
     assert running.run_command(bare, []) == 0
     assert running.run_command(bare, ["--help"]) == 1

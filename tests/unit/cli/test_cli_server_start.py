@@ -64,7 +64,6 @@ def test_a_file_and_overrides(file: str, served: list[BrokerConfig]) -> None:
             ["missing.properties"],
             "cannot read the configuration file missing.properties: No such file or directory\n",
         ),
-        (["--help"], "USAGE: kcli server-start"),
     ],
 )
 def test_refused_options_are_named(
@@ -76,6 +75,12 @@ def test_refused_options_are_named(
 ) -> None:
     assert run(["server-start", *(file if word == "FILE" else word for word in argv)]) == 1
     assert capsys.readouterr().err.startswith(message)
+    assert served == []
+
+
+def test_help_starts_nothing(served: list[BrokerConfig], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["server-start", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("USAGE: kcli server-start")
     assert served == []
 
 
@@ -107,6 +112,7 @@ def test_in_the_background(
     ((argv, options),) = started
     assert argv[1:] == ["-m", "kcli.server.main", file, "--override", "num.partitions=3"]
     assert options["start_new_session"]
+    assert options["env"]["LOG_DIR"] == str(tmp_path / "logs")
     assert options["stdout"].name == str(tmp_path / "logs" / "kafkaServer.out")
     assert capsys.readouterr().out == ""
     assert run(["server-start", daemon, file, "--override", "num.partitions=0"]) == 1

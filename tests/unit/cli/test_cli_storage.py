@@ -75,7 +75,9 @@ def test_info_names_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[
         f"  {tmp_path}/e is not a directory",
         f"  {tmp_path}/f does not exist",
     ]
-    assert problems[5].startswith(f"  Error loading {tmp_path}/g/meta.properties: ")
+    assert problems[5] == (
+        f"  Error loading {tmp_path}/g/meta.properties: Unknown meta.properties version number 7"
+    )
 
 
 def test_info_of_a_directory_of_the_zookeeper_age(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,6 +83,7 @@ def test_create_sends_the_topic_and_a_dry_run_only_validates(kcli: Kcli, cluster
             ("--topic", "x", "--replica-assignment", "1:2,3"),
             "Partition 1 has different replication factor: [3]",
         ),
+        (("--topic", ""), "The given topic name '' cannot be represented in a request."),
         (("--topic", "x", "--partitions", "abc"), "Cannot parse argument 'abc' of option partitions"),
         (
             ("--topic", "x", "--config", "retention.ms="),

@@ -29,8 +29,9 @@ from kcli.spark.jobs.ingest.database import (
     slices,
 )
 from kcli.spark.jobs.shared.errors import JobError, require
+from kcli.spark.jobs.shared.failures import is_permanent, reason
 from kcli.spark.jobs.shared.progress import ProgressLine, lag
-from kcli.spark.jobs.shared.running import Done, reason, summary
+from kcli.spark.jobs.shared.running import Done, summary
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -59,6 +60,33 @@ def test_the_line_that_says_what_went_wrong() -> None:
     )
     assert reason(Exception(traceback)) == "use --ignore-data-loss"
     assert reason(JobError("plain")) == "plain"
+
+
+PYTHON_ERROR = """\
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "x.py", line 1, in read
+{}
+
+\tat org.apache.spark.api.python.BasePythonRunner
+Caused by: java.io.EOFException: x
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "permanent"),
+    [
+        ("org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] offset 7 SQLSTATE: P0001", True),
+        ("org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero.", True),
+        (PYTHON_ERROR.format("ValueError: timestamp -1 ms"), True),
+        (PYTHON_ERROR.format("kcli.errors.UnknownTopicOrPartitionException: topic t does not exist"), True),
+        (PYTHON_ERROR.format("kcli.spark.client.cluster.UnreachableError: gave up"), False),
+        (PYTHON_ERROR.format("ConnectionError: no broker"), False),
+        (PYTHON_ERROR.format("kcli.errors.InvalidProducerEpochException: x"), False),
+        ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", False),
+    ],
+)
+def test_errors_that_a_repetition_cannot_mend(text: str, permanent: bool) -> None:
+    assert is_permanent(text) == permanent
 
 
 def test_lag_is_what_was_there_and_not_taken() -> None:

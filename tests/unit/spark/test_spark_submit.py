@@ -97,6 +97,19 @@ def test_java_versions(version: str, number: int, tmp_path: Path) -> None:
     assert java_version(str(fake_java(tmp_path, version))) == number
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["--master", "local", "export"], False),
+        (["--verbose", "export"], True),
+        (["--conf", "spark.log.level=INFO", "export"], True),
+        (["export", "--verbose"], False),
+    ],
+)
+def test_the_log_of_spark_is_shown_if_the_user_asks(words: list[str], shown: bool) -> None:
+    assert split_command_line(words).shows_spark_log == shown
+
+
 def test_a_java_without_release_file_is_asked(tmp_path: Path) -> None:
     binary = tmp_path / "java"
     binary.write_text("#!/bin/sh\necho 'openjdk version \"19.0.1\" 2022' >&2\n")

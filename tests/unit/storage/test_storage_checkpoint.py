@@ -133,7 +133,7 @@ class TestMetaProperties:
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
-            (b"version=2\nnode.id=1\ncluster.id=c\n", "version 2 is not known"),
+            (b"version=2\nnode.id=1\ncluster.id=c\n", "Unknown meta.properties version number 2"),
             (b"version=1\ncluster.id=c\n", "node.id is missing"),
             (b"version=1\nnode.id=1\n", "cluster.id is missing"),
             (b"version=1\nnode.id=one\ncluster.id=c\n", "node.id should be a number, found 'one'"),

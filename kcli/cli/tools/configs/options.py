@@ -26,8 +26,8 @@ class ConfigsOptions(ClusterOptions):
         f"The type of the entity: {', '.join(ENTITY_TYPES)}.", metavar="type", repeatable=True
     )
     entity_name: tuple[str, ...] = option(
-        "The name of the entity. If there are several --entity-type, give a name for each of them, in the "
-        "same order.",
+        "The name of the entity. If you give several --entity-type options, give a name for each of these "
+        "types, in the same order.",
         metavar="name",
         repeatable=True,
     )
@@ -61,9 +61,9 @@ class ConfigsOptions(ClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """The entity to configure: its types and, in the same order, their names. An empty name is the default.
+    """The entity to configure: its types and, in the same order, their names.
 
-    Without names, it is all entities of the types.
+    An empty name means the default entity. If there are no names, the options select all entities of the types.
     """
 
     types: tuple[str, ...]
@@ -120,7 +120,7 @@ def _types(options: ConfigsOptions) -> tuple[str, ...]:
 
 
 def _names(options: ConfigsOptions) -> tuple[str, ...]:
-    """Returns the names of --entity-name and --entity-default in their order, then those of the short options."""
+    """Returns the names of --entity-name and --entity-default in their order, then the names of the short options."""
     given = iter(options.entity_name)
     names: list[str] = []
     for word in options.argv:

@@ -1,6 +1,6 @@
 """`kafka-configs` for users, clients and ips: their quotas, and users' SCRAM credentials.
 
-A password is salted before it is sent, and no output contains one.
+A password is salted before it is sent, and no output contains a password.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcli.cli.connect import admin
@@ -10,7 +11,8 @@ from kcli.cli.output import Output
 from kcli.cli.syntax.options import java_split, separated
 from kcli.cli.tools.configs.options import ConfigsOptions, Entity
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.configs import AlterConfig, ConfigEntry
+from kcli.client.admin.configs import AlterConfig, ConfigEntry, Settings
+from kcli.client.admin.parts import in_parts
 from kcli.config.properties import load
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
@@ -26,6 +28,9 @@ _RESOURCES: dict[str, tuple[ConfigResourceType, ConfigSource | None]] = {
     "client-metrics": (ConfigResourceType.CLIENT_METRICS, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG),
     "groups": (ConfigResourceType.GROUP, ConfigSource.DYNAMIC_GROUP_CONFIG),
 }
+
+# The most entities whose settings are in memory at the same time.
+NAMES_AT_ONCE = 5000
 
 # The patterns below match a comma or an equals sign only outside square brackets.
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
@@ -112,13 +117,20 @@ async def _describe(client: AdminClient, options: ConfigsOptions, entity: Entity
     if names is not None and not options.all and not await _exists(client, kind, names[0]):
         output.say(f"The {kind[:-1]} '{names[0]}' doesn't exist and doesn't have dynamic config.")
         return
-    for name in names if names is not None else await _all_names(client, kind):
-        if kind == "brokers" and name == DEFAULT:
-            output.say(f"Default configs for {kind} in the cluster are:")
-        else:
-            output.say(f"{'All' if options.all else 'Dynamic'} configs for {kind[:-1]} {name} are:")
-        entries = await _entries(client, kind, name, every=options.all, synonyms=True)
-        output.rows([_row(kind, name, entry) for entry in entries], _line)
+    if names is None:
+        names = await _all_names(client, kind)
+    # A broker describes only itself, so the settings of brokers are requested one by one.
+    one_by_one = kind in ("brokers", "broker-loggers")
+    for part in in_parts(names, 1 if one_by_one else NAMES_AT_ONCE):
+        found: dict[str, Settings] = {}
+        for name in part:
+            if kind == "brokers" and name == DEFAULT:
+                output.say(f"Default configs for {kind} in the cluster are:")
+            else:
+                output.say(f"{'All' if options.all else 'Dynamic'} configs for {kind[:-1]} {name} are:")
+            found = found or await _settings(client, kind, part, synonyms=True)
+            entries = _entries(kind, name, found[name], every=options.all)
+            output.rows([_row(kind, name, entry) for entry in entries], _line)
 
 
 async def _alter(client: AdminClient, options: ConfigsOptions, entity: Entity, output: Output) -> None:
@@ -126,7 +138,8 @@ async def _alter(client: AdminClient, options: ConfigsOptions, entity: Entity, o
     deleted = configs_to_delete(options)
     kind, name = entity.type, entity.name
     assert name is not None
-    present = {entry.name for entry in await _entries(client, kind, name, every=False, synonyms=False)}
+    settings = (await _settings(client, kind, [name], synonyms=False))[name]
+    present = {entry.name for entry in _entries(kind, name, settings, every=False)}
     if kind == "broker-loggers":
         unknown = [each for each in (*deleted, *added) if each not in present]
         if unknown:
@@ -168,21 +181,30 @@ async def _all_names(client: AdminClient, kind: str) -> list[str]:
     return map_order(sorted(configured), string_hash)
 
 
-async def _entries(
-    client: AdminClient, kind: str, name: str, *, every: bool, synonyms: bool
-) -> list[ConfigEntry]:
-    """Returns the settings of one entity, sorted by name: all, or only those that were set for the entity."""
-    resource_type, source = _RESOURCES[kind]
+async def _settings(
+    client: AdminClient, kind: str, names: Sequence[str], *, synonyms: bool
+) -> dict[str, Settings]:
+    """Returns the settings of each entity, or its error."""
     if kind == "topics":
-        _check_topic_name(name)
+        for name in names:
+            _check_topic_name(name)
+    resources = [ConfigResource(_RESOURCES[kind][0], name) for name in names]
+    found = await client.describe_configs(resources, synonyms=synonyms)
+    return {resource.name: found[resource] for resource in resources}
+
+
+def _entries(kind: str, name: str, settings: Settings, *, every: bool) -> list[ConfigEntry]:
+    """Returns the settings of an entity, sorted by name: all, or only those that were set for the entity.
+
+    Raises the error of an entity that could not be described.
+    """
+    if isinstance(settings, KafkaError):
+        raise settings
+    source = _RESOURCES[kind][1]
     if kind == "brokers" and name == DEFAULT:
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-    resource = ConfigResource(resource_type, name)
-    entries = (await client.describe_configs([resource], synonyms=synonyms))[resource]
-    if isinstance(entries, KafkaError):
-        raise entries
     return sorted(
-        (entry for entry in entries if every or source is None or entry.source is source),
+        (entry for entry in settings if every or source is None or entry.source is source),
         key=lambda entry: entry.name,
     )
 

@@ -58,7 +58,7 @@ class ConsoleConsumerOptions(ConnectingOptions):
         "Read only this partition. No group is used.", Kind.INTEGER, metavar="partition"
     )
     offset: str | None = option(
-        "With --partition: the offset to start at. earliest, latest (default) or a number.",
+        "With --partition: the offset to start at. The offset is earliest, latest (default) or a number.",
         metavar="consume offset",
     )
     bootstrap_server: str | None = option(
@@ -74,7 +74,8 @@ class ConsoleConsumerOptions(ConnectingOptions):
     )
     skip_message_on_error: bool = flag("Continue after a record that cannot be printed.")
     isolation_level: str = option(
-        "read_committed leaves out records of aborted and open transactions.", default="read_uncommitted"
+        "With read_committed, records of aborted and open transactions are left out.",
+        default="read_uncommitted",
     )
     formatter: str = option("The class that prints records.", default=DEFAULT_FORMATTER, metavar="class")
     property: tuple[str, ...] = option(
@@ -121,15 +122,15 @@ class ConsoleConsumerOptions(ConnectingOptions):
         metavar="count",
     )
     filter: tuple[str, ...] = option(
-        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX. value "
-        "and header.NAME can be used in place of key. --max-messages counts the printed records.",
+        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX. In place of key, you "
+        "can use value or header.NAME. --max-messages counts the printed records.",
         metavar="rule",
         repeatable=True,
     )
     output: str = option(
-        "The format of records. text: the output of the formatter. json: one JSON object per line, which "
-        "console-producer --input json can read. tsv: tab-separated values with a header line, and \\N for "
-        "null.",
+        'The format of records. With "text", the formatter prints each record. With "json", each record is '
+        'a line with a JSON object, which console-producer --input json can read. With "tsv", the values are '
+        "separated by tabs, after a header line, and null is printed as \\N.",
         metavar="format",
         default="text",
         choices=("text", "json", "tsv"),
@@ -276,7 +277,10 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
 
 
 class Printer:
-    """Takes records from librdkafka and prints them. `seen` counts all records, `count` those that match --filter."""
+    """Takes records from librdkafka and prints them.
+
+    `seen` counts all records. `count` counts the records that match --filter.
+    """
 
     def __init__(
         self, options: ConsoleConsumerOptions, show: formatters.Formatter, wanted: Filter | None
@@ -478,8 +482,8 @@ command = Command(
         (
             0,
             (
-                "--max-messages or --timeout-ms ended the command, or, as in Kafka, a fatal error, which is in "
-                "the log."
+                "--max-messages or --timeout-ms ended the command. As in Kafka, the code is also 0 after a "
+                "fatal error, which is in the log."
             ),
         ),
         (1, "The options are wrong, authentication failed, or a record could not be printed."),

@@ -3,8 +3,8 @@
     {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1700000000000, "timestampType": "CreateTime",
      "headers": [["name", "value"]], "key": null, "value": {"base64": "//4="}}
 
-Bytes are text if they are UTF-8, else an object with their base64. A null stays null, and an empty key or value is the
-empty string. Headers are pairs, because a name may occur twice.
+Bytes are written as text if they are valid UTF-8, else as an object with their base64 text. A null stays null, and an
+empty key or value is the empty string. Headers are pairs, because a name may occur twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _TYPES = {1: "CreateTime", 2: "LogAppendTime"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRecord:
-    """The parts of an envelope that can be sent. `partition` and `timestamp_ms` are None if the envelope has none."""
+    """The parts of an envelope that can be sent.
+
+    `partition` and `timestamp_ms` are None if the envelope does not have them.
+    """
 
     key: bytes | None
     value: bytes | None

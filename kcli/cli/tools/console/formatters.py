@@ -106,8 +106,8 @@ class DefaultFormatter:
 def tsv_line(message: Message) -> bytes:
     """Returns a record as a line for `--output tsv`: topic, partition, offset, timestamp, key, value.
 
-    Tabs, newlines and backslashes are escaped. A null key or value is \\N, as in PostgreSQL and MySQL. An escaped
-    backslash cannot look the same.
+    Tabs, newlines and backslashes are escaped. A null key or value is \\N, as in PostgreSQL and MySQL. A backslash in a
+    record is escaped, so no text looks like a null.
     """
     kind, timestamp = message.timestamp()
     cells = (

@@ -1,7 +1,7 @@
 """Converts lines of input to records, as Kafka's LineMessageReader does.
 
-`headers<headers.delimiter>key<key.separator>value`, with headers as `name:value,name:value`. Bytes stay bytes: a value
-that is not UTF-8 arrives as it was typed (Kafka would replace it).
+A line has the form `headers<headers.delimiter>key<key.separator>value`. The headers have the form
+`name:value,name:value`. Bytes stay bytes: a value that is not UTF-8 arrives as it was typed (Kafka would replace it).
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def starts(
 
 
 def _last(consumer: Consumer, bounds: Mapping[Place, tuple[int, int]], count: int) -> dict[Place, int]:
-    """Returns for each partition the offset from which on it has `count` records.
+    """Returns the offset in each partition at which its last `count` records begin.
 
     The records are read, because transaction markers, aborted records and compaction leave gaps in the offsets.
     """

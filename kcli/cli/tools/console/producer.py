@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from kcli.cli.client_properties import check_bootstrap, client_properties
 from kcli.cli.output import Output, java_text, warn
@@ -128,14 +128,15 @@ class ConsoleProducerOptions(ConnectingOptions):
         "The new name of --producer.config (since Kafka 4.2).", metavar="config file"
     )
     input: str = option(
-        "The format of the input. text: lines for the line reader. json: lines as console-consumer "
-        "--output json writes them. The key, value, headers and timestamp of each JSON object are sent.",
+        'The format of the input. With "text", each line is passed to the line reader. With "json", each '
+        "line is a JSON object in the format of console-consumer --output json. The key, value, headers and "
+        "timestamp of each JSON object are sent.",
         metavar="format",
         default="text",
         choices=("text", "json"),
     )
     keep_partition: bool = flag(
-        "With --input json: send each record to the partition that its JSON object names."
+        "With --input json: send each record to the partition that its JSON object contains."
     )
     transactional_id: str | None = option(
         "Send in transactions with this transactional id. A consumer with read_committed sees all lines "
@@ -418,9 +419,9 @@ class Sender:
         if self._told <= MAX_FAILURES_TOLD:
             key_text = "null" if key is None else f"{len(key)} bytes"
             value_text = "null" if value is None else f"{len(value)} bytes"
-            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+            stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
             warn(
-                f"[{stamp},000] ERROR Error when sending message to topic {self.topic} with key: {key_text}, "
+                f"[{stamp}] ERROR Error when sending message to topic {self.topic} with key: {key_text}, "
                 f"value: {value_text} with error: (kcli.console-producer)"
             )
             warn(java_text(error))

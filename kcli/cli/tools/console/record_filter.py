@@ -23,7 +23,7 @@ _RULE = re.compile(r"(key|value|header\.[^=~!]+)(!?)([=~])(.*)", re.DOTALL)
 def record_filter(texts: Iterable[str]) -> Filter | None:
     """Returns a filter for records that match all of `texts`, or None without texts.
 
-    Raises UsageError for invalid ones.
+    Raises UsageError for an invalid text.
     """
     rules = [_rule(text) for text in texts]
     if not rules:
@@ -48,7 +48,7 @@ def _rule(text: str) -> Filter:
 def _datas(part: str) -> Callable[[Message], list[bytes]]:
     """Returns a function that gets the compared parts of a record.
 
-    A null part gives none, and repeated headers give several.
+    This function returns no part for a null, and several parts for repeated headers.
     """
     if part == "key":
         return lambda message: _present([message.key()])

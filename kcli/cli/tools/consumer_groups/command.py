@@ -30,7 +30,7 @@ Action = Callable[[ConsumerGroupsOptions, AdminClient, Output], Awaitable[None]]
 
 
 async def run(options: ConsumerGroupsOptions, output: Output) -> None:
-    """Checks the options as Kafka does, then performs the one action that they name."""
+    """Checks the options as Kafka does, then performs the action that the options select."""
     check(options)
     if options.validate_regex is not None:
         from kcli.cli.tools.consumer_groups.regex import verdict
@@ -114,8 +114,14 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The command succeeded, or it failed and printed Error: and the reason, as Kafka's tool does."),
+        (
+            0,
+            (
+                "The command succeeded, or Ctrl-C ended --watch. As in Kafka, the code is also 0 if the command "
+                "failed and printed Error: and the reason."
+            ),
+        ),
         (1, "The options are wrong, or you did not answer yes to a question of the command."),
-        (130, "Ctrl-C ended the command. With --watch the exit code after Ctrl-C is 0."),
+        (130, "Without --watch: Ctrl-C ended the command."),
     ),
 )

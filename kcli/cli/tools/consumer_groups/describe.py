@@ -68,7 +68,9 @@ class StateRow:
     """One group."""
 
     group: str
-    coordinator: str
+    coordinator_host: str
+    coordinator_port: int
+    coordinator_id: int
     assignment_strategy: str
     state: str
     group_epoch: int | None
@@ -351,13 +353,19 @@ def _state_row(group: GroupDescription) -> StateRow:
     node = group.coordinator
     return StateRow(
         group=group.group_id,
-        coordinator=f"{node.host}:{node.port}  ({node.id})",
+        coordinator_host=node.host,
+        coordinator_port=node.port,
+        coordinator_id=node.id,
         assignment_strategy=group.assignor,
         state=group.state,
         group_epoch=group.epoch,
         target_assignment_epoch=group.target_assignment_epoch,
         members=len(group.members),
     )
+
+
+def _coordinator(row: StateRow) -> str:
+    return f"{row.coordinator_host}:{row.coordinator_port}  ({row.coordinator_id})"
 
 
 def _state_columns(verbose: bool) -> list[Column]:
@@ -367,7 +375,7 @@ def _state_columns(verbose: bool) -> list[Column]:
     ]
     return [
         Column("GROUP", lambda row: row.group, 15, grows=True),
-        Column("COORDINATOR (ID)", lambda row: row.coordinator, 25, grows=True),
+        Column("COORDINATOR (ID)", _coordinator, 25, grows=True),
         Column("ASSIGNMENT-STRATEGY", lambda row: row.assignment_strategy or MISSING, 20),
         Column("STATE", lambda row: row.state, 20),
         *(epochs if verbose else []),

@@ -33,7 +33,8 @@ DRY_RUN_WARNING = (
 class ConsumerGroupsOptions(ClusterOptions):
     list: bool = flag("List the consumer groups.")
     describe: bool = flag(
-        "Describe the offsets and lag of groups, or with --members or --state their members or states."
+        "Describe the offsets and lag of groups. With --members or --state, describe the members or the "
+        "states of the groups."
     )
     delete: bool = flag("Delete groups that have no members, and all offsets of these groups.")
     reset_offsets: bool = flag(
@@ -48,7 +49,7 @@ class ConsumerGroupsOptions(ClusterOptions):
     group: tuple[str, ...] = option("The id of a group.", metavar="consumer group", repeatable=True)
     all_groups: bool = flag("Use all groups.")
     topic: tuple[str, ...] = option(
-        "A topic for --reset-offsets or --delete-offsets. topic:0,1,2 names some of its partitions.",
+        "A topic for --reset-offsets or --delete-offsets. Write topic:0,1,2 to use only these partitions.",
         metavar="topic",
         repeatable=True,
     )
@@ -57,15 +58,15 @@ class ConsumerGroupsOptions(ClusterOptions):
     offsets: bool = flag("Describe the offsets (the default of --describe).")
     verbose: bool = flag("With --describe: show more columns.")
     state: str | None = option(
-        "With --describe: show the state of each group. With --list: show the state of each group. An "
-        "argument lists only groups in these states.",
+        "With --describe or --list: show the state of each group. With --list and an argument, only groups "
+        "in these states are listed.",
         metavar="states",
         optional_argument=True,
         bare_value="",
     )
     type: str | None = option(
-        "With --list: show the type of each group. An argument lists only groups of these types (classic, "
-        "consumer).",
+        "With --list: show the type of each group. With an argument, only groups of these types (classic, "
+        "consumer) are listed.",
         metavar="types",
         optional_argument=True,
         bare_value="",

@@ -70,9 +70,10 @@ def _rows(path: str) -> list[list[str]]:
 
 
 def _is_without_group(line: list[str]) -> bool:
-    """Whether a line has no group: then its second and third field must be numbers.
+    """Whether a line has no group.
 
-    Kafka finds it out in the same way.
+    A line has no group if it has at most three fields and the second and third field are numbers or empty. Kafka's tool
+    decides this in the same way.
     """
     if len(line) > 3:
         return False

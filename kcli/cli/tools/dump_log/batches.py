@@ -41,7 +41,7 @@ _CONTROL_NAMES = {3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6
 class DumpedBatch(NamedTuple):
     """A whole batch, which is bytes `at` to `at + header.size_bytes` of `buffer`.
 
-    `position` is its place in the file.
+    `position` is the position of the batch in the file.
     """
 
     position: int

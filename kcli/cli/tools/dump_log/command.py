@@ -45,7 +45,7 @@ class DumpLogOptions(CommonOptions):
     )
     verify_index_only: bool = flag("Check indexes against the log without printing their entries.")
     index_sanity_check: bool = flag(
-        "Check indexes in the way a broker does at its start. The log is not read."
+        "Make the check of indexes that a broker makes at its start. The log is not read."
     )
     max_message_size: int = option(
         "How many bytes of the log to read for each index entry.",
@@ -68,7 +68,7 @@ class DumpLogOptions(CommonOptions):
         bare_value=STRING_DECODER,
     )
     key_decoder_class: str = option(
-        "The decoder of keys. The decoders are the same as those of values.",
+        "The decoder of keys. Every decoder of values can be used.",
         default=STRING_DECODER,
         metavar="class",
         optional_argument=True,
@@ -167,7 +167,7 @@ class Dumper:
     def _how(self) -> LogDump:
         """The settings for logs.
 
-        They are created at the first log, because a dump of indexes needs no valid decoder class.
+        The settings are created at the first log, because a dump of indexes needs no valid decoder class.
         """
         is_data = any(self.options.has(name) for name in _DATA_OPTIONS)
         return LogDump(

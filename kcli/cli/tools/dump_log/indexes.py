@@ -1,7 +1,10 @@
 """Dumps offset, time and transaction indexes, and producer snapshots.
 
-Entries: .index `int32 relative offset | int32 position`; .timeindex `int64 timestamp | int32 relative offset`;
-.txnindex `int16 version | int64 producer id, first, last, last stable offset`.
+The fields of one entry:
+
+* .index: `int32 relative offset | int32 position`
+* .timeindex: `int64 timestamp | int32 relative offset`
+* .txnindex: `int16 version | int64 producer id, first, last, last stable offset`
 """
 
 from __future__ import annotations
@@ -182,7 +185,7 @@ def _check_position(log: str, position: int, size_bytes: int) -> None:
 
 
 def _offset_entries(content: bytes, base_offset: int) -> Iterator[OffsetEntry]:
-    """Yields the entries before the first one of zeros. After a crash of the broker, an index ends in zeros."""
+    """Yields the entries before the first entry of zeros. After a crash of the broker, an index ends in zeros."""
     whole = len(content) - len(content) % _OFFSET_ENTRY.size
     for index, (relative, position) in enumerate(_OFFSET_ENTRY.iter_unpack(content[:whole])):
         if relative == 0 and index > 0:
@@ -229,7 +232,7 @@ def _time_entries(content: bytes, base_offset: int) -> Iterator[TimeEntry]:
 def _position_of(positions: list[OffsetEntry], offset: int) -> int:
     """Returns the position of the greatest indexed offset that is not above `offset`.
 
-    The search in the log begins there.
+    The search in the log begins at this position.
     """
     from bisect import bisect_right
 

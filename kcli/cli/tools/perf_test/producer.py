@@ -75,7 +75,7 @@ class ProducerPerfOptions(ConnectingOptions):
         "Commit a transaction after this many milliseconds (default 3000).", Kind.LONG
     )
     warmup_records: int = option(
-        "The number of first records that count as warm-up. A second summary leaves them out.",
+        "The number of first records that count as warm-up. A second summary leaves out these records.",
         Kind.LONG,
         default=0,
     )
@@ -213,7 +213,7 @@ class _Statistics:
         return self.total_ms / max(self.count, 1)
 
     def window_line(self) -> str:
-        """Returns a progress line with the figures since the previous one."""
+        """Returns a progress line with the figures since the previous line."""
         now = (self.count, self.size_bytes, self.total_ms)
         count, size_bytes, total_ms = (here - there for here, there in zip(now, self._told, strict=True))
         records, megabytes = _rates(count, size_bytes, self.window_start)

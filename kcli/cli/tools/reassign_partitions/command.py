@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NoReturn
 
 from kcli.cli.connect import ClusterOptions, admin
@@ -34,6 +35,7 @@ from kcli.cli.tools.reassign_partitions.plan import (
     parse_plan,
     parse_topics,
 )
+from kcli.cli.watch import DEFAULT_SECONDS, check_interval, watch
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.cluster import ClusterDescription
 from kcli.client.admin.topics import TopicDescription
@@ -66,7 +68,7 @@ PERMITTED: Mapping[str, tuple[str, ...]] = {
         "disallow-replication-factor-change",
         "dry-run",
     ),
-    "verify": ("bootstrap-server", "preserve-throttles"),
+    "verify": ("bootstrap-server", "preserve-throttles", "watch"),
     "cancel": ("bootstrap-server", "bootstrap-controller", "preserve-throttles", "timeout", "dry-run"),
     "list": ("bootstrap-server", "bootstrap-controller"),
 }
@@ -130,6 +132,13 @@ class ReassignOptions(ClusterOptions):
     )
     preserve_throttles: bool = flag("Do not change or remove throttles.")
     disallow_replication_factor_change: bool = flag("Refuse moves that change the number of replicas.")
+    watch: float | None = option(
+        "With --verify: repeat at this interval in seconds (default 2), until all moves are done or Ctrl-C.",
+        Kind.DOUBLE,
+        metavar="seconds",
+        optional_argument=True,
+        bare_value=DEFAULT_SECONDS,
+    )
     dry_run: bool = flag("Check the request and print its effect, but change nothing.")
 
 
@@ -229,6 +238,7 @@ def _checked(options: ReassignOptions) -> str:
     permitted = {action, *REQUIRED[action], *PERMITTED[action], *ALWAYS_PERMITTED}
     for name in sorted(options.given - permitted):
         raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+    check_interval(options.watch)
     return action
 
 
@@ -384,6 +394,14 @@ def _refuse(errors: Mapping[TopicPartition, KafkaError | None], headline: str) -
 
 
 async def _verify(options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    if options.watch is None:
+        await _verify_once(options, client, output)
+    else:
+        await watch(options.watch, partial(_verify_once, options, client), output.format)
+
+
+async def _verify_once(options: ReassignOptions, client: AdminClient, output: Output) -> bool:
+    """Reports the progress, and removes the throttles if all moves are done. Returns whether they are done."""
     plan = _plan(options)
     rows = await _statuses(client, plan.assignment)
     output.say("Status of partition reassignment:")
@@ -395,6 +413,7 @@ async def _verify(options: ReassignOptions, client: AdminClient, output: Output)
     ongoing = any(not row.done for row in rows) or any(each.state is MoveState.ACTIVE for each in moves)
     if not ongoing and not options.preserve_throttles:
         await _clear_throttles(client, output, plan)
+    return not ongoing
 
 
 async def _statuses(client: AdminClient, targets: Assignment) -> list[StatusRow]:
@@ -541,7 +560,10 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The command succeeded. With --verify, some moves may still be in progress."),
+        (
+            0,
+            "The command succeeded. With --verify, some moves may still be in progress. Ctrl-C ended --watch.",
+        ),
         FAILURE,
         INTERRUPTED,
     ),

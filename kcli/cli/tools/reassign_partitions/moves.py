@@ -102,9 +102,9 @@ def move_line(move: LogDirMove) -> str:
 async def start_moves(
     client: AdminClient, targets: Mapping[Replica, str], timeout_ms: int, output: Output
 ) -> dict[Replica, str]:
-    """Requests the moves, again and again until every replica exists. Returns the replicas that are still missing then.
+    """Requests the moves repeatedly until every replica exists or `timeout_ms` has passed.
 
-    Stops after `timeout_ms`. Raises PlanError for any other error.
+    Returns the replicas that are still missing, with their targets. Raises PlanError for any other error.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000

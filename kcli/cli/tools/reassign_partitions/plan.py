@@ -27,7 +27,8 @@ class PlanError(FileError):
 class Plan:
     """A reassignment file.
 
-    `entries` are in the order of the file. `log_dirs` has the replicas with a given directory.
+    `entries` are in the order of the file. `log_dirs` has the directory of each replica for which the file gives a
+    directory.
     """
 
     entries: tuple[tuple[TopicPartition, tuple[int, ...]], ...]

@@ -21,7 +21,7 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The move of a partition: the brokers that send its records, and those that receive them."""
+    """The move of a partition: the brokers that send its records, and the brokers that receive these records."""
 
     sources: frozenset[int]
     destinations: frozenset[int]

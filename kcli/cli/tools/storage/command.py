@@ -152,7 +152,8 @@ def storage_info(config: BrokerConfig) -> StorageInfo:
         try:
             found = read_meta_properties(disk, directory)
         except (OSError, StorageError) as error:
-            problems.append(f"Error loading {directory}/{META_PROPERTIES_FILE}: {error}")
+            path = f"{directory}/{META_PROPERTIES_FILE}"
+            problems.append(f"Error loading {path}: {str(error).removeprefix(f'{path}: ')}")
             continue
         if found is None:
             problems.append(f"{directory} is not formatted.")

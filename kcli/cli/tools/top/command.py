@@ -1,8 +1,8 @@
 """top: shows a cluster live on a terminal: traffic, lag, partitions with problems, slow requests and brokers.
 
 Kafka has no such tool. For any cluster, the records per second are computed from offsets. Bytes, slow requests and
-figures of the brokers come from the metrics endpoints of kcli's brokers, if these are open. Without a terminal, or with
---once, one update is printed.
+figures of the brokers come from the metrics endpoints of kcli's brokers, if these endpoints are open. Without a
+terminal, or with --once, one update is printed.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class TopOptions(ClusterOptions):
     interval: float = option("Seconds between two updates.", Kind.DOUBLE, metavar="seconds", default=2.0)
     once: bool = flag("Print one update and exit. Without a terminal this is the default.")
     sort: str = option(
-        "The column to sort by, largest first. Topics: messages, in, out or records. Groups: lag, seconds "
-        "or consumed. The key name sorts topics and groups by name.",
+        "The column to sort by. The largest value comes first. The keys messages, in, out and records sort "
+        "the topics. The keys lag, seconds and consumed sort the groups. The key name sorts topics and "
+        "groups by their names.",
         metavar="key",
         default="messages",
         choices=SORTS,
@@ -261,7 +262,7 @@ command = Command(
     run=run,
     examples=(
         Example(
-            "Watch a cluster; q ends the display:",
+            "Watch a cluster until you press q:",
             "kcli top --bootstrap-server localhost:9092",
         ),
         Example(
@@ -270,7 +271,7 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The update of --once was printed, or q, Ctrl-C or SIGTERM ended the display."),
+        (0, "You ended the live display with q, Ctrl-C or SIGTERM. With --once: the update was printed."),
         FAILURE,
         (130, "With --once: Ctrl-C ended the command before the update was printed."),
     ),

@@ -121,7 +121,8 @@ def rows_of(before: Sample, now: Sample, sort: str) -> Rows:
     """
     elapsed = now.at - before.at
     topics = _topic_rows(before, now, elapsed)
-    groups = [_group_row(_same(before, group), group, now, elapsed) for group in now.groups]
+    earlier = {group.listing.group_id: group for group in before.groups}
+    groups = [_group_row(earlier.get(group.listing.group_id), group, now, elapsed) for group in now.groups]
     topics.sort(key=lambda row: row.topic)
     groups.sort(key=lambda row: row.group)
     if sort != BY_NAME:
@@ -200,10 +201,6 @@ def _earlier(before: Sample, broker: BrokerSample) -> BrokerSample | None:
     ):
         return None
     return found
-
-
-def _same(before: Sample, group: GroupSample) -> GroupSample | None:
-    return next((each for each in before.groups if each.listing.group_id == group.listing.group_id), None)
 
 
 def _group_row(before: GroupSample | None, group: GroupSample, now: Sample, elapsed: float) -> GroupRow:

@@ -28,8 +28,7 @@ from kcli.model.topic_partition import TopicPartition
 T = TypeVar("T")
 
 METRICS_LISTENER = "kcli.metrics.listener"
-# The most concurrent requests for groups, and the most groups in total: each group costs a request in each update.
-GROUPS_AT_ONCE = 20
+# The most groups, because their offsets are requested again for each update.
 GROUPS_MAX = 1000
 # The most partitions whose lag is computed in seconds: those with the largest lag. Each one costs a read of a batch.
 TIMED_PARTITIONS_MAX = 500
@@ -169,22 +168,10 @@ class Sampler:
         wanted = [each for each in listed if self._wanted.group(each.group_id)]
         if len(wanted) > GROUPS_MAX:
             errors.append(f"{len(wanted)} groups: the first {GROUPS_MAX} are shown (--group chooses)")
-        turn = asyncio.Semaphore(GROUPS_AT_ONCE)
-
-        async def of(listing: GroupListing) -> GroupSample:
-            group = GroupSample(listing)
-            async with turn:
-                try:
-                    offsets = await self._client.list_group_offsets(listing.group_id)
-                except (KafkaError, ProtocolError) as error:
-                    group.error = _words(error)
-                    return group
-            group.committed = {
-                key: each.offset for key, each in offsets.items() if isinstance(each, CommittedOffset)
-            }
-            return group
-
-        return list(await asyncio.gather(*map(of, wanted[:GROUPS_MAX])))
+        shown = wanted[:GROUPS_MAX]
+        asked = self._client.list_all_offsets(each.group_id for each in shown)
+        found = await _or_nothing(asked, {}, "offsets of groups", errors)
+        return [_group_sample(listing, found.get(listing.group_id, {})) for listing in shown]
 
     async def _ages(self, sample: Sample) -> None:
         """Finds the age of the first unread record of each lagging partition, in every group."""
@@ -278,6 +265,15 @@ def endpoint_address(listener: str, broker_host: str) -> Address | str:
     if address.host in _LOOPBACK and broker_host not in _LOOPBACK:
         return f"its metrics are served to its own machine only ({METRICS_LISTENER}={listener})"
     return address
+
+
+def _group_sample(
+    listing: GroupListing, offsets: Mapping[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError
+) -> GroupSample:
+    if isinstance(offsets, KafkaError):
+        return GroupSample(listing, error=_words(offsets))
+    committed = {key: each.offset for key, each in offsets.items() if isinstance(each, CommittedOffset)}
+    return GroupSample(listing, committed)
 
 
 async def _or_nothing(asked: Awaitable[T], nothing: T, what: str, errors: list[str]) -> T:

@@ -20,7 +20,11 @@ GLANCED_ROWS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. If `wide`, a narrow terminal omits it. If `is_text`, it is left-aligned and cut first."""
+    """A column of a table.
+
+    A column with `wide` is left out on a narrow terminal. A column with `is_text` is left-aligned, and is shortened
+    first.
+    """
 
     title: str
     cell: Callable[[Any], str]

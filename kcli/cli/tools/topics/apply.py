@@ -1,4 +1,4 @@
-"""`topics --apply FILE`: changes the cluster's topics to match a file. It first makes a plan of the changes.
+"""`topics --apply FILE`: changes the cluster's topics to match a file. The tool first makes a plan of the changes.
 
 The controller checks the whole plan before the first change. Only `--prune` deletes topics or settings.
 """

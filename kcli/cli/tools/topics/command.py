@@ -53,7 +53,7 @@ class TopicName:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A change of a topic that was made. In a dry run: that would be made."""
+    """A change of a topic that was made, or that would be made without --dry-run."""
 
     topic: str
     action: str
@@ -61,7 +61,7 @@ class TopicChange:
 
 
 async def run(options: TopicsOptions, output: Output) -> int:
-    """Checks the options as Kafka does, then performs the one action that they name."""
+    """Checks the options as Kafka does, then performs the action that the options select."""
     check(options)
     async with admin(options) as client:
         try:
@@ -234,7 +234,7 @@ def _loss(names: list[str]) -> str:
 
 
 def _changed(output: Output, name: str, action: str, dry_run: bool, would: str) -> None:
-    """Prints a change, in text only for a dry run, because Kafka prints nothing about such changes."""
+    """Prints a change. Text output has only the changes of a dry run, because Kafka prints nothing about a change."""
     if dry_run or not output.is_text:
         output.row(TopicChange(name, action, dry_run), would)
 

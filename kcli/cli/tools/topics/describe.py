@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kcli.cli.java.uuid import java_uuid
@@ -19,7 +20,7 @@ from kcli.client.admin.topics import (
 )
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
-from kcli.model.java_order import map_order, string_hash
+from kcli.model.java_order import hash_order, map_order, string_hash
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_to_text
 
@@ -139,7 +140,6 @@ def _row(
 ) -> TopicRow:
     values = {entry.name: entry for entry in entries}
     min_isr = int(values[MIN_ISR].value or 1) if MIN_ISR in values else 1
-    ordered = map_order(values, string_hash)
     first = topic.partitions[0] if topic.partitions else None
     factor = _replication_factor(topic.name, first, moving) if first is not None else 0
     return TopicRow(
@@ -149,7 +149,7 @@ def _row(
         replication_factor=factor,
         configs={
             name: values[name].value
-            for name in ordered
+            for name in _hash_order(tuple(values))
             if values[name].source is not ConfigSource.DEFAULT_CONFIG
         },
         partitions=tuple(
@@ -158,6 +158,12 @@ def _row(
             if _is_wanted(options, topic.name, each, min_isr, live, moving)
         ),
     )
+
+
+@lru_cache(maxsize=16)
+def _hash_order(names: tuple[str, ...]) -> list[str]:
+    """Returns the names of settings in Kafka's order. Nearly all topics have the same settings."""
+    return hash_order(names)
 
 
 def _is_wanted(

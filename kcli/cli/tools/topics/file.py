@@ -34,8 +34,8 @@ MAX_FILE_BYTES = 64 << 20
 class WantedTopic:
     """One topic of the file.
 
-    `configs` is None if the file has none for the topic. The value None resets a setting to its default. `places` has
-    the file and line of each part.
+    `configs` is None if the file has no configs for the topic. The value None resets a setting to its default. `places`
+    has the file and line of each part.
     """
 
     name: str
@@ -125,7 +125,7 @@ class _Reader:
         return int(text)
 
     def _setting(self, name: str, at: yaml.Node, node: yaml.Node) -> str | None:
-        """Returns the text of a setting. It is checked like `topics --create --config`."""
+        """Returns the text of a setting. The text is checked like the argument of `topics --create --config`."""
         import yaml
 
         from kcli.config.definition import ConfigError

@@ -19,8 +19,8 @@ class TopicsOptions(ClusterOptions):
     alter: bool = flag("Add partitions to a topic.")
     describe: bool = flag("Show the partitions and settings of topics.")
     topic: str | None = option(
-        "The name of the topic. With every action except --create, a regular expression that must match "
-        "whole names.",
+        "The name of the topic. With every action except --create, the value is a regular expression that "
+        "must match whole names.",
         metavar="topic",
     )
     topic_id: str | None = option("Describe the topic with this id.", metavar="topic-id")

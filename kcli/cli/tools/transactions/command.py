@@ -36,7 +36,7 @@ class ListOptions(TransactionsOptions):
         "List only transactions that have been open for longer than this many milliseconds.", Kind.LONG
     )
     transactional_id_pattern: str | None = option(
-        "List only ids that match this regular expression as a whole."
+        "List only transactional ids that match this regular expression from beginning to end."
     )
 
 
@@ -262,7 +262,7 @@ def _sub(name: str, help: str, options: type[CommonOptions], run: Run) -> Subcom
 
 command = Command(
     name="transactions",
-    description="Show transactions, find hanging ones, and end them.",
+    description="Show transactions, find hanging transactions, and end transactions.",
     family=Family.ARGPARSE4J,
     has_version=True,
     prog="kafka-transactions.sh",

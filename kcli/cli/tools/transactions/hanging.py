@@ -27,7 +27,7 @@ MINUTE_MS = 60_000
 class FindHangingOptions(TransactionsOptions):
     broker_id: int | None = option("Search the replicas of this broker.", Kind.INTEGER)
     max_transaction_timeout: int = option(
-        "The maximum duration of a transaction in minutes. It should be the same time as "
+        "The maximum duration of a transaction in minutes. The value should be the same duration as "
         "transaction.max.timeout.ms of the brokers.",
         Kind.INTEGER,
         default=DEFAULT_MAX_TIMEOUT_MINUTES,

@@ -41,7 +41,8 @@ class VerifiableProducerOptions(ConnectingOptions):
         default=NO_LIMIT,
     )
     value_prefix: int | None = option(
-        "A number to write before each value, with a dot between them, as in 7.0.", Kind.INTEGER
+        "A number to write before each value. A dot separates the number from the value (example: 7.0).",
+        Kind.INTEGER,
     )
     repeating_keys: int | None = option(
         "The number of different keys. The keys 0, 1, … are used in turn.", Kind.INTEGER

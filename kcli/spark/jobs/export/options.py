@@ -63,7 +63,7 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
         "Write a directory for each value of a column (example: date).", metavar="NAME[,NAME]"
     )
     save_mode: str = option(
-        "What the job does if the directory or the table exists. Batch only.",
+        "What a batch job does if the directory or the table exists. A stream cannot use this option.",
         choices=("error", "append", "overwrite", "ignore"),
         default="error",
     )
@@ -83,7 +83,7 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
     )
     compact_every: int = option(
         "Tables: merge small files, and delete files that no version of the table needs, after every N "
-        "micro-batches and after a batch. 0 means never.",
+        "micro-batches and after a batch job. 0 means never.",
         Kind.INTEGER,
         metavar="N",
         default=0,
@@ -99,7 +99,7 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
         default=168,
     )
     run_id: str | None = option(
-        "Tables: the id of a batch. If the table has a run with this id, nothing is written.",
+        "Tables: the id of the run of a batch job. If the table has a run with this id, nothing is written.",
         metavar="TEXT",
     )
 

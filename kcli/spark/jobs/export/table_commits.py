@@ -1,9 +1,9 @@
 """Writes to Delta and Iceberg tables without a jar: a commit adds the files and the number of a micro-batch.
 
-Spark records a finished micro-batch after the commit here, so it may repeat a micro-batch that the table already has.
-Each commit therefore also stores the number of the micro-batch in the table, for each application (the id of the
-checkpoint). A repeated micro-batch is recognised by its number and is not written again. Only the driver uses these
-classes.
+Spark records that a micro-batch is finished only after the commit to the table. So Spark may repeat a micro-batch that
+the table already has. Each commit therefore also stores the number of the micro-batch in the table, for each
+application (the id of the checkpoint). A repeated micro-batch is recognised by its number and is not written again.
+Only the driver uses these classes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A micro-batch: its number, and the id of its application, which stays the same after a restart."""
+    """The number of a micro-batch, and the id of its application. This id stays the same after a restart."""
 
     application: str
     number: int
@@ -259,7 +259,10 @@ class IcebergTarget:
 
 
 def delete_orphans(uri: str, used: set[str], before_ms: int) -> int:
-    """Deletes Parquet files below `uri` that are not in `used` and older than `before_ms`. Returns their number."""
+    """Deletes Parquet files below `uri` that are not in `used` and older than `before_ms`.
+
+    Returns the number of deleted files.
+    """
     from pyarrow import fs
 
     system, root = filesystem(uri)

@@ -98,7 +98,7 @@ class WrittenFile:
 
 
 class TableFilesSource(DataSource):
-    """The data source `kcli-table-files`. Its options are those of the source `kcli`, and `layout`."""
+    """The data source `kcli-table-files`. Its options are the options of the source `kcli` and the option `layout`."""
 
     @classmethod
     def name(cls) -> str:
@@ -146,7 +146,7 @@ class FilesReader(DataSourceReader):
 class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream with the reader of the source `kcli`, and writes the records to files.
 
-    The offsets are those of that reader.
+    The offsets of the stream come from the reader of the source `kcli`.
     """
 
     def __init__(self, source: DataSourceStreamReader, layout: Layout) -> None:
@@ -221,7 +221,7 @@ def report(files: Sequence[WrittenFile]) -> pa.RecordBatch:
 
 
 def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
-    """Returns the file system and the path of `uri`: a local directory, or an object store that Arrow knows."""
+    """Returns the file system and the path of `uri`: a local directory, or an object store that Arrow supports."""
     if "://" not in uri:
         uri = os.path.abspath(uri)
         return fs.LocalFileSystem(), uri
@@ -229,7 +229,10 @@ def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 def write_files(batches: Iterator[pa.RecordBatch], layout: Layout) -> list[WrittenFile]:
-    """Writes batches to files: one file for each directory, or several files if one would become too large."""
+    """Writes batches to files.
+
+    Each directory gets one file, or several files if a single file would become too large.
+    """
     files: list[WrittenFile] = []
     system, root = filesystem(layout.uri)
     under_way: dict[tuple[str | None, ...], _File] = {}

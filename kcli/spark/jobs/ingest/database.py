@@ -107,9 +107,10 @@ class SqlDataSource(DataSource):
 
 
 class Slice(InputPartition):
-    """The rows that one task reads. With an incrementing column: above `low`, up to and including `high`.
+    """The rows that one task reads.
 
-    With a timestamp column: from `low` up to `high` (exclusive). None means no limit.
+    With an incrementing column, the values of these rows are above `low` and at most `high`. With a timestamp column,
+    the values are at least `low` and below `high`. None means no limit.
     """
 
     def __init__(self, low: SqlValue, high: SqlValue) -> None:
@@ -188,7 +189,7 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def engine(url: str) -> Engine:
     """Returns the engine of a URL.
 
-    Raises JobError, without the password, if the URL is invalid or its driver is missing.
+    Raises JobError if the URL is invalid or its driver is missing. The message does not contain the password.
     """
     import sqlalchemy
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError

@@ -57,7 +57,7 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
     )
     url: str | None = option(
         "jdbc: the URL of the database: a URL of SQLAlchemy (postgresql://user:password@host/db), or "
-        "jdbc:… with the driver in Spark's --jars (batch only).",
+        "jdbc:… with the driver in Spark's --jars (only for batch jobs).",
         metavar="URL",
     )
     table: str | None = option("jdbc: the table.", metavar="NAME")
@@ -82,13 +82,13 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
 
     @property
     def database(self) -> str:
-        """The URL of the database. `_check` has made sure that it is given."""
+        """The URL of the database. `_check` has made sure that the user gave a URL."""
         assert self.url is not None, "--format jdbc needs --url"
         return self.url
 
     @property
     def source(self) -> str:
-        """The path of the files. `_check` has made sure that it is given."""
+        """The path of the files. `_check` has made sure that the user gave a path."""
         assert self.path is not None, "files need --path"
         return self.path
 
@@ -268,7 +268,7 @@ def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
 def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
     """Checks the columns that the options name. Raises JobError for a missing column.
 
-    A name may be a field of a JSON column.
+    The name of a column may also be the name of a field of a JSON column.
     """
     for name in (options.key_column, options.value_column, options.partition_column):
         if name is not None and name.partition(".")[0] not in found:
@@ -276,7 +276,10 @@ def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
 
 
 def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame:
-    """Returns the rows of JSON and CSV files that parse. --on-bad-record decides about the other rows."""
+    """Returns the rows of JSON and CSV files that can be parsed.
+
+    The other rows are handled as --on-bad-record requests.
+    """
     from pyspark.sql.functions import col, length, lit, struct, trim, try_parse_json, when
 
     names = [name for name in frame.columns if name not in (CORRUPT, "file_path")]

@@ -74,6 +74,11 @@ class TopicProfile:
         return self.records / seconds if seconds else float(self.records)
 
     @property
+    def most_records_per_second(self) -> float:
+        """The rate of the fullest time step, but at least the average, because the last step may be cut short."""
+        return max(max(self.rate) * 1000 / self.step_ms, self.records_per_second)
+
+    @property
     def longest_silence_ms(self) -> int:
         """The longest time without records between the first and the last record, counted in whole time steps."""
         longest, length = 0, 0
@@ -110,15 +115,15 @@ def as_json(profile: TopicProfile) -> dict[str, RowValue]:
 def table(profile: TopicProfile) -> list[str]:
     """Returns the profile in lines of text."""
     records = profile.records
-    fastest = max(profile.rate) * 1000 / profile.step_ms
     average = profile.value_bytes / records
+    most = profile.most_records_per_second
     sizes = f"{profile.smallest_value} to {profile.largest_value}, {average:.0f} on average"
     keys = "not counted" if profile.distinct_keys is None else f"{profile.distinct_keys} different"
     lines = [
         f"topic {profile.topic}",
         f"  records        {records} in {len(profile.partitions)} partitions with records",
         f"  time           {moment(profile.first_ms)} to {moment(profile.last_ms)}",
-        f"  rate           {profile.records_per_second:.1f} records/s on average, {fastest:.1f} at most",
+        f"  rate           {profile.records_per_second:.1f} records/s on average, {most:.1f} at most",
         f"  silence        {profile.longest_silence_ms / 1000:.0f} s at longest",
         f"  values         {profile.value_bytes} bytes; {sizes}; {profile.null_values} null",
         f"  keys           {keys}; {profile.null_keys} null; {profile.key_bytes} bytes",

@@ -1,9 +1,10 @@
 """Handles records that do not parse, for all jobs.
 
-A job gives each row an error (null for a good row) and columns with its origin. `sifted` returns the good rows. With
---on-bad-record the user decides about a bad row: it fails the job, is only counted, or is sent to a dead-letter topic.
-The worker that finds a bad row sends it before the micro-batch is committed. If Spark repeats the task or micro-batch,
-the row is sent again (at least once). Dead letters have the header names of Kafka Connect (KIP-298).
+A job gives each row an error (null for a good row) and columns with its origin. `sifted` returns the good rows. The
+option --on-bad-record selects what happens after a bad row: the job fails, the row is only counted, or the row is sent
+to a dead-letter topic. The worker that finds a bad row sends it before the micro-batch is committed. If Spark repeats
+the task or micro-batch, the row is sent again (at least once). Dead letters have the header names of Kafka Connect
+(KIP-298).
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ class BadInputOptions(JobOptions):
     """The options of a job that parses what it reads."""
 
     on_bad_record: str = option(
-        "What the job does with a record that does not parse. fail: the job fails. drop: it leaves the "
-        "record out and counts it. dead-letter: it writes the record to --dead-letter-topic.",
+        'What the job does with a record that does not parse. With "fail", the job fails. With "drop", the '
+        'job leaves the record out and counts it. With "dead-letter", the job writes the record to '
+        "--dead-letter-topic.",
         choices=(FAIL, DROP, DEAD_LETTER),
         default=FAIL,
     )
@@ -83,7 +85,7 @@ def sifted(
 ) -> DataFrame:
     """Returns the rows of `frame` whose `error` is null.
 
-    `origin` has the columns that say where a row comes from, by name.
+    `origin` maps names to the columns that identify the origin of a row.
 
     A dead letter has the columns `key`, `value` and `headers` of the row, if the row has them.
     """

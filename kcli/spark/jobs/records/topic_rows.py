@@ -31,7 +31,8 @@ class OutputOptions(JobOptions):
         "The format of the values that the job writes.", choices=FORMATS, default="json"
     )
     output_schema: str | None = option(
-        "The schema of Avro and Protobuf values, in a file as for --value-schema.", metavar="FILE"
+        "The file with the schema of Avro and Protobuf values. --value-schema describes such files.",
+        metavar="FILE",
     )
     output_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
 

@@ -55,15 +55,18 @@ class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
         "The format of the values in the topics that are read.", choices=FORMATS, default="json"
     )
     tables: str | None = option(
-        "A YAML file of tables by name, each with topic, format, schema, message, skip-bytes and watermark "
-        "('COLUMN 10 minutes').",
+        "A YAML file that lists tables by name. A table may have the keys topic, format, schema, message, "
+        "skip-bytes and watermark ('COLUMN 10 minutes').",
         metavar="FILE",
     )
 
 
 @dataclass(slots=True)
 class TopicTables:
-    """The tables of a query: those that --tables declares, and every other topic under its own name."""
+    """The tables of a query.
+
+    These are the tables that --tables declares, and every other topic as a table with the topic's name.
+    """
 
     spark: SparkSession
     options: TableOptions

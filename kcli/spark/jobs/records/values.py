@@ -72,15 +72,15 @@ class ValueOptions(JobOptions):
         "The format of the values in the topics that are read.", choices=FORMATS, default="raw"
     )
     value_schema: str | None = option(
-        "The schema of the values. JSON, CSV: columns as 'id bigint, name string' (JSON: inferred by "
-        "default). Avro: an .avsc file. Protobuf: a file that protoc --descriptor_set_out "
-        "--include_imports wrote.",
+        "The schema of the values. For JSON and CSV: columns such as 'id bigint, name string'. If this "
+        "option is not given, the schema of JSON values is inferred. For Avro: an .avsc file. For Protobuf: "
+        "a file that protoc --descriptor_set_out --include_imports wrote.",
         metavar="TEXT",
     )
     value_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
     value_skip_bytes: int = option(
         "Avro, Protobuf: how many bytes to skip at the beginning of each value. The prefix of a schema "
-        "registry has 5 bytes (Avro) or 6 (Protobuf).",
+        "registry has 5 bytes (Avro) or 6 bytes (Protobuf).",
         Kind.INTEGER,
         metavar="N",
         default=0,
@@ -155,7 +155,7 @@ def encoded(columns: list[Column], spec: ValueSpec) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class RecordCodec:
-    """Decodes and encodes values of one Avro or Protobuf schema. Also has the columns of these values."""
+    """Decodes and encodes values of one Avro or Protobuf schema. `columns` is the Arrow type of the decoded values."""
 
     columns: pa.StructType
     values: ValueCodec

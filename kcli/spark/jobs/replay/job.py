@@ -1,7 +1,7 @@
-"""The job `replay`: copies a range of a topic's records to another topic, of this cluster or another.
+"""The job `replay`: copies a range of a topic's records to another topic, in the same or in another cluster.
 
-Keys, values and headers are copied unchanged. Timestamps and partition numbers are kept only on request. The records of
-one partition keep their order. A stream continues from its checkpoint.
+Keys, values and headers are copied unchanged. Timestamps are kept only with --keep-timestamps, and partition numbers
+only with --keep-partitions. The records of one partition keep their order. A stream continues from its checkpoint.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ReplayOptions(ModeOptions, RangeOptions, SinkOptions):
     )
     keep_timestamps: bool = flag("Keep the timestamps of the records.")
     keep_partitions: bool = flag(
-        "Write each record to the partition with the same number. By default the key decides."
+        "Write each record to the partition with the same number. By default, the key decides the partition."
     )
     without_headers: bool = flag("Do not copy headers.")
 

@@ -1,7 +1,8 @@
 """Reads the file of `--config`: defaults for the options of jobs.
 
 The command line takes precedence over the file. The key of an option has dots in place of dashes. A key such as
-`bootstrap.servers` sets the option of every job, and `export.format` only that of the job export.
+`bootstrap.servers` sets the option of every job. A key such as `export.format` sets the option --format only for the
+job `export`.
 """
 
 from __future__ import annotations

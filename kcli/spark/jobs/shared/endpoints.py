@@ -35,7 +35,7 @@ def client_options(options: JobOptions) -> dict[str, str]:
 def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
     """Returns the servers and client settings of a cluster as options of source and sink.
 
-    `name` is the command-line option that gave the properties file `path`.
+    `path` is a properties file, and `name` is the command-line option that names this file.
     """
     found = {}
     if path is not None:
@@ -71,7 +71,7 @@ def reader_options(
 
 
 def writer_options(options: SinkOptions, topic: str | None) -> dict[str, str]:
-    """Returns the options of the sink. Without a topic, each row names its topic."""
+    """Returns the options of the sink. Without a topic, the column `topic` of each row has its topic."""
     return client_options(options) | sink_settings(options, topic)
 
 
@@ -84,7 +84,10 @@ def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
 
 
 def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | LogDirectories]:
-    """Opens the cluster or the log directories. For a cluster, it does not import Spark, so that dry runs are quick."""
+    """Opens the cluster or the log directories.
+
+    Spark is not imported to open a cluster, so that dry runs are quick.
+    """
     if not options.log_directories:
         return Cluster(options.client)
     from kcli.spark.source.readers import opened
@@ -100,7 +103,7 @@ def planned(reading: dict[str, str], mode: str = "batch") -> list[OffsetRange]:
 
 
 def planned_offsets(reading: dict[str, str]) -> int:
-    """Returns how many offsets there are to read."""
+    """Returns the number of offsets to read."""
     return sum(map(len, planned(reading)))
 
 

@@ -137,7 +137,7 @@ class Job(Generic[T]):
 
 
 def load_job(name: str) -> Job[JobOptions]:
-    """Returns the built-in job of that name."""
+    """Returns the built-in job `name`."""
     module = f"kcli.spark.jobs.{name}.job"
     found = importlib.import_module(module).JOB
     assert isinstance(found, Job), f"{module}.JOB is not a Job"

@@ -75,8 +75,8 @@ class ModeOptions(JobOptions):
     """The options of a job that can also be a stream."""
 
     mode: str = option(
-        "batch: read once. available-now: read the records since the last run, in micro-batches. "
-        "continuous: read until the job is stopped.",
+        'In mode "batch", the job reads once. In mode "available-now", the job reads the records since the '
+        'last run, in micro-batches. In mode "continuous", the job reads until it is stopped.',
         choices=MODES,
         default="batch",
     )
@@ -101,12 +101,13 @@ class RangeOptions(JobOptions):
         default="earliest",
     )
     ending_offsets: str | None = option(
-        "The offsets at which a batch ends: latest (default), or JSON as in --starting-offsets. Batch only.",
+        "The offsets at which a batch job ends: latest (default), or JSON in the form of "
+        "--starting-offsets. A stream cannot use this option.",
         metavar="TEXT",
     )
     starting_timestamp: str | None = option("Start at the first record of this time or later.", metavar="MS")
     ending_timestamp: str | None = option(
-        "End before the first record of this time or later. Batch only.", metavar="MS"
+        "End before the first record of this time or later. A stream cannot use this option.", metavar="MS"
     )
     max_offsets_per_trigger: str | None = option(
         "The maximum size of a micro-batch, in offsets.", metavar="N"
@@ -165,7 +166,7 @@ def check_mode(options: ModeOptions) -> None:
 
 
 def pairs(words: Sequence[str], name: str) -> dict[str, str]:
-    """Parses arguments of the form `key=value`. Raises JobError for an invalid one."""
+    """Parses arguments of the form `key=value`. Raises JobError for an invalid argument."""
     found = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -51,7 +51,10 @@ class ProgressLine:
 
 
 def stream_progress(query: StreamingQuery, rows: int) -> str:
-    """Returns the progress of a stream: the rows of all micro-batches so far, and the figures of the latest one."""
+    """Returns the progress of a stream.
+
+    The progress has the rows of all micro-batches so far, and the figures of the latest micro-batch.
+    """
     last = query.lastProgress
     if last is None:
         return "waiting for the first micro-batch"
@@ -92,7 +95,7 @@ class BatchProgress:
 
     `offsets` is the number of offsets to read, if it is known. The lag is the number of unread offsets. With `by_task`,
     the number of rows is estimated from the finished tasks, because the workers write the rows themselves and Spark
-    does not see them.
+    does not count these rows.
     """
 
     def __init__(self, spark: SparkSession, offsets: int | None = None, *, by_task: bool = False) -> None:

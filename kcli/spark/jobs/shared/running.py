@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import signal
 import sys
 import threading
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 from kcli.command.rows import RowValue, json_line, plain, tsv_line
 from kcli.errors import KcliError
 from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.failures import TaskFailures, reason
 from kcli.spark.jobs.shared.options import JobOptions, ModeOptions
 from kcli.spark.jobs.shared.progress import BatchProgress, ProgressLine, stream_progress
+from kcli.spark.submit import SPARK_LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -91,20 +94,41 @@ def run_job(
     # PySpark logs every error of a query as JSON, but also raises it, so the log entry is not needed.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     began = time.monotonic()
-    spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
+    log, spark = os.environ.get(SPARK_LOG), None
     try:
+        with _stderr_to(log):  # the JVM and its Python workers keep this stderr
+            spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
         done = work(spark, options)
     except Exception as error:
         # An error of Spark, a library or the job is reported in one line. Any other exception is a bug and keeps its
         # traceback.
+        if log is not None:
+            print(f"{name}: the log of Spark is {log}", file=sys.stderr)
         if not isinstance(error, KcliError | PySparkException | OSError) and not _is_of_library(error):
             raise
         print(f"{name}: {reason(error)}", file=sys.stderr)
         return 1
     finally:
-        spark.stop()
+        if spark is not None:
+            spark.stop()
     print(summary(name, done, time.monotonic() - began, options.output), file=summary_to)
     return 0
+
+
+@contextmanager
+def _stderr_to(path: str | None) -> Iterator[None]:
+    """Lets processes that start in the block write their stderr to a file. With None nothing changes."""
+    if path is None:
+        yield
+        return
+    own = os.dup(2)
+    try:
+        with open(path, "ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
 
 
 LIBRARIES = ("deltalake", "pyiceberg", "sqlalchemy", "pyarrow", "_internal")
@@ -144,22 +168,6 @@ def summary(name: str, done: Done, seconds: float, output: str) -> str:
     stopped = " (stopped on request)" if done.stopped else ""
     lines = [f"{name}: {done.rows} records in {seconds:.1f} s{bad}{stopped}"]
     return "\n".join(lines + [f"{key.replace('_', ' ')}: {value!s}" for key, value in done.details.items()])
-
-
-def reason(error: Exception) -> str:
-    """Returns the line of an error message that names the cause: the last one of a Python worker's traceback."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    blamed = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and ": " in line]
-    python = [
-        line for line in blamed if not line.startswith(("org.apache.spark", "py4j", "pyspark.", "Caused by"))
-    ]
-    raised = [line.partition("[USER_RAISED_EXCEPTION] ")[2] for line in lines if "[USER_RAISED" in line]
-    said = next(iter(reversed(python)), lines[0] if lines else type(error).__name__)
-    if raised:  # `sifted` raised this error with raise_error for a record that does not parse
-        return raised[0].partition(" SQLSTATE: ")[0]
-    if said.startswith(("kcli.", "ValueError")):  # messages of kcli are clear without the class name
-        said = said.partition(": ")[2]
-    return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
 
 
 _numbers = itertools.count()
@@ -213,14 +221,21 @@ def run_batch(
     action: Callable[[], T],
     progress: BatchProgress | None = None,
 ) -> T:
-    """Runs a batch and shows its progress. Raises JobError if a signal stops the batch before its end."""
+    """Runs a batch and shows its progress.
+
+    Raises JobError if a signal stops the batch before its end, or if a task fails with an error that a repetition
+    cannot mend.
+    """
     over = threading.Event()
+    failures, failed = TaskFailures(spark), ""
     line, progress = ProgressLine(name, options.progress_interval), progress or BatchProgress(spark)
     with Stop().listening() as stop:
 
         def watch() -> None:
+            nonlocal failed
             while not over.wait(POLL_SECONDS):
-                if stop.is_asked:
+                failed = failed or failures.permanent() or ""
+                if stop.is_asked or failed:
                     spark.sparkContext.cancelAllJobs()
                 elif line.is_due:
                     line.show(progress.text())
@@ -232,6 +247,8 @@ def run_batch(
         except Exception:
             if stop.is_asked:
                 raise JobError("stopped on request before the batch was done") from None
+            if failed:
+                raise JobError(failed) from None
             raise
         finally:
             over.set()
@@ -248,12 +265,18 @@ def start_stream(writer: DataStreamWriter, options: ModeOptions) -> StreamingQue
 
 
 def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stream") -> Done:
-    """Runs a stream to its end (available-now) or until a stop."""
+    """Runs a stream to its end (available-now) or until a stop.
+
+    Raises JobError if a task fails with an error that a repetition cannot mend.
+    """
+    from pyspark.sql import SparkSession
+
     line = ProgressLine(name, options.progress_interval)
     rows: dict[int, int] = {}
     bad: dict[int, int] = {}
     with Stop().listening() as stop:
         query = start_stream(writer, options)
+        failures = TaskFailures(SparkSession.active())
         try:
             while not query.awaitTermination(POLL_SECONDS):
                 _add_reports(query, rows, bad)
@@ -262,6 +285,10 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
                 if stop.is_asked:
                     _finish(query)
                     break
+                failed = failures.permanent()
+                if failed is not None:
+                    query.stop()
+                    raise JobError(failed)
         finally:
             line.end()
         _add_reports(query, rows, bad)

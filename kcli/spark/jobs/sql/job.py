@@ -22,9 +22,10 @@ from kcli.spark.client.cluster import Cluster
 from kcli.spark.jobs.records.topic_tables import TopicTables
 from kcli.spark.jobs.shared.endpoints import writer_options
 from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.shared.failures import reason
 from kcli.spark.jobs.shared.job import Job
 from kcli.spark.jobs.shared.options import refuse_idle
-from kcli.spark.jobs.shared.running import BAD_RECORDS, Done, reason, run_batch, run_stream
+from kcli.spark.jobs.shared.running import BAD_RECORDS, Done, run_batch, run_stream
 from kcli.spark.jobs.sql.queries import (
     Queries,
     QueryOptions,

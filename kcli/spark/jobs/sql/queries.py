@@ -33,7 +33,7 @@ OUTPUT_MODES = ("append", "update", "complete")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A query, and the topic that its rows are written to (None if they are shown)."""
+    """A query, and the topic to which its rows are written (None if the rows are shown)."""
 
     query: str
     target: str | None = None
@@ -61,7 +61,7 @@ def split(text: str) -> Iterator[str]:
 
 
 def without_comments(text: str) -> str:
-    """Returns the text without comments; empty if the text has only comments."""
+    """Returns the text without comments. The result is empty if the text has only comments."""
     keep = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
     return re.sub(rf"({keep})|--[^\n]*|/\*.*?\*/", lambda found: found[1] or " ", text, flags=re.S).strip()
 
@@ -107,7 +107,7 @@ class Queries:
         self._spark, self._options, self._tables = spark, options, tables
 
     def frame(self, query: str) -> DataFrame:
-        """Returns the rows of a query. The topics that it names become tables.
+        """Returns the rows of a query. The topics that the query names become tables.
 
         Raises JobError if Spark refuses the query.
         """
@@ -141,7 +141,7 @@ class Queries:
 
 
 def _table_not_found(error: Exception) -> str | None:
-    """Returns the name of the table that Spark does not know; returns None for other errors."""
+    """Returns the name of the table that Spark does not know, or None for other errors."""
     from pyspark.errors import AnalysisException
 
     if not isinstance(error, AnalysisException) or error.getCondition() != NOT_FOUND:

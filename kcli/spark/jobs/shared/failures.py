@@ -1,0 +1,103 @@
+"""The errors of a job: the line that names the cause, and the errors that a repetition of the task cannot mend.
+
+Spark runs a failed task again, up to four times, because most errors go away: an executor is lost, a broker is away. A
+record that does not parse fails each time. `TaskFailures` finds such errors after the first try.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RAISED = "[USER_RAISED_EXCEPTION] "
+"""The mark of an error that a query raised with raise_error. `sifted` does so for a record that does not parse."""
+
+PERMANENT_PYTHON = (
+    "ValueError",
+    "DataLossError",
+    "CorruptRecordError",
+    "FormatError",
+    "UnknownTopicOrPartitionException",  # the client has looked for the topic several times
+    "InvalidTopicException",
+    "RecordTooLargeException",
+    "TopicAuthorizationException",
+    "ClusterAuthorizationException",
+    "TransactionalIdAuthorizationException",
+)
+"""Exceptions of our readers and writers that are about the data or the options."""
+
+PERMANENT_SPARK = re.compile(
+    r"org\.apache\.spark\.Spark(Arithmetic|NumberFormat|DateTime|ArrayIndexOutOfBounds)Exception: "
+)
+"""Exceptions of a query that cannot work with a value, such as a division by zero."""
+
+FAILURES_READ = 20
+"""The number of failed tasks of a stage whose errors are read at a time."""
+
+
+def reason(error: Exception) -> str:
+    """Returns the line of an error message that names the cause: the last one of a Python worker's traceback."""
+    return cause(str(error)) or type(error).__name__
+
+
+def cause(text: str) -> str:
+    """Returns the line of an error message that names the cause. The result is empty if there are no lines."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    raised = [line.partition(RAISED)[2] for line in lines if RAISED in line]
+    if raised:
+        return raised[0].partition(" SQLSTATE: ")[0]
+    said = _python_line(lines) or next(iter(lines), "")
+    if said.startswith(("kcli.", "ValueError")):  # messages of kcli are clear without the class name
+        said = said.partition(": ")[2]
+    return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
+
+
+def is_permanent(text: str) -> bool:
+    """Returns whether the error of a task is about the data or the options, so that each further try would fail."""
+    if RAISED in text or PERMANENT_SPARK.search(text):
+        return True
+    said = _python_line([line.strip() for line in text.splitlines()]) or ""
+    return said.split(":")[0].rpartition(".")[2] in PERMANENT_PYTHON
+
+
+def _python_line(lines: list[str]) -> str | None:
+    """Returns the last line that names a Python exception and is not about Spark itself."""
+    blamed = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception")) and ": " in line]
+    spark = ("org.apache.spark", "py4j", "pyspark.", "Caused by")
+    return next((line for line in reversed(blamed) if not line.startswith(spark)), None)
+
+
+class TaskFailures:
+    """Reads the errors of the failed tasks in the stages that run now."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def permanent(self) -> str | None:
+        """Returns the cause of the first error that a repetition cannot mend, or None."""
+        from py4j.protocol import Py4JError
+
+        try:
+            return next((cause(text) for text in self._texts() if is_permanent(text)), None)
+        except Py4JError:  # the JVM has ended; the query itself reports this
+            return None
+
+    def _texts(self) -> Iterator[str]:
+        """Yields the errors of failed tasks."""
+        store = self._spark.sparkContext._jsc.sc().statusStore()
+        stages = store.activeStages()
+        for stage in [stages.apply(nth) for nth in range(stages.size())]:
+            if not stage.numFailedTasks():
+                continue
+            api = self._spark._jvm.org.apache.spark.status.api.v1
+            failed = self._spark._jvm.java.util.List.of(api.TaskStatus.FAILED)
+            tasks = store.taskList(
+                stage.stageId(), stage.attemptId(), 0, FAILURES_READ, api.TaskSorting.ID, failed
+            )
+            for message in [tasks.apply(nth).errorMessage() for nth in range(tasks.size())]:
+                if message.isDefined():
+                    yield message.get()
