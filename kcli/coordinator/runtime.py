@@ -115,7 +115,7 @@ class Step(Generic[RecordT, SendT]):
 
     def when_written(self, continuation: Continuation[RecordT, SendT]) -> None:
         """Adds a function that is called when the records of the step are committed or have failed. Each part of a
-        shard may add one. They are called in the order in which they were added."""
+        shard may add one. These functions are called in the order in which they were added."""
         self._continuations.append(continuation)
 
     def fail(self, code: ErrorCode) -> None:

@@ -8,7 +8,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class FileRange(Protocol):
-    """Bytes of an open file, which are read when they are sent. Its length is that of the bytes.
+    """Bytes of an open file, which are read when they are sent. `len` returns the number of bytes.
 
     Methods raise StorageError if the disk fails.
     """
@@ -16,9 +16,10 @@ class FileRange(Protocol):
     def __len__(self) -> int: ...
 
     def read_cached_into(self, at: int, buffer: memoryview) -> int | None:
-        """Copies the bytes from `at` into `buffer`, as far as the page cache has them. Returns their number.
+        """Copies the bytes from `at` on into `buffer`, as far as the page cache contains them. Returns the number of
+        copied bytes.
 
-        None: the page cache has none of them. 0: the file ends before `at`.
+        None means that the page cache contains none of these bytes. 0 means that the file ends before `at`.
         """
         ...
 

@@ -43,7 +43,7 @@ def map_order(keys: Iterable[T], hash_of: Callable[[T], int], *, capacity: int =
 
 
 def hash_order_steps(names: Iterable[str]) -> Generator[None, None, list[str]]:
-    """The same as `hash_order`, with a step after each name, for a number of names that a client chooses."""
+    """Returns the same as `hash_order`, but yields after each name, because a client chooses the number of names."""
     distinct = list(dict.fromkeys(names))
     table = _table_size(len(distinct), DEFAULT_CAPACITY)
     buckets = {}

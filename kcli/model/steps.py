@@ -1,4 +1,5 @@
-"""Work in steps: a generator that yields where another thread or client may have a turn, and returns the result."""
+"""Work in steps. A generator yields after each step, so that another thread or client may have a turn, and returns the
+result."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ ResultT = TypeVar("ResultT")
 
 
 def last_of(steps: Generator[None, None, ResultT]) -> ResultT:
-    """Takes all steps at once."""
+    """Runs all steps without a pause. Returns the result."""
     while True:
         try:
             next(steps)

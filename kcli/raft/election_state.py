@@ -14,8 +14,8 @@ NO_VOTE = BrokerId(-1)
 class ElectionState:
     """The newest epoch that a voter has seen, the leader of that epoch if known, and the vote given in it (KIP-595).
 
-    `static_voters`: the ids of controller.quorum.voters. From kraft.version 1 on it is None, because the log names the
-    voters (KIP-853). The vote then also names the directory of the candidate.
+    `static_voters` are the ids of controller.quorum.voters. From kraft.version 1 on this field is None, because the log
+    contains the voters (KIP-853). The vote then also contains the directory of the candidate.
     """
 
     epoch: LeaderEpoch = FIRST_LEADER_EPOCH

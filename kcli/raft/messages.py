@@ -1,4 +1,4 @@
-"""The messages that a raft node takes, and `Ready`: the duties that the node gives to its caller.
+"""The messages that a raft node processes, and `Ready`, which contains the work that the caller must do for the node.
 
 A record is committed in four steps. The caller sends `Append`. The node returns a `Ready` that asks for an append and a
 flush. The caller reports with `Flushed` how far the log is on disk. If a majority of the voters now has more of the log

@@ -4,9 +4,10 @@ A lone voter needs four states:
 
     start -> Unattached | Resigned | Candidate -> Candidate -> Leader -> Resigned
 
-At start it is Resigned if it led when it stopped, Candidate if it stopped during its own election, else Unattached.
-From each of these states it becomes Candidate in a new epoch. Its own vote is a majority, so it becomes Leader at once.
-It stays Leader until it resigns in order to stop, because there is no other voter to take the lead.
+At the start the voter is Resigned if it led when it stopped, and Candidate if it stopped during its own election.
+Otherwise it is Unattached. From each of these states it becomes Candidate in a new epoch. Its own vote is a majority,
+so it becomes Leader at once. It stays Leader until it resigns in order to stop, because no other voter can take the
+lead.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Unattached:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The node asks for votes in an epoch of its own. `granted`: the voters that voted for it, itself first."""
+    """The node asks for votes in a new epoch. `granted` are the voters that voted for this node. The node itself is the
+    first."""
 
     epoch: LeaderEpoch
     granted: tuple[ReplicaKey, ...]

@@ -11,8 +11,8 @@ from kcli.model.ids import BrokerId
 class Isr:
     """The in-sync replicas of a partition.
 
-    `members`: their brokers, from the metadata. `required`: the smallest ISR with which the leader accepts records with
-    acks=all and moves the high watermark.
+    `members` are the brokers of the in-sync replicas, from the metadata. `required` is the smallest size of the ISR
+    with which the leader accepts records with acks=all and moves the high watermark.
     """
 
     members: tuple[BrokerId, ...]

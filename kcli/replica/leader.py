@@ -1,4 +1,4 @@
-"""The state of a partition's leader: how far its records are committed, and whether it may take new ones.
+"""The state of a partition's leader: how far its records are committed, and whether the leader may accept new records.
 
 The high watermark is the smallest log end offset of the in-sync replicas. It never goes back while the leader stays the
 same. It does not move while the ISR is smaller than min.insync.replicas (KIP-966). A partition with one replica has an

@@ -48,9 +48,10 @@ class CommitQueue(Generic[Waiter]):
 class FetchWait:
     """A fetch that waits for `min_bytes`. It counts appends, so that the log is rarely asked for the readable size.
 
-    It keeps an upper bound of the readable bytes: those readable at first, plus every later append. The caller
-    measures the true size only when this bound reaches `min_bytes`. The true size can be smaller, because of records
-    that are not committed yet and of limits per partition. So a thousand small appends cost only a thousand additions.
+    It keeps an upper bound of the readable bytes: the bytes that were readable at first, plus every later append. The
+    caller measures the true size only when this bound reaches `min_bytes`. The true size can be smaller, because of
+    records that are not committed yet and of limits per partition. So a thousand small appends cost only a thousand
+    additions.
     """
 
     __slots__ = ("_size_bound", "min_bytes")
@@ -83,6 +84,6 @@ class ProduceWait:
         self._missing = partitions
 
     def committed(self) -> bool:
-        """Counts one more partition whose records are committed. Returns True if it was the last one."""
+        """Counts one more partition whose records are committed. Returns True if it was the last partition."""
         self._missing -= 1
         return self._missing == 0

@@ -36,9 +36,10 @@ class File(Protocol):
         ...
 
     def read_cached_into(self, position: int, buffer: memoryview) -> int | None:
-        """Fills `buffer` as far as that needs no wait for the device. Returns the bytes read; 0: the file ends here.
+        """Fills `buffer` as far as the page cache contains the bytes. Returns the number of bytes. 0 means that the
+        file ends at `position`.
 
-        None: the first bytes are not in the page cache.
+        None means that the page cache does not contain the first bytes.
         """
         ...
 
@@ -85,7 +86,7 @@ class Disk(Protocol):
         ...
 
     def list_dirs(self, path: str) -> list[str]:
-        """The names of the directories in a directory, in order, without a look at the files."""
+        """The sorted names of the directories in a directory. Faster than `list_dir`, because it reads no sizes."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -99,7 +100,7 @@ class Disk(Protocol):
         ...
 
     def make_dir(self, path: str) -> None:
-        """Makes the directory and its parents; no error if it exists."""
+        """Makes the directory and its parents. If the directory exists, does nothing."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -332,7 +333,7 @@ class SystemDisk:
 
 
 SMALL_FILE_BYTES = 4096
-"""A file below this size is read in one call; a start reads a few of them for each partition."""
+"""A file below this size is read in one call, because a start reads a few small files for each partition."""
 
 LARGE_FILE_BYTES = 1 << 20
 """The size of a read of other files."""
@@ -371,7 +372,8 @@ def replace_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) ->
 
 
 def begin_replacing(disk: Disk, path: str, content: bytes) -> File:
-    """The first step of `replace_file`. Many files that are written first and synced then share the waiting."""
+    """The first step of `replace_file`: writes `<path>.tmp`. If many files are written before the first sync, the syncs
+    take less time."""
     file = disk.open(path + ".tmp", create=True)
     try:
         file.truncate(0)
@@ -383,7 +385,7 @@ def begin_replacing(disk: Disk, path: str, content: bytes) -> File:
 
 
 def end_replacing(disk: Disk, path: str, file: File, *, sync: bool = True) -> None:
-    """The other steps of `replace_file`, but the caller syncs the directory."""
+    """The other steps of `replace_file`, except that the caller must sync the directory."""
     try:
         if sync:
             file.sync()

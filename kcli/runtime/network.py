@@ -27,7 +27,7 @@ class Network(Protocol):
     ) -> asyncio.AbstractServer:
         """Listens on a host (None: every interface) and a port (0: any free port). Raises OSError.
 
-        `backlog`: how many connections may wait in the kernel to be accepted.
+        `backlog` is the number of connections that may wait in the kernel to be accepted.
         """
         ...
 

@@ -173,7 +173,8 @@ class BrokerRole:
     async def _set_strays_aside(self) -> None:
         """Deletes the logs of deleted topics that a stop or a crash left, and sets aside the other unknown logs.
 
-        Kafka sets all of them aside for ever. Here a removal in the metadata log shows that a log may be deleted.
+        Kafka sets all unknown logs aside and never deletes them. This broker deletes a log if the metadata log contains
+        the removal of its topic.
         """
         image, logs = self._given.loader.image, self._given.logs
         strays = self.replicas.strays(image)
@@ -194,7 +195,8 @@ class BrokerRole:
         await asyncio.to_thread(set_aside)
 
     async def finish_deletions(self) -> None:
-        """Deletes what clients were told is deleted. Call it when no more changes come."""
+        """Deletes the logs of topics whose deletion was acknowledged. Call this method after the last metadata
+        change."""
         await self.replicas.finish_deletions()
 
     async def stop(self, *, clean: bool) -> None:

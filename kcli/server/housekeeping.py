@@ -23,7 +23,8 @@ DELETION_INTERVAL_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PeriodicJob:
-    """A job that is repeated. A `blocking` job waits for a disk, so it runs in a thread. Others run on the event loop.
+    """A job that is repeated. A `blocking` job waits for a disk, so it runs in a thread. Other jobs run on the event
+    loop.
 
     `first_ms`: the longest time between the start of the node and the first run of the job.
     """
@@ -36,8 +37,8 @@ class PeriodicJob:
 
 
 class Housekeeping:
-    """Runs the jobs until it is cancelled. If a job fails, the error is logged, and the job runs again when it is
-    due."""
+    """Runs the jobs until `run` is cancelled. If a job fails, the error is logged, and the job runs again after its
+    interval."""
 
     def __init__(self, jobs: Sequence[PeriodicJob], executor: Executor) -> None:
         self._jobs = [job for job in jobs if 0 < job.interval_ms < NEVER_MS]

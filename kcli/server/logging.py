@@ -1,4 +1,4 @@
-"""The server's log, in the format of Kafka's lines, so that tools for those read these.
+"""The server's log. Its lines have the format of Kafka's log, so that tools for Kafka's log can read them.
 
 The log goes to stdout. With a directory it also goes to files, as in Kafka's log4j2.yaml: `controller.log`,
 `log-cleaner.log`, and `server.log` for all other lines. A file is renamed at each full hour, for example to
@@ -51,7 +51,7 @@ class HourlyFile(logging.handlers.TimedRotatingFileHandler):
 def configure(
     stream: TextIO | None = None, level: int = logging.INFO, *, log_directory: str | None = None
 ) -> None:
-    """Writes the log of this package to `stream` (stdout), and warnings of all other packages.
+    """Writes all log lines of this package, and the warnings of other packages, to `stream` (default: stdout).
 
     With `log_directory`, the log also goes to files in this directory. Raises OSError if it cannot be made.
     """

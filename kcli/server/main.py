@@ -78,13 +78,14 @@ async def _serve(config: BrokerConfig) -> int:
 
 
 def _freeze_garbage_collection(_warmed_up: asyncio.Task[None]) -> None:
-    """Excludes all present objects from garbage collection, because they live as long as the node."""
+    """Excludes all present objects from garbage collection, because these objects live as long as the node."""
     gc.collect()
     gc.freeze()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Returns the event loop of uvloop if this library is installed, because it halves the cost of a small request."""
+    """Returns the event loop of uvloop if that library is installed, because uvloop halves the cost of a small
+    request."""
     with contextlib.suppress(ImportError):
         import uvloop
 

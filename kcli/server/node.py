@@ -1,8 +1,8 @@
 """A node: its roles, the parts that they share, and the order in which all of them start and stop.
 
 Start: format new directories, open logs, bind listeners (clients wait), start the controller, load the metadata, start
-the broker (it registers and is unfenced), admit clients. The stop has the reverse order. If the start fails, the node
-stops as after a crash and raises the error. No other module uses the whole node.
+the broker (the broker registers and is unfenced), admit clients. The stop has the reverse order. If the start fails,
+the node stops without the steps of a clean stop and raises the error. No other module uses the whole node.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _write_table(disk: Disk, path: str, rows: Iterable[str], count: int, *, sync
 
 
 def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
-    """The topic id in partition.metadata. None if there is no such file."""
+    """The topic id in partition.metadata. None if the file does not exist."""
     try:
         lines = read_file(disk, path).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
-    """The broker epoch of the last clean stop (−1 if the file names no epoch). None after an unclean stop."""
+    """The broker epoch of the last clean stop (−1 if the file contains no epoch). None after an unclean stop."""
     try:
         content = read_file(disk, path)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """One log directory: its state (online or offline), and the objects that its logs share.
 
-The first OSError of any log in a directory takes the whole directory offline. After that every call on its logs raises
-at once. Other directories stay in use.
+The first OSError of any log in a directory takes the whole directory offline. After the error every call on a log of
+this directory raises StorageError. Other directories stay in use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_NAME_LENGTH = 255
 _SUFFIXED = re.compile(r"(\S+)-(\S+)\.(\S+)(-delete|-stray|-future)")
 
 Background = Callable[[Callable[[], None]], object]
-"""Runs blocking work (a flush) soon, in another thread."""
+"""Starts blocking work, such as a flush, in another thread."""
 
 
 class LogDirectory:
@@ -96,7 +96,8 @@ R = TypeVar("R")
 
 
 def on_disk(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Decorates a method that works on files: it raises StorageError if the directory is offline or goes offline."""
+    """Decorates a method that uses files. The method raises StorageError if the directory is offline or goes
+    offline."""
 
     @functools.wraps(method)
     def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -111,7 +112,8 @@ def on_disk(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
 
 
 class DeletionQueue:
-    """Files that were renamed to `.deleted`, and directories to `-delete`. Each is removed when its delay is over.
+    """Files that were renamed to `.deleted`, and directories that were renamed to `-delete`. Each is removed after its
+    delay.
 
     The delay is `file.delete.delay.ms`, in which readers of an old segment can finish.
     """
@@ -171,7 +173,8 @@ def parse_partition_dir_name(name: str) -> tuple[str, int, str] | None:
 
 
 def suffixed_dir_name(topic: str, partition: int, unique: uuid.UUID, suffix: str) -> str:
-    """The new name of a partition's directory that is deleted, unknown to the metadata (stray), or a future copy."""
+    """The new name of a partition's directory that is deleted, is not in the metadata (stray), or contains a future
+    copy."""
     ending = f"-{partition}.{unique.hex}{suffix}"
     if suffix == FUTURE_SUFFIX:
         name = topic + ending

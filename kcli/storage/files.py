@@ -38,7 +38,7 @@ def offset_of(name: str) -> Offset | None:
 
 
 def default_handle_capacity() -> int:
-    """Half of the descriptors that this process may have; the other half is for sockets."""
+    """Half of the descriptors that this process may have. The other half is reserved for sockets."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MAX_OPEN_HANDLES
@@ -50,10 +50,12 @@ MAX_OPEN_HANDLES = 16_384  # more gains nothing: an open costs ten microseconds
 
 
 class HandlePool:
-    """A pool that closes the handles that were not used for the longest time, if more than `capacity` are open.
+    """A pool of handles. If more than `capacity` are open, it closes the handles that were not used for the longest
+    time.
 
-    It uses the second-chance algorithm: a handle stays if it was used since the pool last checked it. The pool only
-    drops its reference to the file. So a thread that reads the file can finish, and then the descriptor is closed.
+    The pool uses the second-chance algorithm: a handle stays open if it was used since the last check. To close a file,
+    the pool only drops its reference to the file. So a thread that reads the file can finish before the descriptor is
+    closed.
     """
 
     def __init__(self, disk: Disk, capacity: int | None = None) -> None:
@@ -97,7 +99,7 @@ class HandlePool:
 
 
 class Handle:
-    """One file of a log, opened when it is needed."""
+    """One file of a log, which is opened at its first use."""
 
     __slots__ = ("_pool", "open_file", "path", "pooled", "used")
 
@@ -120,7 +122,7 @@ class Handle:
         return self._pool.open(self, create=True)
 
     def rename(self, path: str) -> None:
-        """Renames the file. It stays open, and its readers can continue."""
+        """Renames the file. The file stays open, and readers can continue."""
         self._pool.rename(self, path)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """The content of meta.properties. Version 1 is for KRaft. Version 0 is for ZooKeeper, and has broker.id in place of
+    """The content of meta.properties. Version 1 is for KRaft. Version 0 is for ZooKeeper and has broker.id instead of
     node.id."""
 
     cluster_id: str | None
@@ -34,7 +34,7 @@ class MetaProperties:
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """The content of the file. None if there is no file. Raises StorageError if it is invalid."""
+    """The content of the file. None if the file does not exist. Raises StorageError if the content is invalid."""
     path = f"{directory}/{META_PROPERTIES_FILE}"
     try:
         text = read_file(disk, path).decode("utf-8", "replace")
@@ -71,7 +71,7 @@ def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties
 
 
 def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
-    """The bytes of the file, as Java's `Properties.store` writes them: the keys are in the order of a hash table."""
+    """The bytes of the file, as Java's `Properties.store` writes them. The keys have the order of Java's hash table."""
     fields: dict[str, str] = {}
     if properties.node_id is not None:
         fields["node.id" if properties.version else "broker.id"] = str(properties.node_id)
@@ -85,7 +85,7 @@ def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
 
 
 def java_date(now_ms: int) -> str:
-    """Formats a time like `Sat Nov 21 08:52:41 UTC 2026`, for every locale."""
+    """Formats a time like `Sat Nov 21 08:52:41 UTC 2026`, in English for every locale."""
     at = datetime.fromtimestamp(now_ms / 1000, UTC)
     return f"{_WEEKDAYS[at.weekday()]} {_MONTHS[at.month - 1]} {at:%d %H:%M:%S} UTC {at.year}"
 

@@ -1,4 +1,4 @@
-"""Work on many files that waits for the device more than it computes."""
+"""Runs work on many files in threads, because this work waits for the device for most of its time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SYNC_THREADS = 16
-"""Syncs that wait for the device together: file systems commit them as one. More threads were not faster on ext4."""
+"""The number of syncs that wait for the device at the same time, because file systems commit these together. More
+threads were not faster on ext4."""
 
 
 def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """The result of `work` for each item, in any order. One thread: in this one, in order."""
+    """The results of `work` for all items, in any order. If `threads` is 1, runs in the calling thread, and the results
+    are in order."""
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]
 

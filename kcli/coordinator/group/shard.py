@@ -71,7 +71,8 @@ def _default_times(_group_id: str) -> ConsumerTimes:
 
 
 class GroupShard:
-    """The groups of one partition of `__consumer_offsets`. `times_of`: returns the times of a consumer group by id."""
+    """The groups of one partition of `__consumer_offsets`. `times_of` returns the times of the consumer group with an
+    id."""
 
     def __init__(self, config: GroupConfig, rng: Uuids, times_of: TimesOf = _default_times) -> None:
         self._config = config
@@ -112,7 +113,8 @@ class GroupShard:
         return step.ready()
 
     def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:
-        """Takes the topics of a new image. `names`: the changed topics. `has_new`: some of these topics are new."""
+        """Replaces the topics by the topics of a new image. `names` are the changed topics. `has_new` is True if some
+        of these topics are new."""
         self._consumer.topics_changed(topics, names, has_new=has_new)
 
     def regexes_resolved(

@@ -33,7 +33,7 @@ def is_own(known: Transaction, request: InitProducerIdRequest) -> bool:
 
 
 def rotates(known: Transaction, expected_epoch: int | None) -> bool:
-    """Whether the producer needs a new producer id, because the next epoch would be one that no client may have."""
+    """Whether the producer needs a new producer id, because no client may have the next epoch."""
     if known.producer_epoch == MAX_EPOCH and expected_epoch == known.last_producer_epoch:
         return True
     return known.epoch_is_exhausted and expected_epoch in (None, known.producer_epoch)

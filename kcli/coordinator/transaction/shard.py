@@ -256,7 +256,7 @@ class TransactionShard:
         partitions: Iterable[TopicPartition],
         now_ms: int,
     ) -> TransactionReady:
-        """Takes the report that these partitions have their marker (or will never need one). The report of the last
+        """Records that these partitions have their marker (or will never need a marker). The report of the last
         partition completes the transaction."""
         known = self._transactions.get(transactional_id)
         unmarked = self._unmarked.get(transactional_id)

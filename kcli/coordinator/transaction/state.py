@@ -26,7 +26,7 @@ from kcli.model.topic_partition import TopicPartition
 
 MAX_EPOCH = 32_767
 EXHAUSTED_EPOCH = MAX_EPOCH - 1
-"""The last epoch that a client may have. The next one is reserved for fencing."""
+"""The last epoch that a client may have. The next epoch is reserved for fencing."""
 TV0 = 0
 TV2 = 2
 
@@ -101,8 +101,8 @@ def with_next_epoch(
     """The state after a producer begins again. None if another producer has replaced it, so that its `expected_epoch`
     is old.
 
-    If `expected_epoch` is the one before the last raise, the producer repeats a request whose answer was lost. It gets
-    the same epoch again.
+    If `expected_epoch` is the epoch before the last raise, the producer repeats a request whose answer was lost. It
+    gets the same epoch again.
     """
     if expected_epoch is None:
         epoch, last_epoch = before.producer_epoch + 1, NO_PRODUCER_EPOCH

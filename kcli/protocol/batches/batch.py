@@ -1,4 +1,5 @@
-"""Record batches, on the wire and on disk. Batches of magic 2 are read and written, those of magic 0 and 1 only read.
+"""Record batches, on the wire and on disk. Batches of magic 2 are read and written. Messages of magic 0 and 1 are only
+read.
 
 A leader checks and appends most batches by their header alone, which has 61 bytes and is unpacked by one struct into
 `BatchHeader`. The checksum does not cover base offset and leader epoch, so `assign` changes them in place. Only
@@ -260,7 +261,8 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 def assign(
     buffer: bytearray | memoryview, position: int, base_offset: Offset, leader_epoch: LeaderEpoch
 ) -> None:
-    """Sets base offset and leader epoch of a batch in place. The checksum stays valid, because it covers neither."""
+    """Sets base offset and leader epoch of a batch in place. The checksum stays valid, because it covers neither of
+    these fields."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LENGTH_OVERHEAD, leader_epoch)
 
@@ -286,7 +288,7 @@ def set_max_timestamp(
 
 
 def advance_sequence(sequence: int, step: int) -> int:
-    """The sequence number `step` records later. After 2147483647 follows 0."""
+    """The sequence number `step` records later. The number after 2147483647 is 0."""
     return (sequence + step) & MAX_SEQUENCE
 
 
@@ -339,7 +341,7 @@ def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
 
 
 def _decode_pieces(header: BatchHeader, pieces: Iterable[bytes]) -> Iterator[Record]:
-    """Like `decode_records`, for a payload that comes in pieces."""
+    """Yields the records of a batch, as `decode_records` does. The payload comes in pieces."""
     stream = ByteStream(pieces)
     for index in range(header.records_count):
         try:

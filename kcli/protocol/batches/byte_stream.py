@@ -1,4 +1,4 @@
-"""The decompressed bytes of a batch, read from front to back while they come in pieces."""
+"""The decompressed bytes of a batch, which come in pieces and are read from front to back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from kcli.protocol.wire.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_
 
 
 class ByteStream:
-    """`front[at:]` are the bytes that are here and not taken; `taken` counts all that were."""
+    """The stream. `front[at:]` are the bytes that are buffered and not taken yet. `taken` is the number of all taken
+    bytes."""
 
     __slots__ = ("_pieces", "at", "front", "taken")
 
@@ -24,7 +25,7 @@ class ByteStream:
         return len(self.front) - self.at
 
     def grow(self) -> bool:
-        """Adds a piece to the front. False at the end."""
+        """Adds the next piece to the front. Returns False at the end of the stream."""
         piece = next(self._pieces, None)
         if piece is None:
             return False
@@ -33,7 +34,7 @@ class ByteStream:
         return True
 
     def grow_to(self, size_bytes: int) -> None:
-        """Adds pieces until `size_bytes` are here. Raises InvalidRecordException if the stream ends before."""
+        """Adds pieces until `size_bytes` are buffered. Raises InvalidRecordException if the stream ends before."""
         parts = [self.front[self.at :]]
         size = len(parts[0])
         while size < size_bytes:
@@ -45,14 +46,14 @@ class ByteStream:
         self.front, self.at = b"".join(parts), 0
 
     def is_at_end(self) -> bool:
-        """Whether no byte is left. Reads on if all bytes that are here were taken."""
+        """Whether no byte is left. Reads the next pieces if all buffered bytes were taken."""
         while not self.ready_bytes:
             if not self.grow():
                 return True
         return False
 
     def advance(self, size_bytes: int) -> None:
-        """Takes bytes that are here."""
+        """Takes buffered bytes."""
         self.at += size_bytes
         self.taken += size_bytes
 
@@ -86,7 +87,8 @@ class ByteStream:
         return value
 
     def size_of_record(self) -> int:
-        """The size of the next record with its length; 0 if the bytes that are here end inside the length."""
+        """The size of the next record, including its length field. 0 if the buffered bytes end inside the length
+        field."""
         try:
             length, body = read_varint(self.front, self.at)
         except IndexError:

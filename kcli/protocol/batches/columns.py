@@ -182,7 +182,7 @@ def walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk]:
 
 
 def whole_walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk | GiantBatch]:
-    """Like `walks`; a batch that is too large to be held whole comes by itself."""
+    """Yields the same as `walks`, but yields a batch that is too large for memory separately, as a `GiantBatch`."""
     for area in _areas(table, rows):
         if isinstance(area, GiantBatch):
             yield area
@@ -199,7 +199,7 @@ class GiantBatch:
     row: int
 
     def walks(self) -> Iterator[RecordWalk]:
-        """Its records, a part at a time."""
+        """Yields the records of the batch, a part at a time."""
         start = int(self.table.positions[self.row])
         header = read_header(self.table.raw, start)
         try:
@@ -223,7 +223,7 @@ def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints,
     """Yields (rows, buffer, starts, ends): the places of the records of the batches `rows` in a buffer.
 
     Without compression the buffer is the input. Otherwise the decompressed batches are joined in new buffers, each of
-    about CHUNK_BYTES. A giant batch comes by itself.
+    about CHUNK_BYTES. A giant batch is yielded separately.
     """
     begins = table.positions[rows] + HEADER_SIZE
     ends = table.positions[rows] + LENGTH_OVERHEAD + table.headers["length"][rows]
@@ -252,7 +252,7 @@ def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints,
 
 
 def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -> bytes | None:
-    """The records area of a batch; None if it is too large to be held whole."""
+    """The decompressed records of a batch. None if they are too large to be in memory as a whole."""
     try:
         known = Codec(codec)
     except ValueError:
@@ -266,7 +266,8 @@ def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -
 
 
 def walk_of(table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: Ints) -> RecordWalk:
-    """The records of the batches `rows`; `begins` and `ends` are those of their records areas in `buffer`."""
+    """The records of the batches `rows`. The encoded records of each batch begin and end in `buffer` at `begins` and
+    `ends`."""
     counts = table.headers["count"][rows].astype(np.int64)
     crowded = np.flatnonzero(counts * MIN_RECORD_SIZE > ends - begins)
     if len(crowded):
@@ -302,7 +303,7 @@ class RecordWalk:
         self.counts, self.starts, self.ends = counts, starts, ends
 
     def columns(self, depth: Depth, *, any_offsets: bool = False) -> Columns:
-        """`any_offsets`: the offset deltas are not checked, because the caller replaces them."""
+        """Reads the columns. If `any_offsets`, the offset deltas are not checked, because the caller replaces them."""
         _, at = varints(self.buffer, self.starts)
         deltas, at = varints(self.buffer, at + 1, MAX_VARLONG_SIZE)  # one byte of attributes, unused
         timestamps, log_append_time = self._timestamps(deltas)
@@ -380,7 +381,7 @@ class RecordWalk:
 
 
 def _lengths(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """The lengths of fields. Every negative length is that of a null, as in Kafka; it is -1 here."""
+    """The lengths of fields. As in Kafka, every negative length means null. The result is -1 for a null."""
     lengths, end = varints(buffer, at)
     is_null = (lengths < -1) & (lengths >= MIN_INT32)
     if is_null.any():

@@ -19,13 +19,16 @@ from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeExcept
 from kcli.model.buffers import Buffer
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""A batch that inflates beyond this is never held whole in memory: 128 times Kafka's default max.message.bytes."""
+"""A batch that inflates to more bytes is never in memory as a whole. The value is 128 times Kafka's default
+max.message.bytes."""
 
 PIECE_BYTES = 1 << 20
-"""Bytes that a piece has about: small beside a broker's memory, and large beside the cost of a call."""
+"""The approximate size of a piece. It is small compared with a broker's memory, and large enough that the calls cost
+little."""
 
 MAX_PARTS = 256
-"""Blocks or frames that become one piece at most, because a hostile stream has many thousands of empty ones."""
+"""The most blocks or frames that become one piece. It is limited, because a hostile stream may have many thousands of
+empty blocks."""
 
 
 class Codec(IntEnum):
@@ -60,7 +63,7 @@ def compress(codec: Codec, payload: Buffer, level: int | None = None) -> bytes:
 
 
 def deflate(codec: Codec, pieces: Iterable[Buffer], level: int | None = None) -> Iterator[Buffer]:
-    """Like `compress`, in pieces."""
+    """Compresses pieces of a payload. Yields the compressed bytes in pieces."""
     match codec:
         case Codec.NONE:
             return iter(pieces)
@@ -88,7 +91,8 @@ def decompress(codec: Codec, payload: Buffer, limit: int = MAX_DECOMPRESSED_BYTE
 
 
 def decompress_small(codec: Codec, payload: Buffer, limit: int) -> bytes | None:
-    """Like `decompress`; None if that takes long, because there are more than `limit` bytes or MAX_PARTS blocks."""
+    """Decompresses `payload`. Returns None if this would take long, because it has more than `limit` bytes or MAX_PARTS
+    blocks."""
     parts: list[bytes] = []
     size = 0
     for part in _parts(codec, payload):
@@ -131,7 +135,7 @@ def _parts(codec: Codec, payload: Buffer) -> Iterator[bytes]:
 
 
 class InflatesTooFar(CorruptRecordException):
-    """A batch is sound so far, but holds more bytes than its reader takes at once."""
+    """A batch is valid so far, but inflates to more bytes than its reader accepts at once."""
 
 
 def _broken(codec: Codec, why: object) -> CorruptRecordException:
@@ -139,7 +143,7 @@ def _broken(codec: Codec, why: object) -> CorruptRecordException:
 
 
 def _blocks(pieces: Iterable[Buffer], size_bytes: int) -> Iterator[memoryview]:
-    """The same bytes in blocks of `size_bytes`; the last one may be shorter."""
+    """The same bytes in blocks of `size_bytes`. The last block may be shorter."""
     rest = b""
     for piece in pieces:
         view = memoryview(rest + piece if rest else piece)
@@ -377,7 +381,8 @@ def _rotate(value: int, turn: int) -> int:
 
 ZSTD_DEFAULT_LEVEL = 3
 _ZSTD_PART_BLOCKS = 8
-"""Blocks that are decompressed at once: the library cannot limit its output, but a block has at most 128 KiB."""
+"""The number of blocks that are decompressed at once. It is limited, because the library cannot limit its output, and a
+block may inflate to 128 KiB."""
 _ZSTD_MAX_HEADER_BYTES = 18
 _ZSTD_BLOCK_HEADER_BYTES = 3
 _ZSTD_RLE = 1

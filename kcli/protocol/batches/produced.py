@@ -1,7 +1,7 @@
 """The one batch that a producer sends for a partition, found in the bytes of its request as Kafka finds it.
 
-Kafka reads batch after batch and stops, without an error, at one that is cut. So a whole batch may be followed by up to
-11 bytes of anything, or by the beginning of another batch.
+Kafka reads batch after batch and stops, without an error, at an incomplete batch. So a whole batch may be followed by
+up to 11 arbitrary bytes, or by the beginning of another batch.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _LENGTH_MIN = 14
 def only_batch(records: Buffer) -> Buffer:
     """The only whole batch of `records`, without the bytes after it.
 
-    Raises InvalidRecordException if there is no whole batch, more than one, or one of an old format, and
-    CorruptRecordException for an impossible size or format.
+    Raises InvalidRecordException if the bytes contain no whole batch, several batches, or a batch of an old format.
+    Raises CorruptRecordException for an impossible size or format.
     """
     size = _next_size(records, 0)
     if not size:

@@ -1,7 +1,7 @@
-"""The records of one batch in parts, so that no batch has to be held whole in memory.
+"""The records of one batch in parts, so that no batch has to be in memory as a whole.
 
 A part is a buffer of whole records, about as large as a decompressed piece. A record that is larger than LARGE_BYTES is
-a part of its own, a `LargeRecord`: its reader gets the fields before the key, and takes or skips the rest in pieces.
+a separate part, a `LargeRecord`. Its reader gets the fields before the key, and takes or skips the rest in pieces.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from kcli.protocol.batches.record_starts import Ints
 from kcli.protocol.wire.varint import VarintError, read_varint
 
 LARGE_BYTES = 8 << 20
-"""Records up to this size are buffered whole: eight times Kafka's default max.message.bytes."""
+"""Records up to this size are buffered as a whole. The value is eight times Kafka's default max.message.bytes."""
 
 MOST_RECORDS = 65_536
-"""Records of a part at most: their columns take about 10 MB."""
+"""The most records of a part. Their columns take about 10 MB."""
 
 _RUN = 32
-"""Records of equal size from which numpy finds them: fewer are found as fast one by one."""
+"""With at least this many records of equal size, numpy finds their starts. Fewer records are found as fast one by
+one."""
 
 _STEPS = 256
-"""Records found one by one before numpy is tried again."""
+"""The number of records that are found one by one before numpy is tried again."""
 
 
 class RecordPart:
-    """Whole records, back to back. `starts`: the begin of each in `buffer`."""
+    """Whole records, one after another. `starts` are the positions in `buffer` at which the records begin."""
 
     __slots__ = ("buffer", "starts")
 
@@ -103,7 +104,7 @@ class LargeRecord:
         return self._left
 
     def skip(self) -> None:
-        """Skips what was not read."""
+        """Skips the bytes that were not read."""
         self._area.skip(self._left)
         self._left = 0
 
@@ -119,10 +120,10 @@ def batch_parts(
 def record_parts(
     pieces: Iterable[bytes], count: int, *, whole: bool = False
 ) -> Iterator[RecordPart | LargeRecord]:
-    """The `count` records of a batch whose decompressed records area comes in `pieces`. A part may be empty.
+    """The `count` records of a batch. `pieces` are its decompressed bytes after the header. A part may be empty.
 
-    `whole`: large records are buffered too, and no LargeRecord comes. Raises InvalidRecordException if the records do
-    not fill the area exactly. What is inside of a record is not checked.
+    If `whole`, large records are buffered too, and no LargeRecord is yielded. Raises InvalidRecordException if the
+    records do not fill these bytes exactly. The content of a record is not checked.
     """
     area = ByteStream(pieces)
     found = 0
@@ -155,7 +156,7 @@ def record_parts(
 
 
 def _whole_records(area: ByteStream, most: int) -> RecordPart:
-    """Takes the whole records at the front, up to `most`."""
+    """Takes the whole records at the front, at most `most` records."""
     raw, begin = area.front, area.at
     found: list[Ints] = []
     number, at = 0, begin
@@ -191,7 +192,7 @@ def _run(raw: bytes, at: int, most: int) -> tuple[Ints, int]:
 
 
 def _steps(raw: bytes, at: int, most: int) -> tuple[Ints, int]:
-    """Like `_run`, for records of any sizes."""
+    """Returns the same as `_run`. The records may have any sizes."""
     found: list[int] = []
     end = len(raw)
     try:

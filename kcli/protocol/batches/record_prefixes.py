@@ -13,7 +13,8 @@ _ATTRIBUTES_BYTES = 1
 
 
 SMALL_RECORD_BYTES = 128
-"""Average size of records that are copied byte by byte with numpy. Larger ones are cheaper to copy one by one."""
+"""The largest average size of records that are copied byte by byte with numpy. It is cheaper to copy larger records one
+by one."""
 
 
 def with_new_prefixes(
@@ -32,7 +33,7 @@ def with_new_prefixes(
 
 
 def joined_with_new_prefixes(buffer: bytes, fields: Sequence[Ints], tails: Ints, ends: Ints) -> bytes:
-    """Like `with_new_prefixes`, in one string."""
+    """Returns the pieces of `with_new_prefixes` as one byte string."""
     if len(buffer) > SMALL_RECORD_BYTES * len(tails):
         return b"".join(with_new_prefixes(memoryview(buffer), fields, tails, ends))
     blob, begins, stops = _prefixes(fields, ends - tails)

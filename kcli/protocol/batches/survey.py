@@ -29,10 +29,10 @@ COLUMNS_FROM = 250
 """With at least this many records of different shapes, columns are cheaper than steps, despite the copy (measured)."""
 
 COLUMNS_UNTIL = 20_000
-"""Uneven records that are read at once, two or three milliseconds of work."""
+"""The most records of different shapes that are read without a pause. The read takes two or three milliseconds."""
 
 MOST_RUNS = 250
-"""Runs that are read at once, about two milliseconds of work."""
+"""The most runs that are read without a pause. The read takes about two milliseconds."""
 
 SHORT_RUN = 12
 """If runs have fewer records than this on average, they cost more than steps (measured)."""

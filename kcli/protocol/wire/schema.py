@@ -24,9 +24,9 @@ _KIO_NAMES = {"list_client_metrics_resources": "list_config_resources"}
 class Field:
     """One field of a kio struct.
 
-    `kio_name` is the name of the attribute in kio's class, and `our_name` is its name in our class. They differ because
-    kio leaves out the unit of durations and timestamps. `struct` is the kio class of a nested struct. `default` may be
-    `dataclasses.MISSING`. `tag` is the number of a tagged field (KIP-482).
+    `kio_name` is the name of the attribute in kio's class, and `our_name` is the name of the field in our class. The
+    names differ because kio leaves out the unit of durations and timestamps. `struct` is the kio class of a nested
+    struct. `default` may be `dataclasses.MISSING`. `tag` is the number of a tagged field (KIP-482).
     """
 
     kio_name: str

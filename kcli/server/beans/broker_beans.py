@@ -1,8 +1,8 @@
 """The beans of a broker, with the object names and attributes of Kafka.
 
 Beans that have no meaning with a single event loop are left out: request and response queue times, further network
-threads, replica fetchers. The idle ratio of Kafka's handler and network threads is here that of the event loop: the
-share of time in which its thread used no CPU.
+threads, replica fetchers. The idle ratio of Kafka's handler and network threads is here the idle ratio of the event
+loop: the share of time in which its thread used no CPU.
 """
 
 from __future__ import annotations

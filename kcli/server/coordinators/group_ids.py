@@ -19,20 +19,21 @@ TopicT = TypeVar("TopicT", OffsetCommitRequestTopic, OffsetDeleteRequestTopic)
 
 
 def require_group_id(group_id: str) -> None:
-    """Raises InvalidGroupIdException for the empty group id. Offset APIs, describe and delete accept it."""
+    """Raises InvalidGroupIdException for the empty group id. Offset APIs, describe and delete accept an empty group
+    id."""
     if not group_id:
         raise InvalidGroupIdException
 
 
 def client_host(context: RequestContext[object]) -> str:
-    """Returns the client's address in Java's form, because tools show members with it."""
+    """Returns the client's address in Java's form, because tools show the host of a member in this form."""
     return f"/{context.peer_host}"
 
 
 def existing(topics: Topics, asked: tuple[TopicT, ...]) -> Steps[tuple[TopicT, ...]]:
     """Returns the requested partitions that exist. If all exist, returns `asked` itself.
 
-    Has a step after each partition.
+    Yields after each partition.
     """
     known: list[TopicT] = []
     are_all = True
@@ -60,10 +61,10 @@ def merged_codes(
     part: Callable[[int, ErrorCode], PartT],
     shape: Callable[[str, tuple[PartT, ...]], ShapedT],
 ) -> Steps[tuple[ShapedT, ...]]:
-    """Each requested topic with its partitions. The code is that of the group, or UNKNOWN_TOPIC_OR_PARTITION if the
-    group was not asked about the partition.
+    """Each requested topic with its partitions. The code of a partition is the group's code, or
+    UNKNOWN_TOPIC_OR_PARTITION if the group was not asked about the partition.
 
-    Has a step after each partition. `part` makes the result of a partition, `shape` that of a topic.
+    Yields after each partition. `part` makes the result of a partition, and `shape` makes the result of a topic.
     """
     codes: dict[tuple[str, int], ErrorCode] = {}
     for topic in answered:

@@ -37,9 +37,10 @@ _log = logging.getLogger("kcli.server.GroupCoordinator")
 SHORTEST_INITIAL_DELAY_MS = 100
 """The initial delay of a classic group, if group.initial.rebalance.delay.ms is shorter.
 
-A follower of librdkafka sends at most one JoinGroup per second. So a first generation that begins while other members
-are starting delays all of them by one to two seconds, and a cooperative group by a heartbeat more. Members that start
-together come milliseconds apart (on a busy machine, up to 100), and each one prolongs the delay.
+A member of librdkafka that is not the group leader sends at most one JoinGroup per second. If the first generation
+begins while other members are starting, all members are delayed by one to two seconds, and the members of a cooperative
+group by another heartbeat. Members that start together join within milliseconds of each other (up to 100 ms on a busy
+machine), and each join prolongs the delay.
 """
 
 
@@ -88,7 +89,7 @@ class GroupCoordinator:
         return self.shards.is_loading
 
     def runners(self) -> Iterator[GroupRunner]:
-        """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+        """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while a shard is being loaded."""
         return self.shards.runners()
 
     def call(
@@ -116,7 +117,7 @@ class GroupCoordinator:
         self.shards.load(image)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Applies a change of metadata. The replicas must have applied it before.
+        """Applies a change of metadata. Call this method after the replicas have applied the change.
 
         Groups drop the offsets of deleted topics, and consumer groups with changed topics get new targets.
         """
@@ -138,7 +139,8 @@ class GroupCoordinator:
             runner.ask(lambda shard, _: shard.topics_changed(self._topics, changed, has_new=has_new))
 
     def times_of(self, group_id: str) -> ConsumerTimes:
-        """Returns the configured times of a consumer group, else those of the broker."""
+        """Returns the times of a consumer group: the group's own configs or, without them, the configs of the
+        broker."""
         found = self._times.get(group_id)
         if found is None:
             overrides = self._image.config(ConfigResource(ConfigResourceType.GROUP, group_id))
@@ -171,7 +173,7 @@ class GroupCoordinator:
         task.add_done_callback(self._resolving.discard)
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        """Matches in a thread, because thousands of topics and many expressions take long."""
+        """Matches expressions in a thread, because thousands of topics and many expressions take long."""
         found = None
         try:
             found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())

@@ -1,4 +1,4 @@
-"""The internal topics with the state of coordinators, and the settings of their creation."""
+"""The internal topics that store the state of coordinators, and the settings with which these topics are created."""
 
 from __future__ import annotations
 

@@ -2,9 +2,8 @@
 
 The log is read in pieces of `offsets.load.buffer.size`. A piece that is not in the page cache is read in a thread.
 After every `RECORDS_PER_TURN` records the event loop can do other work. Within a piece only the last record of each key
-is replayed, as after compaction, because a log that was not compacted lately has many records of the same few keys.
-Large pieces without transactions are decoded by columns with numpy. For other pieces the import of numpy would cost
-more than it saves.
+is replayed, because a log that was not compacted recently has many records with the same keys. Large pieces without
+transactions are decoded by columns with numpy. For other pieces the import of numpy would cost more than it saves.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ RECORDS_PER_TURN = 2_000
 """The records that are replayed in one turn of the event loop. This takes about 10 ms, for which a heartbeat on another
 shard may have to wait."""
 COLUMNS_FROM_BYTES = 1 << 20
-"""The smallest piece that is decoded by columns. This saves more than the 100 ms that the import of numpy takes."""
+"""The smallest piece that is decoded by columns. For such a piece numpy saves more than the 100 ms of its import."""
 
 Entry = tuple[int, bytes, bytes | None, int]
 """A record: offset, key, value, and the producer id of its transaction."""
 
 
 class Replay(Protocol):
-    """Takes a record into the shard."""
+    """Replays a record into the shard."""
 
     def __call__(self, key: bytes, value: bytes | None, offset: int, producer_id: int) -> None: ...
 

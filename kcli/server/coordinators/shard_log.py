@@ -74,8 +74,8 @@ class ShardLog:
         self._now_ms = now_ms
 
     def append(self, writes: Sequence[Write[RecordT, SendT]]) -> Offset:
-        """Appends one batch, or several if one would be too large. Returns the offset after the last record. Raises
-        KafkaError. If a write `is_alone`, `writes` must have only this write."""
+        """Appends one batch, or several batches if one would be too large. Returns the offset after the last record.
+        Raises KafkaError. If a write `is_alone`, `writes` must contain only this write."""
         first = writes[0]
         if first.marker is not None:
             result = self._partition.append_marker(
@@ -104,7 +104,7 @@ class ShardLog:
         return Offset(offsets[-1] + 1)
 
     def _appends(self, batches: list[bytes]) -> list[bytes]:
-        """Joins all batches into one append, so that no batch is in the log if one of them is refused.
+        """Joins all batches into one append, so that no batch is written if one batch is refused.
 
         The log refuses an append that is larger than a segment. If all batches together are too large, they are
         appended one by one.

@@ -2,8 +2,8 @@
 
 The runner keeps the contract of `coordinator.runtime.Ready`. Writes are collected for
 `group.coordinator.append.linger.ms` and appended as one batch. When the high watermark is past this batch, its records
-are replayed and the waiting requests are answered. On a single node this happens at once. Everything runs on the event
-loop, so the shard needs no lock. If a runner must wait for other replicas, one task does so.
+are replayed and the waiting requests are answered. On a single node the batch is committed at once. All steps run on
+the event loop, so the shard needs no lock. If the runner must wait for other replicas, one task waits for all writes.
 
 There are three ways to use the shard: `call`, `run` and `ask`. The first two use `ask`, which sets the timer
 afterwards, because any call may have changed the next deadline.
@@ -33,8 +33,8 @@ ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""Kafka's value of the linger time for no limit. Here writes are then collected until the end of this turn of the event
-loop."""
+"""Kafka's value of the linger time for no limit. With this value writes are collected until the end of this turn of the
+event loop."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
@@ -58,8 +58,8 @@ ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
 class ShardRunner(Generic[RecordT, SendT, ShardT]):
-    """Runs one shard. `write_error` converts an error of the log to that of the answer. `send` does the work in the
-    `sends` of a `Ready`."""
+    """Runs one shard. `write_error` converts an error of the log to the error of the answer. `send` does the work in
+    the `sends` of a `Ready`."""
 
     def __init__(
         self,
@@ -151,7 +151,8 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._schedule_flush()
 
     def when_written(self) -> asyncio.Future[None] | None:
-        """Returns None if all writes are committed, else a future that is done when they are."""
+        """Returns None if all writes are committed. Otherwise returns a future that is done when all writes are
+        committed."""
         if not self._gathered and not self._in_flight:
             return None
         barrier: asyncio.Future[None] = self._loop.create_future()
@@ -193,7 +194,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             )
 
     async def _await_commits(self) -> None:
-        """Completes the appended writes in the order of the log. If the time is over, the requests get an error. The
+        """Completes the appended writes in the order of the log. After the time limit the requests get an error. Their
         records stay in the log, and are replayed if they are committed later."""
         while self._in_flight:
             end_offset, writes = self._in_flight[0]
@@ -242,7 +243,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     # --- time
 
     def _wake_in_time(self) -> None:
-        """Sets the timer to the shard's next deadline, if it is earlier than the timer."""
+        """Sets the timer to the shard's next deadline, if this deadline is earlier than the timer."""
         deadline_ms = self._shard.next_deadline_ms
         if (
             deadline_ms is None

@@ -1,8 +1,9 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that the broker leads.
 
-A shard is loaded when the broker becomes the leader of its partition, and dropped when the leadership ends. While it is
-loaded, requests get COORDINATOR_LOAD_IN_PROGRESS; without a shard they get NOT_COORDINATOR. FindCoordinator creates the
-topic. A `ShardKind` holds the differences between groups and transactions.
+A shard is loaded when the broker becomes the leader of its partition, and dropped when the leadership ends. While a
+shard is being loaded, its requests get COORDINATOR_LOAD_IN_PROGRESS. Requests for a shard of another broker get
+NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind` contains the differences between groups and
+transactions.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from kcli.storage.log.producer_state import Verification
 
 @dataclass(frozen=True, slots=True)
 class ShardKind(Generic[RecordT, SendT, ShardT]):
-    """The parts of one coordinator's shards. `send` does the `sends` of a shard's Ready."""
+    """The differences between group and transaction shards. `send` does the work in the `sends` of a shard's
+    `Ready`."""
 
     topic: str
     load_buffer_bytes: int
@@ -49,7 +51,7 @@ class ShardKind(Generic[RecordT, SendT, ShardT]):
 
 @dataclass(slots=True)
 class _Loads:
-    """The loads that overlap, such as all of a start. They have one line in the log."""
+    """The loads that overlap, such as all loads of a start. One log line reports all of them."""
 
     began_ms: int
     partitions: int = 0
@@ -99,7 +101,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return bool(self._loading)
 
     def runners(self) -> Iterator[ShardRunner[RecordT, SendT, ShardT]]:
-        """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while one is being loaded."""
+        """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while a shard is being loaded."""
         if self.is_loading:
             raise CoordinatorLoadInProgressException
         return self.loaded()
@@ -111,8 +113,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return partition in self._runners
 
     async def wait_until_loaded(self, partitions: Iterable[int], seconds: float) -> None:
-        """Waits until the shards of these partitions are loaded, but at most `seconds`. Requests for a shard that is
-        then not loaded get an error."""
+        """Waits until the shards of these partitions are loaded, but at most `seconds`. If a shard is not loaded after
+        this time, its requests get an error."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 for partition in partitions:
@@ -133,8 +135,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     # --- leadership
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
-        """Loads the shard of a partition that this broker begins to lead, and stops the old one. The replicas call it
-        for every partition."""
+        """Loads the shard of a partition that this broker begins to lead, and stops the old shard. The replicas call
+        this method for every partition."""
         if leader.topic != self._kind.topic or self._stopped:
             return
         self._give_up(leader.partition)
@@ -199,7 +201,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             awaited.set()
 
     def _log_loads(self) -> None:
-        """Logs the sum of the loads that overlap, after the last of them."""
+        """Logs the sum of the loads that overlap, after the last load."""
         loads = self._loads
         if loads.partitions and not self._loading:
             self._kind.logger.info(

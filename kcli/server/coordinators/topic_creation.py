@@ -1,7 +1,7 @@
-"""Creates topics automatically: the internal topics of coordinators, and topics that clients name.
+"""Creates topics automatically: the internal topics of coordinators, and missing topics that clients use.
 
-The topics that clients name (auto.create.topics.enable) are created in the background. Each topic is created only once,
-even if many clients name it.
+Topics that clients use (auto.create.topics.enable) are created in the background. Each topic is created only once, even
+if many clients ask for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ CREATE_TIMEOUT_MS = 30_000
 
 
 class TopicCreator:
-    """Asks the controller to create topics. The context charges them to the quota of the client that needs them."""
+    """Asks the controller to create topics. The context charges the creation to the quota of the client that needs the
+    topic."""
 
     def __init__(self, channel: ControllerChannel, config: BrokerConfig) -> None:
         self._channel = channel
@@ -88,8 +89,8 @@ class TopicCreator:
     def _creation(self, name: str) -> CreatableTopic:
         """Returns the settings of a new topic.
 
-        Internal topics have their own settings. Other topics get the settings in this broker's file or, if the file has
-        none, those of the controller.
+        Internal topics have their own settings. Other topics get the settings in this broker's file. If the file has no
+        such settings, they get the settings of the controller.
         """
         internal = INTERNAL.get(name)
         if internal is not None:

@@ -44,7 +44,8 @@ class MarkerWriter:
         self._now_ms = now_ms
 
     def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | Awaitable[ErrorCode]:
-        """Writes a marker. Returns the error code, or a future of it if other replicas must replicate the marker."""
+        """Writes a marker. Returns the error code. If other replicas must first replicate the marker, returns a future
+        of the error code."""
         try:
             if topic == GROUP_TOPIC.name:
                 runner = self._groups.shards.runner_at(partition)

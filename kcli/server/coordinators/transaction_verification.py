@@ -1,9 +1,9 @@
 """Verifies with the coordinator that a batch may begin a transaction in its partition (KIP-890).
 
 With the first transaction protocol (TV1) the coordinator only verifies that the client has added the partition. With
-the second (TV2: Produce from version 12, TxnOffsetCommit from version 5) it also adds the partition. A partition in
-which the producer's transaction is already open needs no verification. The result is a `Verification` for the append,
-or the error for the client.
+the second protocol (TV2: Produce from version 12 on, TxnOffsetCommit from version 5 on) the coordinator also adds the
+partition. If the producer's transaction is already open in a partition, no verification is needed. The result is a
+`Verification` for the append, or the error for the client.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
 
 VerificationResult = Verification | KafkaError | None
-"""The result for one partition. None means that verification is disabled, and the batch is appended without it."""
+"""The result for one partition. None means that verification is disabled, and the batch is appended without a
+verification."""
 VerificationResults = Mapping[TopicPartition, VerificationResult]
 Codes = dict[TopicPartition, ErrorCode]
 CodesOrAwaitable = Codes | Awaitable[Codes]
@@ -40,10 +41,11 @@ _NOT_NOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalClient:
-    """The producer of a transaction. `adds`: it uses TV2. `knows_abortable`: it knows the error TRANSACTION_ABORTABLE.
+    """The producer of a transaction. `adds` is True if it uses TV2. `knows_abortable` is True if it knows the error
+    TRANSACTION_ABORTABLE.
 
-    `knows_coordinators`: it knows the errors of a coordinator that is not ready, as clients that commit offsets do. A
-    Produce of TV1 gets NOT_ENOUGH_REPLICAS instead, which every client retries.
+    `knows_coordinators` is True if it knows the errors of a coordinator that is not ready, as clients that commit
+    offsets do. If it is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS, which every client retries.
     """
 
     transactional_id: str
@@ -70,7 +72,8 @@ class TransactionVerifier:
     def verify(
         self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
     ) -> VerificationResults | Awaitable[VerificationResults]:
-        """Returns the result for each partition. `batches` has the first sequence of the batch of each partition."""
+        """Returns the result for each partition. `batches` contains the first sequence of the batch of each
+        partition."""
         if not client.adds and not self._config.current.boolean("transaction.partition.verification.enable"):
             return {TopicPartition(leader.topic, leader.partition): None for leader, _ in batches}
         answer: CodesOrAwaitable | None
@@ -100,7 +103,7 @@ class TransactionVerifier:
         answer: CodesOrAwaitable | None,
     ) -> VerificationResults:
         """Verifies the batches of one producer in order. The next verification continues only after the caller of this
-        one has appended its batch, because that caller waited first."""
+        verification has appended its batch."""
         if before is not None:
             await asyncio.wait((before,))
         return await self._wait(client, batches, verdicts, asked, answer)
@@ -108,7 +111,7 @@ class TransactionVerifier:
     def _guarded(
         self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
     ) -> tuple[dict[TopicPartition, VerificationResult], dict[TopicPartition, Verification]]:
-        """Returns the verification of each batch, and those that the coordinator must confirm."""
+        """Returns the verification of each batch, and the verifications that the coordinator must confirm."""
         now_ms = self._clock.now_ms()
         verdicts: dict[TopicPartition, VerificationResult] = {}
         asked: dict[TopicPartition, Verification] = {}
@@ -141,9 +144,9 @@ class TransactionVerifier:
         asked: dict[TopicPartition, Verification],
         answer: CodesOrAwaitable | None,
     ) -> VerificationResults:
-        """Waits for the markers of the last transaction, because a client of TV2 does not wait for them.
+        """Waits for the markers of the last transaction, because a client of TV2 does not wait for these markers.
 
-        Each attempt creates its verifications again, because a new marker makes the log drop earlier ones.
+        Each attempt creates its verifications again, because a new marker makes the log drop earlier verifications.
         """
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
         left_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.max.ms")

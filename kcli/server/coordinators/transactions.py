@@ -1,4 +1,5 @@
-"""The transaction coordinator of this broker: the shards of `__transaction_state`, and the markers they ask for.
+"""The transaction coordinator of this broker: the shards of `__transaction_state`, and the writing of transaction
+markers.
 
 A shard decides the end of a transaction, and this module writes the markers. A marker for a partition without a leader
 is retried until it is in the log. Markers for partitions of this broker are written directly (`MarkerWriter`). In a
@@ -95,11 +96,11 @@ class TransactionCoordinator:
         )
 
     def apply(self, _delta: MetadataDelta, image: MetadataImage) -> None:
-        """Applies a change of metadata. The replicas must have applied it before."""
+        """Applies a change of metadata. Call this method after the replicas have applied the change."""
         self.load(image)
 
     async def stop_sending(self) -> None:
-        """Stops writing markers. The next coordinator writes the rest."""
+        """Stops writing markers. The next coordinator writes the missing markers."""
         for task in tuple(self._sending):
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -230,7 +231,7 @@ class TransactionCoordinator:
     async def _write(
         self, end: TransactionEnd, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Tries to write the marker of each partition once. All markers are appended before it waits for a commit."""
+        """Tries once to write the marker of each partition. Appends all markers before it waits for a commit."""
         metadata = self._metadata()
         outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic, partition in partitions:

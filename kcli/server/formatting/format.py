@@ -125,7 +125,7 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
 
     Only a node that is a cluster by itself is formatted here, because a node that joins a cluster needs the cluster's
     id. Raises StorageError if the directories have different ids, or if an administrator must format them. It is an
-    error if some directories are formatted and others are empty, because an empty one may be the mount point of a
+    error if some directories are formatted and others are empty, because an empty directory may be the mount point of a
     missing disk.
     """
     survey = survey_directories(config.all_dirs, machine.disk)

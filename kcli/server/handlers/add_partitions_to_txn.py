@@ -1,9 +1,9 @@
 """AddPartitionsToTxn (key 24, versions 0-5): adds partitions to a transaction (KIP-98, KIP-890).
 
-Up to version 3 a client names the partitions of its transaction. If one of them does not exist, none is added: this
-partition gets UNKNOWN_TOPIC_OR_PARTITION, and the others OPERATION_NOT_ATTEMPTED. From version 4 on, partition leaders
-send the request for several transactions, to add partitions (TV2) or only to verify them. In a verification, a
-partition that is not part of the transaction gets TRANSACTION_ABORTABLE.
+Up to version 3 a client sends the partitions of its transaction. If one of these partitions does not exist, none is
+added. The missing partition gets UNKNOWN_TOPIC_OR_PARTITION, and each other partition gets OPERATION_NOT_ATTEMPTED.
+From version 4 on, partition leaders send the request for several transactions, to add partitions (TV2) or only to
+verify them. In a verification, a partition that is not part of the transaction gets TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _PRODUCER_FENCED_FROM = 2
 
 
 PARTITIONS_PER_TURN = 500
-"""Partitions checked or answered in one turn of the loop: 1 to 2 µs each. The coordinator adds them in one decision."""
+"""Partitions that are checked or answered in one turn of the loop. A partition takes 1 to 2 µs. The coordinator adds
+all partitions in one decision."""
 
 
 def handle(
@@ -127,8 +128,8 @@ async def _of_broker(
 def _refused(
     context: BrokerContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
 ) -> Steps[dict[TopicPartition, ErrorCode]]:
-    """The error code of each partition: NONE for all of them or, if one cannot be added, OPERATION_NOT_ATTEMPTED for
-    the others."""
+    """The error code of each partition. All codes are NONE if all partitions can be added. Otherwise a partition that
+    cannot be added has its error, and each other partition has OPERATION_NOT_ATTEMPTED."""
     image = context.ports.metadata  # one image for all turns
     codes: dict[TopicPartition, ErrorCode] = {}
     are_all = True

@@ -1,4 +1,5 @@
-"""AlterClientQuotas (key 49, versions 0-1): asks the controller; rules in controller/client_quotas.py (KIP-546).
+"""AlterClientQuotas (key 49, versions 0-1): asks the controller (KIP-546). The rules are in
+controller/client_quotas.py.
 
 Host names are resolved in a thread before the controller decides, because the resolver blocks.
 """

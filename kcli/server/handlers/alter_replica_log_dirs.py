@@ -3,10 +3,9 @@
 The request is answered when the moves have begun. DescribeLogDirs shows their progress. A partition may get these
 errors:
 
-- LOG_DIR_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION;
-- KAFKA_STORAGE_ERROR: the new directory or that of the replica is offline;
-- INVALID_TOPIC_EXCEPTION: the topic name is too long for the directory of a copy;
-- REPLICA_NOT_AVAILABLE: the replica is not on this broker. If it is created later, it gets this directory.
+- LOG_DIR_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION; - KAFKA_STORAGE_ERROR: the new directory or the present directory is
+offline; - INVALID_TOPIC_EXCEPTION: the topic name is too long for the directory of a copy; - REPLICA_NOT_AVAILABLE: the
+replica is not on this broker. If it is created later, it gets this directory.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ACCESS = whole_request(ALTER_CLUSTER)
 
 
 PARTITIONS_PER_TURN = 100
-"""Partitions in one turn of the loop: 10 µs each."""
+"""Partitions that are handled in one turn of the loop. A partition takes 10 µs."""
 
 
 async def handle(context: BrokerContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

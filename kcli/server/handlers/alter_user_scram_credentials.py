@@ -1,4 +1,5 @@
-"""AlterUserScramCredentials (key 51, version 0): asks the controller; rules in controller/scram.py (KIP-554)."""
+"""AlterUserScramCredentials (key 51, version 0): asks the controller (KIP-554). The rules are in
+controller/scram.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (key 68, versions 0-1): a member joins, stays in or leaves a consumer group (KIP-848).
 
-In version 1 the client makes its member id (KIP-1082), and may subscribe by a regular expression. The answer is
-UNSUPPORTED_VERSION if group.coordinator.rebalance.protocols or the finalized group.version excludes such groups.
+In version 1 the client makes its own member id (KIP-1082), and may subscribe with a regular expression. The error is
+UNSUPPORTED_VERSION if group.coordinator.rebalance.protocols or the finalized group.version excludes consumer groups.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37, versions 0-3): asks the controller (KIP-195); the rules are in controller/topics.py."""
+"""CreatePartitions (key 37, versions 0-3): asks the controller (KIP-195). The rules are in controller/topics.py."""
 
 from __future__ import annotations
 

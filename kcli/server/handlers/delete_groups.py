@@ -1,7 +1,7 @@
 """DeleteGroups (key 42, versions 0-2): deletes empty groups and their offsets (KIP-229).
 
-The groups of each shard are one write, or several if they are many. The answer comes when all writes are committed, in
-the order of the request.
+The groups of a shard are deleted with one write, or with several writes if there are many groups. The response is sent
+when all writes are committed. It has the order of the request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ACCESS = per_resource(DELETE_GROUP)
 
 
 GROUPS_PER_TURN = 200
-"""Groups that are deleted in one write: 5 µs each, and 3 µs for each offset of theirs."""
+"""Groups that are deleted in one write. A group takes 5 µs, and 3 µs more for each of its offsets."""
 
 
 async def handle(context: BrokerContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
@@ -42,7 +42,7 @@ async def handle(context: BrokerContext, request: DeleteGroupsRequest) -> Delete
 
 
 def _writes(context: BrokerContext, request: DeleteGroupsRequest) -> Steps[list[list[str]]]:
-    """The groups by shard, and those of one shard in writes of bounded size."""
+    """The group ids of each write. All groups of a write are in the same shard, and the size of a write is bounded."""
     by_partition: dict[int, list[list[str]]] = {}
     for group_id in dict.fromkeys(request.groups_names):
         writes = by_partition.setdefault(context.ports.groups.partition_of(group_id), [[]])

@@ -32,7 +32,8 @@ _NO_LOW_WATERMARK = -1
 
 
 PARTITIONS_PER_TURN = 20
-"""Partitions in one turn of the loop: 5 µs each, 50 µs and more if segments are deleted."""
+"""Partitions that are handled in one turn of the loop. A partition takes 5 µs, or 50 µs and more if segments are
+deleted."""
 
 
 def handle(

@@ -1,6 +1,6 @@
-"""DeleteTopics (key 20, versions 1-6): asks the controller; the rules are in controller/topics.py.
+"""DeleteTopics (key 20, versions 1-6): asks the controller. The rules are in controller/topics.py.
 
-The request has topic names, from version 6 on names or ids (KIP-516).
+The request contains topic names. From version 6 on it may contain names or ids (KIP-516).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48, versions 0-1): the quotas that match a filter (KIP-546); the rules are in
+"""DescribeClientQuotas (key 48, versions 0-1): the quotas that match a filter (KIP-546). The rules are in
 controller/client_quotas.py."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""DescribeDelegationToken (key 41, versions 1-3): refused, as on any PLAINTEXT listener (KIP-48)."""
+"""DescribeDelegationToken (key 41, versions 1-3): refuses every request, as Kafka does on a PLAINTEXT listener
+(KIP-48)."""
 
 from __future__ import annotations
 

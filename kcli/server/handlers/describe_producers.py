@@ -25,7 +25,7 @@ _NONE = -1
 
 
 PARTITIONS_PER_TURN = 200
-"""Partitions and producers in one turn of the loop: 4 µs each."""
+"""Partitions and producers that are described in one turn of the loop. Each takes 4 µs."""
 
 
 def handle(

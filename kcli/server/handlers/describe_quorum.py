@@ -1,6 +1,7 @@
 """DescribeQuorum (key 55, versions 0-2): the leader of the metadata log, and the progress of each voter.
 
-KIP-595; fetch and catch-up times (v1, KIP-836); directories and endpoints of the voters (v2, KIP-853).
+KIP-595. The response contains fetch and catch-up times from version 1 on (KIP-836), and directories and endpoints of
+the voters from version 2 on (KIP-853).
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def _response(
 
 
 def _quorum(context: NodeContext) -> ResponsePartitionData:
-    """The state of the quorum. The leader itself does not fetch, so its fetch and catch-up times are always now."""
+    """The state of the quorum. The leader itself does not fetch, so its fetch time and catch-up time are always the
+    present time."""
     quorum, now_ms = context.ports.quorum, context.ports.clock.now_ms()
     return ResponsePartitionData(
         partition_index=PARTITION,

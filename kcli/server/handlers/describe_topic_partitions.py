@@ -1,4 +1,5 @@
-"""DescribeTopicPartitions (key 75, version 0): topics with their ELRs, sorted by name and in pages (KIP-966)."""
+"""DescribeTopicPartitions (key 75, version 0): pages of topics, sorted by name, with their eligible leader replicas
+(KIP-966)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ ACCESS = per_resource(DESCRIBE_TOPIC)
 
 
 PER_TURN = 200
-"""Names or partitions in one turn of the loop: 1 to 5 µs each."""
+"""Names or partitions that are handled in one turn of the loop. Each takes 1 to 5 µs."""
 
 
 def handle(
@@ -49,7 +50,7 @@ def error_response(
 def _page(
     context: BrokerContext, image: MetadataImage, request: DescribeTopicPartitionsRequest
 ) -> Steps[DescribeTopicPartitionsResponse]:
-    """The topics from the cursor on, until the limit of partitions, with a step after each."""
+    """The topics from the cursor on, up to the limit of partitions. Yields after each name and partition."""
     limit = context.ports.config.integer("max.request.partition.size.limit")
     room = max(1, min(request.response_partition_limit, limit))
     first = 0 if request.cursor is None else request.cursor.partition_index
@@ -75,7 +76,7 @@ def _page(
 
 
 def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Steps[Sequence[str]]:
-    """The requested topic names from the cursor on, sorted. If the request names none, all topics."""
+    """The requested topic names from the cursor on, sorted. If the request contains no names, all topic names."""
     all_topics = not request.topics
     names: Sequence[str] = image.topics.names
     if not all_topics:

@@ -20,7 +20,7 @@ ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 USERS_PER_TURN = 200
-"""Users in one turn of the loop: 5 µs each."""
+"""Users that are described in one turn of the loop. A user takes 5 µs."""
 
 
 def handle(

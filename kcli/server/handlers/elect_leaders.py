@@ -25,7 +25,7 @@ async def handle(context: NodeContext, request: ElectLeadersRequest) -> ElectLea
 def error_response(
     _context: NodeContext, request: ElectLeadersRequest, error: KafkaError
 ) -> ElectLeadersResponse:
-    """The error at the top (from version 1) and in every partition of the request."""
+    """The response with the error at the top (from version 1 on) and in every partition of the request."""
     message = ApiError.of(error).message
     return ElectLeadersResponse(
         error_code=error.code,

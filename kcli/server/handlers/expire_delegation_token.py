@@ -1,4 +1,5 @@
-"""ExpireDelegationToken (key 40, versions 1-2): refused, as on any PLAINTEXT listener (KIP-48)."""
+"""ExpireDelegationToken (key 40, versions 1-2): refuses every request, as Kafka does on a PLAINTEXT listener
+(KIP-48)."""
 
 from __future__ import annotations
 

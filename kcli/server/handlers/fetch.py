@@ -1,9 +1,9 @@
 """Fetch (key 1, versions 4-18): returns whole batches of the logs, and waits up to max_wait_ms for min_bytes.
 
 Consumers read up to the high watermark. With read_committed they read up to the last stable offset, and get the list of
-aborted transactions (KIP-98). Followers read up to the log end. KIP-227 defines fetch sessions, KIP-595 divergence by
-epoch, KIP-516 topic ids (v13), KIP-951 leader hints (v16). Most records are not read here: the connection sends them
-from their files (network/answer_sender.py).
+aborted transactions (KIP-98). Followers read up to the log end. These KIPs define fetch sessions (KIP-227), divergence
+by epoch (KIP-595), topic ids (KIP-516, v13) and leader hints (KIP-951, v16). This module does not read most records.
+The connection sends them from their files (network/answer_sender.py).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def error_response(_context: BrokerContext, _request: FetchRequest, error: Kafka
 
 
 def _read_all(context: BrokerContext, scope: FetchScope) -> Steps[list[PartitionRead]]:
-    """Reads slices in the order of the request, within its limits. Each partition is a step.
+    """Reads slices in the order of the request, within the limits of the request. Yields after each partition.
 
     The first slice with records contains at least one whole batch, even if that exceeds the limits.
     """
@@ -209,7 +209,7 @@ def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
 
 
 def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData | None:
-    """A response with the point at which the reader's log diverged from this log (KIP-595). None if they agree."""
+    """A response with the point at which the reader's log diverged from this log (KIP-595). None if the logs agree."""
     wants, log = target.wants, leader.log
     epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wants.last_fetched_epoch))
     if epoch < 0 or wants.fetch_offset < log.log_start_offset:
@@ -226,7 +226,7 @@ def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData |
 
 
 def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions of which the slice has records. A read_committed consumer drops these records."""
+    """The aborted transactions that have records in the slice. A read_committed consumer drops these records."""
     log = leader.log
     # This is checked first, because most logs have no aborted transactions, and to find the end offset of the slice
     # costs a read of the index.
@@ -240,7 +240,8 @@ def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[A
 
 
 _REFUSED_UNREAD = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-"""Errors of partitions that Kafka refuses before it reads: their list of aborted transactions is empty, not null."""
+"""Errors with which Kafka refuses a partition before it reads. The list of aborted transactions of such a partition is
+empty, not null."""
 
 
 def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -> PartitionData:
@@ -281,7 +282,8 @@ class _WaitingFetch:
         sizes: list[int],
         min_bytes: int,
     ) -> None:
-        """Begins to wait. `reads`: the results of the first read, which found only `sizes` bytes."""
+        """Begins to wait. `reads` are the results of the first read, and `sizes` the bytes that it found in each
+        partition."""
         loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[FetchResponse] = loop.create_future()
         self._context = context
@@ -299,7 +301,7 @@ class _WaitingFetch:
             self._look_at_changes(reads)
 
     def _look_at_changes(self, reads: list[PartitionRead]) -> None:
-        """Measures the partitions that changed since they were read, in an earlier turn of the loop."""
+        """Measures the partitions that have changed since they were read in an earlier turn of the loop."""
         for read in reads:
             leader = read.leader
             assert leader is not None
@@ -309,7 +311,8 @@ class _WaitingFetch:
                 self._parked.changed(leader.parked_fetches, 0, measure=True)
 
     def _measure(self, changed: Iterable[int]) -> int:
-        """Reads the changed partitions again. The other sizes are those of the last reads."""
+        """Reads the changed partitions again. Returns the size of all slices. Unchanged partitions keep the sizes of
+        their last reads."""
         scope = self._scope
         left = min(scope.request.max_bytes, self._context.ports.fetch_max_bytes)
         for number in changed:
@@ -371,7 +374,7 @@ class _WaitingFetch:
 
 
 def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]) -> Steps[FetchResponse]:
-    """Copies a few small slices of records into the response. The others are read when they are sent."""
+    """Copies a few small slices of records into the response. All other slices are read when they are sent."""
     left = COPIED_PER_ANSWER_MAX_BYTES
     results = []
     leaders: set[int] = set()
@@ -429,7 +432,7 @@ def _finish(
     results: list[tuple[FetchTarget, PartitionData]],
     leaders: set[int],
 ) -> Steps[FetchResponse]:
-    """`leaders`: the brokers that partitions in error name, whose addresses the client needs."""
+    """Completes the response. `leaders` are the leaders of refused partitions, and the client needs their addresses."""
     if context.throttle is not None:
         size_bytes = sum(len(read.records or b"") for _target, read in results)
         if context.throttle.refuses_fetch(size_bytes):

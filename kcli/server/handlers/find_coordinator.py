@@ -36,9 +36,10 @@ ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
-"""Enough to load an empty partition. Clients retry by themselves while a longer log loads."""
+"""The longest wait for a load. It is long enough for an empty partition. While a longer log is loaded, clients retry by
+themselves."""
 KEYS_PER_TURN = 100
-"""Keys in one turn of the loop: 8 µs each."""
+"""Keys that are located in one turn of the loop. A key takes 8 µs."""
 CHARACTERS_PER_STEP = 160
 _NO_NODE = -1
 _NO_PORT = -1
@@ -95,7 +96,8 @@ async def _find_ready(
     topic: InternalTopic,
     partitions: tuple[int, ...],
 ) -> FindCoordinatorResponse:
-    """Waits for the coordinator to load, because a client that finds it loading retries only after seconds."""
+    """Waits until the coordinator is loaded, because a client that gets COORDINATOR_LOAD_IN_PROGRESS retries only after
+    seconds."""
     await _shards(context, topic).wait_until_loaded(partitions, READY_SECONDS)
     return await finished(_find(context, request, topic))
 
@@ -103,7 +105,7 @@ async def _find_ready(
 def _beginning(
     context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
 ) -> Steps[tuple[int, ...]]:
-    """The wanted partitions that this broker leads but does not serve yet, because it is still loading them."""
+    """The partitions of the requested keys that this broker leads but has not loaded yet."""
     shards = _shards(context, topic)
     asked = set()
     for key in _keys(context.api_version, request):
@@ -142,7 +144,8 @@ def _located(
 
 
 def _steps_of(key: str) -> Steps[None]:
-    """A step for a key, and more for a long one, because Java's hash code takes 50 ns for a character."""
+    """One step for a key, and more steps for a long key, because the computation of Java's hash code takes 50 ns for a
+    character."""
     for _ in range(1 + len(key) // CHARACTERS_PER_STEP):
         yield
 
@@ -190,5 +193,5 @@ def _response(version: int, found: tuple[Coordinator, ...]) -> FindCoordinatorRe
 
 
 def _message(code: ErrorCode) -> str:
-    """The error message as in Kafka: for success the name of the code."""
+    """The error message as in Kafka. For a success it is the name of the code."""
     return code.name if code is ErrorCode.NONE else error_for(code).message

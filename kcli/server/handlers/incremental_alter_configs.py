@@ -1,6 +1,7 @@
-"""IncrementalAlterConfigs (key 44, versions 0-1): KIP-339. The broker checks its own keys, the controller the others.
+"""IncrementalAlterConfigs (key 44, versions 0-1): KIP-339. The broker checks its own keys, and the controller checks
+all other keys.
 
-Log levels (KIP-412) are changed by the broker alone, without the controller.
+The broker changes log levels (KIP-412) without the controller.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ async def handle(
 def _split(
     resources: tuple[AlterConfigsResource, ...],
 ) -> Steps[tuple[list[AlterConfigsResource], tuple[AlterConfigsResource, ...]]]:
-    """The resources that this broker changes alone, and those that the controller decides."""
+    """The resources that this broker changes without the controller, and the resources that the controller decides
+    about."""
     own: list[AlterConfigsResource] = []
     others: list[AlterConfigsResource] = []
     for resource in resources:

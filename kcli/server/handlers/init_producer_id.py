@@ -1,8 +1,9 @@
-"""InitProducerId (key 22, versions 0-5): a producer id, and the epoch that fences its earlier users (KIP-98, KIP-360).
+"""InitProducerId (key 22, versions 0-5): returns a producer id, and the epoch that fences earlier users of this id
+(KIP-98, KIP-360).
 
-A request without a transactional id gets a new producer id with epoch 0. A request with one is answered by the
-transaction coordinator. If the transactional id has an open transaction, the coordinator first aborts it. Until that is
-done the client gets CONCURRENT_TRANSACTIONS and retries.
+A request without a transactional id gets a new producer id with epoch 0. The transaction coordinator answers a request
+with a transactional id. If the transactional id has an open transaction, the coordinator first aborts this transaction.
+Until the abort is complete, the client gets CONCURRENT_TRANSACTIONS and retries.
 """
 
 from __future__ import annotations

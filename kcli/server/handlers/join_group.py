@@ -39,7 +39,8 @@ def error_response(context: BrokerContext, request: JoinGroupRequest, error: Kaf
 
 
 def _with_protocol(context: BrokerContext, response: JoinGroupResponse) -> JoinGroupResponse:
-    """A missing protocol name is null from version 7 on, and empty before."""
+    """Returns the response with the missing protocol name of the version: null from version 7 on, an empty text
+    before."""
     missing = None if context.api_version >= _NULL_PROTOCOL_FROM else ""
     if response.protocol_name or response.protocol_name == missing:
         return response

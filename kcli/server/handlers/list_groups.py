@@ -16,7 +16,7 @@ ACCESS = per_resource(DESCRIBE_CLUSTER, DESCRIBE_GROUP)
 
 
 GROUPS_PER_TURN = 500
-"""Groups in one turn of the loop: 2 µs each. The groups of one shard are listed together."""
+"""Groups that are listed in one turn of the loop. A group takes 2 µs. The groups of one shard are listed together."""
 
 
 def handle(

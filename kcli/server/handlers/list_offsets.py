@@ -1,9 +1,9 @@
 """ListOffsets (key 2, versions 1-10): the start and end of a partition, and the offset for a timestamp.
 
-A timestamp ≥ 0 asks for the offset of the first record with this or a later timestamp. Other timestamps are special. -1
-is the offset up to which a consumer may read, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the
-local start (KIP-405). -5 is the end of tiered storage (KIP-1005), which does not exist here. If there is no such
-offset, the response has -1 and no error.
+A timestamp ≥ 0 asks for the offset of the first record with this or a later timestamp. Negative timestamps are special.
+-1 asks for the offset up to which a consumer may read. -2 asks for the start, -3 for the record with the largest
+timestamp (KIP-734), and -4 for the local start (KIP-405). -5 asks for the end of tiered storage (KIP-1005), which does
+not exist here. If there is no such offset, the response has -1 and no error.
 """
 
 from __future__ import annotations
@@ -59,16 +59,18 @@ class Found:
 
 
 Answering = Generator[None, None, ListOffsetsPartitionResponse]
-"""The answer for one partition, in steps. After the first step it takes long, and may go on in another thread."""
+"""The answer for one partition, in steps. If it has more than one step, it takes long and may continue in another
+thread."""
 
 Turn = Answering | None
-"""A pause of the handler: others have a turn, or the answer of a partition is found elsewhere."""
+"""A pause of the handler. None: other clients are served. Otherwise the answer of a partition is searched in another
+thread."""
 
 SLICE_PARTITIONS = 50
-"""Partitions that are answered at a time, about a millisecond."""
+"""Partitions that are answered in one turn of the loop. A turn takes about a millisecond."""
 
 SLICE_NAMES = 5000
-"""Partitions that are counted at a time, about a millisecond."""
+"""Partitions that are counted in one turn of the loop. A turn takes about a millisecond."""
 
 
 def handle(

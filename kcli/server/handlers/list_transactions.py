@@ -1,7 +1,7 @@
 """ListTransactions (key 66, versions 0-2): the transactional ids that this broker coordinates (KIP-664).
 
-Filters: a minimum duration (v1, KIP-994) and a regular expression for the whole id (v2, KIP-1152). As in Kafka, the
-expression is matched by RE2. RE2 needs only linear time for any expression, so it may run on the event loop.
+The filters are a minimum duration (v1, KIP-994) and a regular expression for the whole id (v2, KIP-1152). As in Kafka,
+RE2 matches the expression. RE2 needs only linear time for any expression, so it may run on the event loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
 
 
 SHARDS_PER_TURN = 1
-"""The transactional ids of one shard are listed together: 2 µs each."""
+"""Shards whose transactional ids are listed in one turn of the loop. An id takes 2 µs."""
 
 
 def handle(

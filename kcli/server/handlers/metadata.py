@@ -1,8 +1,8 @@
 """Metadata (key 3, versions 0-13): brokers, topics and partitions. Creates requested topics, if they may be created.
 
-Null means all topics (v1, KIP-4). Cluster id (v2), KIP-204 (allow creation, v4), KIP-112 (offline replicas, v5).
-Authorized operations are KIP-430 (v8; those of the cluster up to v10). Topic ids are KIP-516 (v10; requests by id from
-v12 on).
+From version 1 on, null means all topics (KIP-4). Later versions add the cluster id (v2), the permission to create
+topics (v4, KIP-204), offline replicas (v5, KIP-112), authorized operations (v8, KIP-430), and topic ids (v10, KIP-516).
+Requests may contain topic ids from version 12 on. The authorized operations of the cluster end with version 10.
 
 While a topic is being created, the response reports it as unknown. The client asks again.
 """
@@ -49,7 +49,7 @@ BY_ID_SINCE = 12
 
 
 PER_TURN = 100
-"""Names, topics or partitions in one turn of the loop: 1 to 10 µs each."""
+"""Names, topics or partitions that are handled in one turn of the loop. Each takes 1 to 10 µs."""
 
 
 def handle(
@@ -93,7 +93,7 @@ def error_response(_context: BrokerContext, request: MetadataRequest, error: Kaf
 
 
 def _topics(context: BrokerContext, request: MetadataRequest, image: MetadataImage) -> Steps[TopicArray]:
-    """The topics of the answer, with a step after each name, topic and partition."""
+    """The topics of the response. Yields after each name, topic and partition."""
     answers = KindOfAnswers(
         context.ports.topic_answers,
         image,

@@ -1,8 +1,8 @@
 """OffsetCommit (key 8, versions 2-9): stores the offsets of a group (KIP-211, KIP-320, KIP-345, KIP-848).
 
 The group id may be empty, for old consumers that only store offsets. Partitions that do not exist get
-UNKNOWN_TOPIC_OR_PARTITION. The others are passed to the group. If the group refuses the request, each of them gets this
-error.
+UNKNOWN_TOPIC_OR_PARTITION. The group gets the existing partitions. If the group refuses the request, each existing
+partition gets the error of the group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, r
 ACCESS = per_resource(READ_GROUP, READ_TOPIC)
 
 PARTITIONS_PER_TURN = 500
-"""Partitions checked or merged in one turn of the loop: 1 to 2 µs each."""
+"""Partitions that are checked or merged in one turn of the loop. A partition takes 1 to 2 µs."""
 
 Commit = Callable[[OffsetCommitRequest], OffsetCommitResponse | Awaitable[OffsetCommitResponse]]
 """Sends the offsets to the group."""
@@ -49,9 +49,9 @@ def handle(
 def commit_existing(
     context: BrokerContext, request: OffsetCommitRequest, commit: Commit
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    """Commits the offsets of existing partitions and refuses the others.
+    """Commits the offsets of existing partitions, and refuses missing partitions.
 
-    The checks and the merging take turns. The commit itself is one decision of the group.
+    The checks and the merging run in turns. The commit itself is one decision of the group.
     """
     known = run_in_turns(existing(context.ports.metadata.topics, request.topics), PARTITIONS_PER_TURN)
     return then(known, lambda topics: _commit_known(request, topics, commit))

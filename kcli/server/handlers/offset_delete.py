@@ -26,7 +26,8 @@ ACCESS = per_resource(DELETE_GROUP, READ_TOPIC)
 
 
 PARTITIONS_PER_TURN = 500
-"""Partitions checked or merged in one turn of the loop: 1 to 2 µs each. The group deletes them in one decision."""
+"""Partitions that are checked or merged in one turn of the loop. A partition takes 1 to 2 µs. The group deletes all
+offsets in one decision."""
 
 
 def handle(

@@ -39,7 +39,7 @@ _NO_OFFSET = -1
 
 
 PARTITIONS_PER_TURN = 200
-"""Partitions in one turn of the loop: 3 µs each."""
+"""Partitions that are answered in one turn of the loop. A partition takes 3 µs."""
 GROUPS_PER_TURN = 100
 
 
@@ -76,7 +76,7 @@ def error_response(
 
 
 def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
-    """The request of any version in the form of version 8."""
+    """The groups of a request of any version, in the form of version 8."""
     if version >= _BATCHED_FROM:
         return request.groups
     topics = None
@@ -132,10 +132,10 @@ def _fetch_all(
 def _fetch(
     context: BrokerContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> Steps[OffsetFetchResponseGroup]:
-    """The offsets of one group. A large group takes several questions to its shard, each with a turn of its own.
+    """The offsets of one group. For many partitions the shard is asked several times, each time in a separate turn.
 
-    So offsets of one answer may come from different commits. A client that needs them together has committed them
-    before it asks.
+    So the offsets of one answer may come from different commits. If a client needs offsets of the same commit, it must
+    fetch them after this commit.
     """
     try:
         runner = context.ports.groups.runner(group.group_id)
@@ -166,7 +166,8 @@ def _fetch(
 
 
 class _Part(NamedTuple):
-    """Some partitions of a topic. `continues`: the part before has others of the same topic."""
+    """Some partitions of a topic. `continues` is True if the part before contains other partitions of the same
+    topic."""
 
     topic: str
     partitions: tuple[int, ...]
@@ -174,7 +175,7 @@ class _Part(NamedTuple):
 
 
 def _questions(wanted: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[list[_Part]]:
-    """The wanted partitions in questions of bounded size; at least one question, which may be empty."""
+    """The wanted partitions in questions of bounded size. Yields at least one question, which may be empty."""
     question: list[_Part] = []
     room = PARTITIONS_PER_TURN
     for topic, partitions in wanted:

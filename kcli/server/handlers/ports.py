@@ -1,7 +1,7 @@
 """The ports of handlers: the parts of the node that handlers may use. Handlers never get the node itself.
 
-A handler for broker and controller listeners takes a `NodeContext`. A handler for broker listeners only takes a
-`BrokerContext`.
+A handler that serves broker and controller listeners has a `NodeContext`. A handler that serves only broker listeners
+has a `BrokerContext`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """The parts that a node with any role has."""
+    """The parts that every node has, whatever its roles are."""
 
     config: BrokerConfig
     dynamic_config: DynamicConfig
@@ -78,7 +78,7 @@ class NodePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPorts(NodePorts):
-    """The further parts of a node with the broker role."""
+    """The parts of a node with the broker role, in addition to those of `NodePorts`."""
 
     logs: LogStore
     replicas: Replicas

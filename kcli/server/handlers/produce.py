@@ -1,10 +1,10 @@
 """Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
-The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0
-there is no response, and an error closes the connection. A batch that takes long to open is opened in a thread, and the
+The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 no
+response is sent, and an error closes the connection. A batch that takes long to open is opened in a thread, and the
 next requests of its connection wait. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
 MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
-defines errors of single records, KIP-516 topic ids (v13).
+defines errors of single records, and KIP-516 defines topic ids (v13).
 """
 
 from __future__ import annotations
@@ -86,11 +86,12 @@ _WITHOUT_LOG_START = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors of an append that are answered with log start offset -1. Every other refused append has the log's own."""
+"""Errors of an append that are answered with log start offset -1. All other errors are answered with the log start
+offset of the log."""
 
 NO_VERDICTS: VerificationResults = {}
 _LOGGED = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR})
-"""Errors of invalid bytes: a client shows only the code, so the reason is logged, as in Kafka."""
+"""Errors of invalid bytes. Clients show only the error code, so the broker logs the reason, as in Kafka."""
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
@@ -102,14 +103,16 @@ class TransactionalBatch(NamedTuple):
 
 
 Pending = list[tuple[LeaderPartition, Offset]]
-"""The partitions whose records are written but not committed, each with the high watermark at which they are."""
+"""The partitions whose records are written but not committed. The offset is the high watermark at which the records are
+committed."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """The part of a request that is not finished at once, collected while its partitions are appended to.
+    """The unfinished work of a request, which is collected while the batches of its partitions are appended.
 
-    `later`: a task for each answer that is not ready, by its place (topic, partition) in the request.
+    `later` contains a task for each answer that is not ready. The key is the index of the topic and the index of the
+    partition in the request.
     """
 
     now_ms: int
@@ -136,7 +139,7 @@ def handle(
 
 
 def _kept(request: ProduceRequest) -> ProduceRequest:
-    """Copies the records of the request, because the connection reads the next frame into their buffer."""
+    """Copies the records of the request, because the connection reads the next frame into the same buffer."""
     return replace(
         request,
         topic_data=tuple(
@@ -168,7 +171,7 @@ def _produce(
 async def _opened(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, progress: Progress
 ) -> ProduceResponse | None:
-    """Answers when every batch is opened and appended, and then as without opening."""
+    """Waits until every batch is opened and appended. Then answers as if no batch had to be opened."""
     await asyncio.wait(progress.later.values())
     topics = tuple(
         replace(
@@ -196,7 +199,7 @@ def _answer(
 
 
 def error_response(context: BrokerContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
-    """The response with the same error for every partition of the request."""
+    """The response with this error for every partition of the request."""
     if request.acks == 0:
         raise ProtocolError(f"Produce with acks=0 failed: {error.message}")
     return ProduceResponse(
@@ -306,7 +309,8 @@ def _refused(
     error: KafkaError,
     log: PartitionLog | None,
 ) -> PartitionProduceResponse:
-    """`log`: the log that refused the batch, if it came that far."""
+    """The response for a refused batch. `log` is the log of the partition, or None if the batch was refused before the
+    log was found."""
     metrics = context.ports.metrics
     metrics.request_failed(context.api_key, error.code)
     metrics.traffic.produce_failed(topic, error.code, size_bytes)
@@ -396,7 +400,7 @@ def _leader_hint(context: BrokerContext, topic: str, index: int, error: KafkaErr
 
 
 def _with_endpoints(context: BrokerContext, response: ProduceResponse) -> ProduceResponse:
-    """Adds the endpoints of the leaders that the response names (KIP-951)."""
+    """Adds the endpoints of the leaders in the response (KIP-951)."""
     leaders = {
         part.current_leader.leader_id
         for topic in response.responses
@@ -416,7 +420,7 @@ def _with_endpoints(context: BrokerContext, response: ProduceResponse) -> Produc
 
 
 def _close_on_error(response: ProduceResponse) -> None:
-    """Closes the connection on an error, because a producer with acks=0 gets no answer."""
+    """If a partition has an error, closes the connection, because a producer with acks=0 gets no response."""
     for topic in response.responses:
         for part in topic.partition_responses:
             if part.error_code is not ErrorCode.NONE:

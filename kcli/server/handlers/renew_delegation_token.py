@@ -1,4 +1,5 @@
-"""RenewDelegationToken (key 39, versions 1-2): refused, as on any PLAINTEXT listener (KIP-48)."""
+"""RenewDelegationToken (key 39, versions 1-2): refuses every request, as Kafka does on a PLAINTEXT listener
+(KIP-48)."""
 
 from __future__ import annotations
 

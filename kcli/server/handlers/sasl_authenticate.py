@@ -1,4 +1,4 @@
-"""SaslAuthenticate (key 36, versions 0-2): refused on a listener without SASL."""
+"""SaslAuthenticate (key 36, versions 0-2): refuses every request, because this listener has no SASL."""
 
 from __future__ import annotations
 

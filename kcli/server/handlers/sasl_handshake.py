@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17, versions 0-1): refused on a listener without SASL, where no login is possible."""
+"""SaslHandshake (key 17, versions 0-1): refuses every request, because this listener has no SASL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The served APIs and their modules. ApiVersions advertises these and no others.
+"""The served APIs and their modules. ApiVersions lists exactly these APIs.
 
 A handler module is imported when its API is first called, so that a start does not pay for unused APIs.
 """

@@ -1,7 +1,8 @@
-"""SyncGroup (key 14, versions 0-5): takes the leader's assignment and gives each member its part (KIP-345, KIP-559).
+"""SyncGroup (key 14, versions 0-5): receives the leader's assignment and returns to each member its part (KIP-345,
+KIP-559).
 
-From version 5 on the request has the protocol type and name, so that a member with another generation's protocol gets
-an error.
+From version 5 on the request contains the protocol type and name, so that a member with the protocol of another
+generation gets an error.
 """
 
 from __future__ import annotations

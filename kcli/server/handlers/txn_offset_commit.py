@@ -43,7 +43,7 @@ _FIRST_SEQUENCE = 0
 def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    """Refuses missing partitions first: the group and the transaction are asked about the others only."""
+    """Refuses missing partitions first. The group and the transaction are asked only about existing partitions."""
     asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)
     committed = then(
         asked,
@@ -91,7 +91,7 @@ def _commit(
 def error_response(
     context: BrokerContext, request: TxnOffsetCommitRequest, error: KafkaError
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    """The response with the error in every partition, because it has no other field for it."""
+    """The response with the error in every partition, because the response has no top-level error field."""
     code = _known(context, error.code)
     topics = nested_steps(
         request.topics,
@@ -128,7 +128,7 @@ def _as_commit(request: TxnOffsetCommitRequest) -> Steps[OffsetCommitRequest]:
 
 
 def _known(context: BrokerContext, code: ErrorCode) -> ErrorCode:
-    """The code as a client of this version knows it."""
+    """The error code, replaced if clients of this version do not know it."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code

@@ -1,4 +1,4 @@
-"""UpdateFeatures (key 57, versions 0-2): asks the controller; rules in controller/features.py (KIP-584)."""
+"""UpdateFeatures (key 57, versions 0-2): asks the controller (KIP-584). The rules are in controller/features.py."""
 
 from __future__ import annotations
 

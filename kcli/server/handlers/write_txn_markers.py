@@ -1,7 +1,7 @@
 """WriteTxnMarkers (key 27, version 1): writes the markers that end transactions (KIP-98, KIP-664).
 
-Transaction coordinators send it, and operators who end a hanging transaction. Each partition is answered when its
-marker is committed.
+Transaction coordinators send this request. Operators send it too, to end a hanging transaction. Each partition is
+answered when its marker is committed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ACCESS = whole_request(ALTER_CLUSTER, CLUSTER_ACTION)
 
 
 PARTITIONS_PER_TURN = 10
-"""Markers that are appended in one turn of the loop: 100 µs each."""
+"""Markers that are appended in one turn of the loop. A marker takes 100 µs."""
 
 MARKERS_PER_TURN = 200
-"""Markers whose outcome is reported in one turn of the loop: 5 µs each."""
+"""Markers whose result is reported in one turn of the loop. A marker takes 5 µs."""
 
 Outcomes = dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]
 

@@ -40,7 +40,7 @@ class Meter:
     __slots__ = ("_began", "_rates", "_ticked", "_ticked_at", "count")
 
     def __init__(self, now: float, *, began: float | None = None) -> None:
-        """Makes a meter. `began`: the time from which the count counts, if it is earlier than `now`."""
+        """Makes a meter. `began` is the time at which counting began, if it is earlier than `now`."""
         self.count: float = 0
         self._began = now if began is None else began
         self._ticked: float = 0

@@ -80,8 +80,8 @@ class Metrics:
     # Sources of beans.
 
     def meters(self) -> Iterator[tuple[str | None, Meters]]:
-        """The meters of all topics together (with the name None), then those of each topic. Meters have the names of
-        the fields of Traffic."""
+        """The meters of all topics together (with the name None), then the meters of each topic. Meters have the names
+        of the fields of Traffic."""
         yield None, self._total
         yield from list(self._of_topics.items())
 

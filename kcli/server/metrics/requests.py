@@ -2,9 +2,9 @@
 
 `measured` wraps the dispatch of requests and measures the time. Each request costs two reads of the clock and two
 appends to lists. `fold` turns the lists into counts and histograms, once a second and before every read. As in Kafka,
-the local time of a request is the time in which it is worked on. The remote time is that in which it waits for commits,
-for records or for other members of a group. There is no queue between network and handlers, so there are no queue
-times.
+the local time of a request is the time in which it is worked on. The remote time is the time in which the request waits
+for commits, for records or for other members of a group. There is no queue between network and handlers, so queue times
+do not exist.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class RequestMetrics:
         return found
 
     def failed(self, key: ApiKey, code: ErrorCode) -> None:
-        """Counts a request, or a partition of one, that was answered with an error."""
+        """Counts a request, or a partition of a request, that was answered with an error."""
         errors = self.of(key).errors
         errors[code] = errors.get(code, 0) + 1
 
@@ -201,7 +201,8 @@ class RequestMetrics:
 
 
 def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
-    """Wraps `serve` and measures the time. It is a closure, because the look-up of attributes would cost time."""
+    """Wraps `serve` and measures the time. The wrapper is a closure, because the look-up of attributes would cost
+    time."""
     now: Callable[[], float] = metrics.clock.monotonic
     by_head, slowest = metrics.by_head, metrics.slowest
 

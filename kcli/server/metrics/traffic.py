@@ -1,4 +1,5 @@
-"""Counts of the traffic of topics, as plain integers. Produce and fetch add to them; all other code only reads."""
+"""Counts of the traffic of topics, as plain integers. Produce and fetch add to the counts. All other code only reads
+them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Sends the large answers of a connection in pieces, as the socket takes them.
 
 The records of a Fetch stay in their files until they are sent (FileRange). A piece is copied from the page cache into a
-buffer that all connections of an event loop share, and written to the socket at once. This costs less CPU than sendfile
-over the loopback, and much less than a new buffer per answer, whose pages the kernel must map and clear each time. The
-end of a piece that the socket does not take goes to the transport. The sender continues when the transport has sent it.
+buffer that all connections of an event loop share, and is immediately written to the socket. This costs less CPU than
+sendfile over the loopback. It also costs much less than a new buffer per answer, because the kernel must map and clear
+the pages of each new buffer. If the socket accepts only the first part of a piece, the transport gets the rest. The
+sender continues when the transport has sent that rest.
 
 A transport without a socket of its own (TLS, the simulated network) gets copies of the pieces, in the same order.
 """
@@ -37,7 +38,8 @@ IN_MEMORY = (bytes, bytearray, memoryview)
 
 
 class SharedSending:
-    """The buffer for pieces, the device reads, and the count of unsent bytes of all senders of an event loop."""
+    """The state that all senders of an event loop share: the buffer for pieces, the limit on device reads, and the
+    unsent bytes."""
 
     __slots__ = (
         "_due",
@@ -53,15 +55,15 @@ class SharedSending:
         self.piece = memoryview(bytearray(PIECE_SIZE_BYTES))
         self.device_reads = asyncio.Semaphore(DEVICE_READS_MAX)
         self.unsent_bytes = 0
-        """Bytes of answers in memory, without those that the transports have."""
+        """The unsent bytes of answers in memory. Bytes that the transports hold are not counted."""
         self.unsent_max_bytes = unsent_max_bytes
         self.senders: dict[AnswerSender, None] = {}
-        """The senders with unsent answers, the longest without progress first."""
+        """The senders with unsent answers. The sender that has made no progress for the longest time comes first."""
         self._due: deque[AnswerSender] = deque()
         self._is_turn_over = False
 
     def take_turn(self, sender: AnswerSender) -> bool:
-        """Whether `sender` may send in this turn of the loop. If not, its `go_on` is called in a later turn.
+        """Returns True if `sender` may send in this turn of the loop. Otherwise its `go_on` is called in a later turn.
 
         One sender sends per turn, so that many fast readers do not delay other clients.
         """
@@ -115,7 +117,8 @@ class AnswerSender:
         sent_all: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`failed` closes the connection, for the reason that it gets: an answer cannot be completed."""
+        """Makes a sender without answers. `failed` is called with a reason if an answer cannot be completed. It must
+        close the connection."""
         self.unsent_bytes = 0
         self._transport = transport
         self._shared = shared
@@ -131,7 +134,7 @@ class AnswerSender:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is unsent. The bytes that the transport has do not count."""
+        """Whether an answer is unsent. Bytes that the transport holds count as sent."""
         return bool(self._parts)
 
     def send(self, answer: Iterable[Part]) -> None:
@@ -152,7 +155,7 @@ class AnswerSender:
             self._shared.close_the_slowest(except_for=self)
 
     def go_on(self) -> None:
-        """Sends until the socket is full, or the bytes of a turn are sent."""
+        """Sends until the socket is full or SENT_PER_TURN_BYTES are sent."""
         if self._read is not None or not self._parts:
             return
         if self._transport.is_closing():
@@ -198,7 +201,8 @@ class AnswerSender:
         self._failed(reason)
 
     def _fill(self) -> int:
-        """Moves the next bytes into the shared buffer. Returns their number; 0: the device must be read first."""
+        """Moves the next bytes into the shared buffer. Returns their number. 0 means that they must first be read from
+        the device."""
         piece, filled, room = self._shared.piece, 0, PIECE_SIZE_BYTES
         while self._parts and room:
             part, at = self._parts[0], self._at
@@ -276,7 +280,7 @@ class AnswerSender:
 
 
 def size_in_memory(answer: list[Part]) -> int | None:
-    """The bytes of an answer; None if a part of it is still in a file."""
+    """The size of an answer in bytes; None if a part of the answer is still in a file."""
     size = 0
     for part in answer:
         if not isinstance(part, IN_MEMORY):
@@ -286,7 +290,8 @@ def size_in_memory(answer: list[Part]) -> int | None:
 
 
 def _descriptor(transport: asyncio.Transport) -> int | None:
-    """The socket of a transport that sends bytes as they are; None for the others."""
+    """The file descriptor of the transport's socket. None if the transport has no socket or encrypts the bytes
+    (TLS)."""
     opened = transport.get_extra_info("socket")
     if opened is None or transport.get_extra_info("sslcontext") is not None:
         return None

@@ -1,21 +1,23 @@
 """The connection of one client: splits its bytes into frames, serves them, and sends the answers in their order.
 
-Reading. While no frame has begun, all connections of an event loop read into one shared scratch buffer. The event loop
-asks for the buffer and reports it full within one callback, so no other connection uses it in between. Whole frames are
-served directly from the scratch buffer. A frame that does not fit gets a buffer of its size, and its rest is read into
-that buffer. A frame must not be used after its handler has returned, because the connection reuses the memory.
+Reading. All connections of an event loop that have no unfinished frame read into one shared scratch buffer. The event
+loop asks for the buffer and reports the received bytes within one callback, so no other connection uses the buffer in
+between. Whole frames are served directly from the scratch buffer. An unfinished frame gets a buffer of its size, and
+the rest of the frame is read into that buffer. A frame must not be used after its handler has returned, because the
+connection reuses the memory.
 
 Login. A connection begins with a session, or with a phase (phase.py) that receives the frames until it yields a
 session. During the login the phase replaces the dispatch, so later requests need no check for a login.
 
 Order. A request that cannot be answered at once delays the requests after it, as a muted channel does in Kafka. Produce
-requests are the exception: the next one is served while earlier ones wait for their commit, so that not each append
-with acks=all costs a round trip. Their appends and their answers keep the order.
+requests are the exception. A Produce request is served while earlier Produce requests wait for their commit, so that a
+series of appends with acks=all does not cost a round trip each. The appends and the answers keep the order of the
+requests.
 
-Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So it
-keeps one scratch buffer or one frame at most. Frames have a limit over all connections (frame_buffers.py), and so have
-unsent answers (answer_sender.py). Requests that came together are served in turns with those of other connections
-(request_line.py).
+Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So a
+connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the frames of all
+connections, and answer_sender.py limits their unsent answers. If several requests are received together, they are
+served in turns with the requests of other connections (request_line.py).
 """
 
 from __future__ import annotations
@@ -37,14 +39,16 @@ from kcli.server.network.phase import LoginStep, Phase
 from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN
 
 Answer = Buffer | list[Part] | None
-"""A whole response frame, as one buffer or several parts; None if the client expects no answer (acks=0)."""
+"""A whole response frame, as one buffer or several parts. None if the client expects no answer (Produce with
+acks=0)."""
 
 
 class Waiting:
-    """An answer that comes later. `finish` converts the completed future to the answer, or to the next wait for
-    it.
+    """An answer that is not ready. `finish` converts the completed future to the answer, or to a second wait for the
+    answer.
 
-    `may_overlap`: the request has done its work and only waits, so a further Produce may be served meanwhile.
+    `may_overlap`: the records of this Produce request are appended and only their commit is awaited. So the next
+    Produce request may already be served.
     """
 
     __slots__ = ("finish", "future", "may_overlap")
@@ -75,7 +79,7 @@ def anonymous(_connection: Connection) -> Session:
 
 
 class Gate(Protocol):
-    """Decides whether a new connection is served, and is notified when one is closed."""
+    """Decides whether a new connection is served, and is notified when a connection is closed."""
 
     def opened(self, connection: Connection) -> None: ...
 
@@ -201,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._serve_large_frame()
 
     def eof_received(self) -> bool:
-        """Returns True to keep the connection until an unsent answer is sent."""
+        """Returns True if an answer is unsent. The connection then stays open until the answer is sent."""
         if not self.is_sending:
             return False
         self.close()
@@ -323,9 +327,10 @@ class Connection(asyncio.BufferedProtocol):
         return 0
 
     def _serve_frames(self, received: memoryview, left: int) -> int:
-        """Serves frames until they count for `left` bytes, and keeps the rest. Returns the bytes they count for.
+        """Serves frames until they and their answers have used `left` bytes, and keeps the other frames. Returns the
+        used bytes.
 
-        `received` is a part of the scratch buffer, or the rest of an earlier call.
+        `received` is a part of the scratch buffer, or the frames that an earlier call kept.
         """
         at, end, served = 0, len(received), 0
         while end - at >= _SIZE_BYTES:
@@ -351,13 +356,15 @@ class Connection(asyncio.BufferedProtocol):
         return served
 
     def _keep(self, rest: memoryview) -> None:
-        """Keeps the frames that wait. The scratch buffer is copied, because other connections use it meanwhile."""
+        """Keeps the frames that wait. Frames in the scratch buffer are copied, because other connections overwrite that
+        buffer."""
         self._rest = memoryview(bytearray(rest)) if rest.obj is self._frames.scratch.obj else rest
         self._pause_reading()
         self._go_on()
 
     def _begin_frame(self, size: int, head: memoryview) -> bool:
-        """Returns False if the frame has to wait, for earlier requests or for memory."""
+        """Makes a buffer for the frame. Returns False if the frame must first wait for earlier requests or for
+        memory."""
         limit = self._frames.limit_of(size)
         if limit is not None:
             if self._must_wait(head):
@@ -384,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
         return served
 
     def _drop_frame(self) -> None:
-        """Forgets an unfinished frame, and the wait for the memory of one."""
+        """Drops the unfinished frame. If a frame waits for memory, ends this wait."""
         self._frame = self._frame_buffer = None
         self._frames.small.release(self)
         self._frames.large.release(self)
@@ -410,7 +417,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._rest is not None or (self._frame is not None and self._filled == len(self._frame))
 
     def _go_on(self) -> None:
-        """Waits in the line if a received request can be served now. Reads if no request waits."""
+        """Joins the request line if a received request can be served now. Resumes reading if no request waits."""
         if self._closed or self._in_line or self._waits_for_memory:
             return
         if not self._has_request():
@@ -430,7 +437,8 @@ class Connection(asyncio.BufferedProtocol):
     # The phase before requests.
 
     def _open(self, session: Session) -> None:
-        """Begins to serve requests with this session. If the session expires, each request reads the clock."""
+        """Begins to serve requests with this session. If the session has an expiry time, each request is checked
+        against it."""
         self.session = session
         self._phase = None
         self._serve = self._serve_requests if session.expires_at is None else Connection._serve_until_expiry
@@ -482,7 +490,7 @@ class Connection(asyncio.BufferedProtocol):
     # Answers.
 
     def _answer(self, frame: memoryview) -> int:
-        """Serves a frame. Returns the bytes that it counts in its turn of the loop."""
+        """Serves a frame. Returns the bytes that the frame and its answer use of BYTES_PER_TURN."""
         served = len(frame)
         try:
             answer = self._serve(self, frame)
@@ -533,7 +541,7 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def _write(self, answer: Buffer | list[Part]) -> int:
-        """Sends an answer, or begins to. Returns its bytes in memory."""
+        """Sends an answer, or its first part. Returns the bytes that the answer uses of BYTES_PER_TURN."""
         transport = self.transport
         if transport is None or self._closed:
             return 0
@@ -569,7 +577,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def _answer_failed(self, reason: str) -> None:
-        """Closes the connection, because an answer that the client gets a part of cannot be completed."""
+        """Closes the connection, because the client has received a part of an answer that cannot be completed."""
         self._warn(reason)
         self.abort()
 
@@ -615,7 +623,7 @@ async def _step_of(step: Awaitable[LoginStep]) -> object:
 
 
 def _speaks(prefix: bytes) -> str:
-    """The protocol that the client seems to speak, judged by the first bytes that it sent."""
+    """The end of an error message: the protocol of the client, if its first bytes show one. Otherwise an empty text."""
     if speaks_tls(prefix):
         return "; the client speaks TLS, this listener is PLAINTEXT"
     if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):

@@ -27,8 +27,8 @@ class ConnectionQuota:
         self._resolving: dict[asyncio.Task[None], None] = {}
 
     def set(self, name: str | None, limit: float | None) -> None:
-        """Sets or removes (None) a limit. `name` is an IP address or a host name, which means its present address. None
-        is the default of all addresses."""
+        """Sets a limit, or removes it if `limit` is None. `name` is an IP address, or a host name that is resolved now.
+        If `name` is None, the limit is the default of all addresses."""
         if name is None:
             self._default = limit
             return

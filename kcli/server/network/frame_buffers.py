@@ -1,8 +1,9 @@
 """Memory for frames: one scratch buffer and recycled frame buffers, shared by all connections of an event loop.
 
-Frames that do not fit into the scratch buffer are limited in sum (queued.max.request.bytes). Beyond the limit a
-connection is not read until memory is free. Small and large frames have limits of their own, so that large frames do
-not delay small ones. A client that sends its frame too slowly loses its connection, but only while others wait.
+queued.max.request.bytes limits the total size of the frames that do not fit into the scratch buffer. If a frame would
+exceed the limit, its connection is not read until memory is free. Small and large frames have separate limits, so that
+large frames do not delay small frames. If a client sends its frame too slowly while other frames wait for memory, its
+connection is closed.
 """
 
 from __future__ import annotations
@@ -34,15 +35,16 @@ class Receiver(Protocol):
 
     @property
     def missing_bytes(self) -> int:
-        """The bytes of its frame that the client has not sent; 0 if the frame is whole, or the client is not read."""
+        """The bytes of the frame that the client has not sent. 0 if the frame is complete or reading from the client is
+        paused."""
         ...
 
     def memory_is_free(self) -> None:
-        """Begins the frame that waited for memory. Its memory is counted already."""
+        """Begins to receive the frame that waited for memory. The limit already counts this frame."""
         ...
 
     def too_slow(self) -> None:
-        """Closes the connection and gives its frame back."""
+        """Closes the connection and releases the memory of its frame."""
         ...
 
 
@@ -63,7 +65,7 @@ class FrameLimit:
         self._look: asyncio.TimerHandle | None = None
 
     def allows(self, receiver: Receiver, size: int) -> bool:
-        """Counts a frame of `receiver`. False: it must wait until `memory_is_free` is called."""
+        """Counts a frame of `receiver`. Returns False if the frame must wait until `memory_is_free` is called."""
         if receiver in self._held:
             return True
         if self._waiting or not self._has_room(size):
@@ -74,7 +76,8 @@ class FrameLimit:
         return True
 
     def release(self, receiver: Receiver) -> None:
-        """Forgets the frame of `receiver`, or its wait for one. Counts the frames that have room now."""
+        """Releases the memory of the frame of `receiver`, or ends its wait. Then counts the waiting frames that have
+        room now."""
         self._waiting.pop(receiver, None)
         held = self._held.pop(receiver, None)
         if held is not None:
@@ -115,13 +118,15 @@ class FrameLimit:
 class FrameBuffers:
     """The scratch buffer and the recycled frame buffers of one event loop.
 
-    A new megabyte of memory costs 256 page faults. A recycled megabyte costs none, and is already in the CPU cache.
+    A new megabyte of memory costs 256 page faults. A recycled megabyte costs no page fault and is already in the CPU
+    cache.
     """
 
     __slots__ = ("_free", "_free_bytes", "large", "scratch", "small")
 
     def __init__(self, held_max_bytes: int | None = None) -> None:
-        """`held_max_bytes`: the limit of all frames that do not fit into the scratch buffer."""
+        """Makes the buffers. `held_max_bytes` limits the total size of frames that do not fit into the scratch buffer.
+        None: the limits of this module."""
         self.scratch = memoryview(bytearray(SCRATCH_SIZE_BYTES))
         small = SMALL_FRAMES_MAX_BYTES
         large = LARGE_FRAMES_MAX_BYTES
@@ -134,11 +139,11 @@ class FrameBuffers:
 
     @property
     def held_bytes(self) -> int:
-        """The size of the limited frames that are received or wait to be served."""
+        """The total size of the frames that count for a limit."""
         return self.small.held_bytes + self.large.held_bytes
 
     def limit_of(self, size: int) -> FrameLimit | None:
-        """The limit that a frame counts for; None if it is as small as the scratch buffer."""
+        """The limit that a frame counts for. None if the frame fits into the scratch buffer."""
         if size <= SCRATCH_SIZE_BYTES:
             return None
         return self.small if size <= POOLED_FRAME_SIZE_MAX_BYTES else self.large

@@ -40,8 +40,11 @@ class SocketServer:
         throttle_seconds: Callable[[str], float] = lambda _host: 0.0,
         shared: LoopShared | None = None,
     ) -> None:
-        """Makes a server without listeners. `throttle_seconds` counts a new connection of an address. If its result is
-        above 0, the connection is closed after this number of seconds (KIP-612)."""
+        """Makes a server without listeners.
+
+        `throttle_seconds` is called with the address of each new connection. If it returns more than 0, the connection
+        is closed after this number of seconds (KIP-612).
+        """
         # Dicts instead of sets, because a simulation must iterate in the same order in every run.
         self.connections: dict[Connection, None] = {}
         self.listeners: dict[str, Acceptor] = {}
@@ -105,7 +108,7 @@ class SocketServer:
                 self._empty.set()
 
     def has_place(self, listener: Acceptor) -> bool:
-        """Whether one more connection may be served within max.connections.
+        """Returns True if max.connections allows one more connection.
 
         If a connection comes to the inter-broker listener, a connection of a client is closed to make room (KIP-402).
         """
@@ -129,7 +132,7 @@ class SocketServer:
         return True
 
     def hold(self) -> None:
-        """Delays new connections: clients can connect, but are not served until `admit`."""
+        """Delays new connections: clients can connect, but are not served until `admit` is called."""
         self._admitting = False
 
     def admit(self) -> None:

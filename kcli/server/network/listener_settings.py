@@ -34,7 +34,7 @@ class ListenerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """The limits over all listeners: max.connections, max.connections.per.ip and its overrides by address."""
+    """The limits over all listeners: max.connections, max.connections.per.ip, and max.connections.per.ip.overrides."""
 
     connections_max: int = UNLIMITED
     per_ip_max: int = UNLIMITED
@@ -53,7 +53,7 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
 
 
 def _per_ip_overrides(text: str) -> dict[str, int]:
-    """Parses `host:n,…`. A host name means its present IP address."""
+    """Parses `host:n,…`. A host name is resolved now."""
     overrides = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, _, limit = item.rpartition(":")
@@ -84,7 +84,8 @@ def listener_settings(config: BrokerConfig, listener: Listener) -> ListenerSetti
 
 
 def _if_set(config: BrokerConfig, name: str, otherwise: int) -> int:
-    """The value of a key for sockets. If the key is not set, the system's default, because Kafka's defaults are slow.
+    """The value of a socket option. If the key is not set, returns the system's default, because Kafka's defaults are
+    slow.
 
     Buffers of 100 KiB disable the kernel's own tuning, which costs up to half of the throughput on the loopback. With
     an accept queue of 50, some clients of a burst must wait a second before they try to connect again.
@@ -99,6 +100,6 @@ def idle_max_seconds(config: BrokerConfig) -> float | None:
 
 
 def queued_bytes_max(config: BrokerConfig) -> int | None:
-    """queued.max.request.bytes; None if it is not set or unlimited."""
+    """The value of queued.max.request.bytes. None if the key is not set or means no limit."""
     value = config.integer("queued.max.request.bytes")
     return value if value > 0 else None

@@ -8,14 +8,15 @@ from kcli.server.network.request_line import QUEUED_REQUESTS_MAX, RequestLine
 
 
 class LoopShared:
-    """The buffers, the limits and the line that all connections of an event loop share."""
+    """The buffers, the limits and the request line that all connections of an event loop share."""
 
     __slots__ = ("frames", "line", "sending")
 
     def __init__(
         self, *, queued_bytes_max: int | None = None, queued_requests_max: int = QUEUED_REQUESTS_MAX
     ) -> None:
-        """The values of queued.max.request.bytes (None: the limits of this node) and queued.max.requests."""
+        """Makes the parts from queued.max.request.bytes (None: the limits of frame_buffers.py) and
+        queued.max.requests."""
         self.frames = FrameBuffers(queued_bytes_max)
         self.sending = SharedSending()
         self.line = RequestLine(queued_requests_max)

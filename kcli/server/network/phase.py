@@ -39,7 +39,7 @@ class Phase(Protocol):
         connection."""
 
     def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
-        """Handles one frame, without its size prefix. Frames come one at a time, also while a step is awaited.
+        """Handles one frame, without its size prefix. It is not called again before its result is complete.
 
         Raises ProtocolError to close the connection without an answer. Any other exception closes it too.
         """

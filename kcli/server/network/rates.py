@@ -50,7 +50,7 @@ class SampledRate:
         self._samples: deque[_Sample] = deque()
 
     def record(self, value: float, now: float) -> None:
-        """Adds `value`. A negative value cancels an earlier one."""
+        """Adds `value`. A negative value cancels an earlier value."""
         samples = self._samples
         if not samples or now - samples[-1].began >= self._windows.size_seconds:
             self._forget(now)
@@ -63,12 +63,13 @@ class SampledRate:
         return sum(sample.total for sample in self._samples) / self._elapsed(now)
 
     def seconds_over(self, limit: float, now: float) -> float:
-        """The time without new values after which the rate is down to `limit`. 0 if the rate is not above the limit."""
+        """The time after which the rate has fallen to `limit` if no value is added. 0 if the rate is not above the
+        limit."""
         rate = self.per_second(now)
         return 0.0 if rate <= limit else (rate - limit) / limit * self._elapsed(now)
 
     def is_idle(self, now: float) -> bool:
-        """Whether the windows are empty, so that a new meter would give the same rates."""
+        """Whether the windows are empty. A new meter would then return the same rates."""
         self._forget(now)
         return not self._samples
 
@@ -116,8 +117,8 @@ class TokenBucket:
         return max(0.0, -self.tokens(limit, now) / limit)
 
     def is_idle(self, now: float) -> bool:
-        """Whether the bucket is full again, so that a new bucket would be equal. It is full if it was not overdrawn and
-        its windows have passed."""
+        """Whether the bucket is full again, so that a new bucket can replace it. The bucket is full if it was not
+        overdrawn and its windows have passed."""
         return self._tokens is None or (
             self._tokens >= 0 and now - self._updated >= self._windows.total_seconds
         )

@@ -1,8 +1,8 @@
 """The line of connections whose received requests wait for their turn of the event loop.
 
-A client may send thousands of requests in one write. Each turn of the loop serves a few of them, one connection after
-another, so that other clients are read and answered in between. The limit counts requests and bytes, never time,
-because a simulation must repeat each run.
+A client may send thousands of requests in one write. Each turn of the loop serves a few requests, one connection after
+another, so that the loop reads from other clients and answers them in between. The limit counts requests and bytes,
+never time, because a simulation must repeat each run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class InLine(Protocol):
     """A connection with a request that was received and can be served."""
 
     def take_turn(self) -> int:
-        """Serves one request. Returns the bytes that it counts. Joins the line again if more requests wait."""
+        """Serves one request. Returns the bytes that the request uses of BYTES_PER_TURN. If more requests wait, joins
+        the line again."""
         ...
 
 
@@ -33,17 +34,17 @@ class RequestLine:
     __slots__ = ("_is_due", "_line", "_requests_max")
 
     def __init__(self, requests_max: int = QUEUED_REQUESTS_MAX) -> None:
-        """`requests_max`: queued.max.requests."""
+        """Makes an empty line. `requests_max` is the value of queued.max.requests."""
         self._line: deque[InLine] = deque()
         self._is_due = False
         self._requests_max = requests_max
 
     @property
     def allowance(self) -> int:
-        """The bytes that a connection may serve when it is read: one request if others wait in the line.
+        """The bytes of requests that a connection may serve as soon as they are received. 1, which means one request,
+        if connections wait in the line.
 
-        If the line is full, the connection serves no request at once. It goes to the end of the line, as in Kafka's
-        queue.
+        0 if the line is full. Then the connection goes to the end of the line, as a request does in Kafka's queue.
         """
         if not self._line:
             return BYTES_PER_TURN

@@ -25,8 +25,8 @@ WORKER = "kcli.storage.cleaner.worker"
 
 
 class CleanerProcess:
-    """A process that runs passes of the cleaner. It starts with the first pass. `stop` may be called at any time and
-    from any thread."""
+    """A process that runs passes of the cleaner. The process starts with the first pass. `stop` may be called at any
+    time and from any thread."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -34,8 +34,7 @@ class CleanerProcess:
         self._stopped_because = ""
 
     def run_pass(self, plan: CleaningPlan, limits: CleanerLimits) -> Generator[CleaningEvent, None, None]:
-        """Runs a pass in the process, as `CleaningPass.run` does and with the same errors. Also raises CleaningStopped
-        after `stop`."""
+        """Runs a pass in the process. Raises the errors of `CleaningPass.run`, and CleaningStopped after `stop`."""
         process = self._running()
         assert process.stdin is not None and process.stdout is not None
         is_done = False

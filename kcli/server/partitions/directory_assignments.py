@@ -1,8 +1,9 @@
 """Reports to the controller which log directory holds each replica (KIP-858).
 
-If a broker has only one directory, the controller knows it. If it has several, the broker chooses one when it creates a
-log, and then reports its choice. Until the report the metadata names no directory for the replica. If its directory
-failed, the leadership of the partition would not move.
+If a broker has only one directory, the controller knows which directory holds each replica. If a broker has several
+directories, it chooses one when it creates a log, and then reports this directory. Until the report the metadata
+contains no directory for the replica. If the directory failed before the report, the leadership of the partition would
+not move.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class DirectoryAssignments:
         self._send_soon()
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
-        """Reports the directory of a log that was created later than its delta was applied, because the change was
-        large."""
+        """Reports the directory of a log that was created after its delta was applied, because a large change is
+        applied in slices."""
         topic = self._loader.image.topics.topic(leader.topic)
         partition = None if topic is None else topic.partitions.get(leader.partition)
         if led and topic is not None and partition is not None:
@@ -83,8 +84,8 @@ class DirectoryAssignments:
     async def promise(self, topic_id: uuid.UUID, number: int, directory: uuid.UUID) -> None:
         """Reports the directory to which a replica is about to move.
 
-        The report comes before the move, so after a crash in between the copy is known to be complete. Raises
-        KafkaError if the controller refuses or cannot be reached.
+        The report comes before the move. So after a crash between the report and the move, the broker knows that the
+        copy is complete. Raises KafkaError if the controller refuses or cannot be reached.
         """
         key = (topic_id, number)
         self._promised[key] = directory
@@ -95,7 +96,7 @@ class DirectoryAssignments:
                 raise error_for(answer.error_code)
 
     def move_ended(self, topic: str, topic_id: uuid.UUID, number: int, partition: PartitionImage) -> None:
-        """Ends a move, complete or not: reports the present directory of the replica."""
+        """Reports the present directory of the replica, because a move was completed or cancelled."""
         self._promised.pop((topic_id, number), None)
         self._consider(topic, topic_id, number, partition)
         self._send_soon()

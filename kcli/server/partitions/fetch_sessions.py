@@ -35,7 +35,7 @@ EVICTION_MIN_AGE_MS = 120_000
 _NOT_DIVERGING = EpochEndOffset()
 
 Key = tuple[uuid.UUID | str | None, int]
-"""A partition by topic id (v13+) or by topic name, as in the request."""
+"""A partition with its topic id (v13+) or its topic name, as the request contains it."""
 
 
 def replica_of(request: FetchRequest) -> int:
@@ -79,7 +79,8 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The fetch sessions of the broker, at most `slots`. Those that were unused for the longest time come first."""
+    """The fetch sessions of the broker, at most `slots`. The session that was unused for the longest time comes
+    first."""
 
     def __init__(self, slots: int, rng: Rng) -> None:
         self.slots = slots
@@ -90,7 +91,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def open(self, request: FetchRequest, version: int, now_ms: int) -> Generator[None, None, FetchScope]:
-        """Steps to the partitions that a request reads and the rules for its answer."""
+        """Finds, in steps, the partitions that a request reads and the rules for its answer."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             wants_session = request.session_epoch == INITIAL_EPOCH
@@ -200,7 +201,7 @@ class FetchScope:
     def response(
         self, results: Results, endpoints: tuple[NodeEndpoint, ...], now_ms: int
     ) -> Generator[None, None, FetchResponse]:
-        """Steps to the response, which has the results that the client does not know."""
+        """Makes, in steps, the response with the results that the client does not know."""
         if self.error_code is not ErrorCode.NONE:
             return FetchResponse(error_code=self.error_code)
         session = self._session
@@ -220,7 +221,8 @@ class FetchScope:
         return FetchResponse(session_id=session_id, responses=topics, node_endpoints=endpoints)
 
     def without_records(self) -> FetchResponse:
-        """The answer to a throttled client: no partitions, and the session stays as it was (KIP-219)."""
+        """The answer to a throttled client. The answer contains no partitions, and the session does not change
+        (KIP-219)."""
         session_id = NO_SESSION if self._session is None else self._session.id
         return FetchResponse(session_id=session_id, error_code=self.error_code)
 

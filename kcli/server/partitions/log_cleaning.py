@@ -1,8 +1,8 @@
-"""Runs the log cleaner: every `log.cleaner.backoff.ms` a round of passes, each of which compacts one log.
+"""Runs the log cleaner. Every `log.cleaner.backoff.ms` it runs a round of passes. Each pass compacts one log.
 
-A pass runs in another process (`cleaner_process`), so that it does not slow down the event loop. A thread of the broker
-waits for the events of the process and replaces the segments under the log's lock. Changed settings apply from the next
-round on. As in Kafka, a change of memory or rate ends the running passes.
+A pass runs in another process (`cleaner_process`), so that the pass does not slow down the event loop. A thread of the
+broker waits for the events of the process and replaces the segments under the log's lock. Changed settings apply from
+the next round on. As in Kafka, a change of memory or rate ends the running passes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LogCleaning:
         *,
         executor: Executor | None = None,
     ) -> None:
-        """Makes a cleaner. `config` returns the present configuration. If `executor` is None, it makes its own
+        """Makes a cleaner. `config` returns the present configuration. If `executor` is None, the cleaner makes its own
         threads."""
         self._logs = logs
         self._clock = clock
@@ -97,7 +97,7 @@ class LogCleaning:
             return False
 
     async def clean_once(self) -> None:
-        """Runs one round: runs passes until no log needs one."""
+        """Runs one round: runs passes until no log needs a pass."""
         self.last_run_ms = self._clock.now_ms()
         threads = max(self._config().integer("log.cleaner.threads"), 1)
         self._delete_old_segments()
@@ -112,7 +112,7 @@ class LogCleaning:
         return self._threads
 
     def _delete_old_segments(self) -> None:
-        """Applies retention to logs whose cleanup.policy is both compact and delete. Kafka's cleaner does this too."""
+        """Applies retention to logs whose cleanup.policy contains both compact and delete, as Kafka's cleaner does."""
         now_ms = self._clock.now_ms()
         for log in list(self._logs.logs.values()):
             if log.config.compact and log.config.delete and log.directory.error is None:
@@ -122,7 +122,7 @@ class LogCleaning:
                     _log.error("%s: %s", log.path, error)
 
     def _clean(self) -> None:
-        """Runs passes until no log needs one. It blocks, so call it in a thread."""
+        """Runs passes until no log needs a pass. This method blocks, so call it in a thread."""
         process = CleanerProcess()
         self._processes.add(process)
         # With a simulated disk the pass runs in this process, because another process has no access to that disk.
@@ -140,7 +140,7 @@ class LogCleaning:
 
 
 def limits_of(config: BrokerConfig) -> CleanerLimits:
-    """The limits of one thread. The configuration gives memory and rate for all threads together."""
+    """The limits of one thread. The configuration sets memory and rate for all threads together."""
     threads = max(config.integer("log.cleaner.threads"), 1)
     return CleanerLimits(
         dedupe_buffer_bytes=min(

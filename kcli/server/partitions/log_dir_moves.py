@@ -1,10 +1,10 @@
 """Moves of partitions between this broker's log directories while they are served (KIP-113, KIP-858).
 
-Each move is one task, which copies the log in slices, each in a thread. All moves together copy at most
+Each move is one task. The task copies the log in slices, and each slice in a thread. All moves together copy at most
 `replica.alter.log.dirs.io.max.bytes.per.second`. When the copy is complete, the new directory is reported to the
-controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. This
-happens on the event loop, so no append can come in between. Moves that a stop or a crash interrupted continue at the
-next start.
+controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. This last
+copy and the replacement run on the event loop, so no append can come in between. Moves that a stop or a crash
+interrupted continue at the next start.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ class MoveThrottle:
         self._owed_bytes += size_bytes
 
     def wait_seconds(self) -> float:
-        """The seconds to wait before the next slice. If they are many, call it again after the wait. 0 means no
-        wait."""
+        """The seconds to wait before the next slice. Call this method again after the wait, until it returns 0."""
         self._pay_off()
         if self._owed_bytes <= 0:
             return 0.0
@@ -112,7 +111,8 @@ class LogDirMoves:
     # Life.
 
     def recover(self, image: MetadataImage) -> None:
-        """Completes a swap that a crash interrupted between its two renames. Truncates or drops other copies."""
+        """If a crash interrupted the swap of a copy and its log between the two renames, completes the swap. Otherwise
+        truncates a copy to the end of its log. Drops copies of partitions that this broker no longer has."""
         for topic, number in self._logs.futures:
             partition = image.partition(topic, number)
             copy = self._logs.futures.logs[TopicPartition(topic, number)]
@@ -128,8 +128,8 @@ class LogDirMoves:
                     _log.error("%s cannot replace its log: %s", copy.path, error)
 
     def _truncate(self, copy: PartitionLog, current: PartitionLog) -> None:
-        """Truncates the copy to the end of its log, because the log may have lost records in a crash, and other records
-        will follow."""
+        """Truncates the copy to the end of its log. The log may have lost records in a crash, and may get other records
+        at their offsets."""
         try:
             copy.truncate_to(current.log_end_offset)
         except StorageError as error:
@@ -174,8 +174,8 @@ class LogDirMoves:
             self._start(topic, number)
 
     def _refuse(self, topic: str, number: int, path: str) -> NoReturn:
-        """Raises the error for a partition that is not here, after it remembers the directory for the case that this
-        broker is about to create the partition (KIP-113)."""
+        """Raises the error for a partition that is not here. First stores the directory, because this broker may be
+        about to create the partition (KIP-113)."""
         partition = self._image().partition(topic, number)
         if partition is not None and self._replicas.node_id in partition.replicas:
             raise KafkaStorageException(f"The log of {topic}-{number} is in a directory that is offline")
@@ -193,7 +193,8 @@ class LogDirMoves:
         self._logs.futures.abandon(topic, number)
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Ends the moves from and to a failed directory. A partition whose copy is lost stays in its directory."""
+        """Ends the moves from and to a failed directory. If only the copy of a partition is lost, the partition stays
+        in its directory."""
         for topic, number in self._logs.futures:
             log, copy = self._logs.get(topic, number), self._logs.futures.logs[TopicPartition(topic, number)]
             if copy.directory is directory or (log is not None and log.directory is directory):
@@ -232,7 +233,8 @@ class LogDirMoves:
         return None if image is None or partition is None else (image, partition)
 
     async def _advance(self, topic: str, number: int) -> bool:
-        """Copies a slice or, if everything is copied, swaps the logs. Returns True if the move is complete."""
+        """Copies a slice. If everything is copied, replaces the log by the copy. Returns True if the move is
+        complete."""
         wait = self._throttle.wait_seconds()
         if wait:
             await asyncio.sleep(wait)
@@ -297,7 +299,7 @@ class LogDirMoves:
 
     async def _blocking(self, work: Callable[[], None]) -> None:
         """Runs `work` in a thread. If this task is cancelled, the thread still completes its work, and `stop` waits for
-        that."""
+        the thread."""
         job = asyncio.get_running_loop().run_in_executor(self._executor, work)
         self._working.add(job)
         job.add_done_callback(self._working.discard)

@@ -1,8 +1,8 @@
-"""Batches that take long to open are opened in threads, while the event loop serves others.
+"""Opens (decompresses and checks) large batches in a thread, while the event loop serves other clients.
 
 `Openings` works on all unopened batches in turns, a few megabytes of each at a time. So a batch that holds gigabytes
-delays the others by milliseconds. `AppendQueue` keeps the order of the appends of a partition: an append that comes
-while a batch is being opened waits for it.
+delays other batches only by milliseconds per turn. `AppendQueue` keeps the order of the appends of a partition: if an
+append comes while a batch is being opened, the append waits until that batch is appended.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from kcli.storage.log.validation import CheckedBatch, UnopenedBatch
 ResultT = TypeVar("ResultT")
 
 THREADS = 1
-"""Threads that open batches: they compete with the event loop for Python's lock and for the processors."""
+"""The number of threads that open batches. There is only one, because threads compete with the event loop for Python's
+lock and for the processors."""
 
 TURN_STEPS = 4
-"""Steps of a turn, each about a megabyte: 5 to 50 milliseconds."""
+"""Steps of a turn. A step opens about a megabyte, so a turn takes 5 to 50 milliseconds."""
 
 
 class Openings:
-    """The batches that a broker is opening. The thread starts with the first of them."""
+    """Opens the batches of a broker in a thread, which starts with the first batch."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(self, steps: Generator[None, None, ResultT]) -> ResultT:
-        """Takes the steps in the thread. Raises what they raise."""
+        """Runs the steps in the thread and returns their result. Raises the errors of the steps."""
         loop = asyncio.get_running_loop()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, "kcli-open-batches")
@@ -44,7 +45,7 @@ class Openings:
 
 
 def _take_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
-    """The result, if it is reached in this turn."""
+    """Runs the steps of one turn. Returns a tuple with the result, or an empty tuple if steps are left."""
     try:
         for _ in range(TURN_STEPS):
             next(steps)
@@ -54,7 +55,7 @@ def _take_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
 
 
 class AppendQueue:
-    """The appends of a partition that could not be done at once, in the order in which they came."""
+    """The appends of a partition that must wait for the opening of a batch, in the order in which they came."""
 
     __slots__ = ("_last", "_openings")
 
@@ -69,7 +70,8 @@ class AppendQueue:
     def add(
         self, batch: CheckedBatch | UnopenedBatch, append: Callable[[CheckedBatch], AppendResult]
     ) -> asyncio.Task[AppendResult]:
-        """Opens the batch, and calls `append` after the appends that came before. The batch is copied now."""
+        """Opens the batch, and calls `append` after all earlier appends. The batch is copied now, because its buffer
+        will be reused."""
         kept = (
             batch._replace(records=bytes(batch.records)) if isinstance(batch, CheckedBatch) else batch.kept()
         )
@@ -79,7 +81,7 @@ class AppendQueue:
         return task
 
     def _forget(self, task: asyncio.Task[AppendResult]) -> None:
-        """Drops a task that is done, because its error may hold the batch."""
+        """Drops a completed task, because its error may hold the memory of the batch."""
         if self._last is task:
             self._last = None
 

@@ -8,16 +8,17 @@ from kcli.replica.waiting import FetchWait, ProduceWait
 
 
 class ParkedFetch:
-    """One fetch that waits. `done` is called once, for any reason that ends the wait."""
+    """One fetch that waits. `done` is called once when the wait ends, unless the fetch is cancelled."""
 
     __slots__ = ("_changed", "_done", "_lists", "_measure", "_wait", "finished")
 
     def __init__(
         self, wait: FetchWait, *, measure: Callable[[Iterable[int]], int], done: Callable[[], None]
     ) -> None:
-        """`measure` returns the bytes that the fetch would get now, after changes of the partitions with these numbers.
+        """Makes a wait. `measure` gets the numbers of the partitions that changed, and returns the bytes that the fetch
+        would get now.
 
-        On any error it returns min_bytes or more.
+        If a partition has an error, `measure` returns min_bytes or more.
         """
         self._wait = wait
         self._changed: dict[int, None] = {}
@@ -33,9 +34,10 @@ class ParkedFetch:
             parked[self] = number
 
     def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
-        """Notes that `size_bytes` were appended to a partition. Finishes if the fetch has enough bytes now.
+        """Records that `size_bytes` were appended to a partition. Ends the wait if the fetch has enough bytes now.
 
-        `measure`: other bytes of the partition became readable, which the count of appended bytes does not show.
+        `measure` is True if older bytes of the partition became readable, which the count of appended bytes does not
+        include.
         """
         if self.finished:
             return
@@ -46,7 +48,8 @@ class ParkedFetch:
                 self.finish()
 
     def finish(self) -> None:
-        """Ends the wait, because the time is over, the bytes are enough, or a partition has another leader."""
+        """Ends the wait and calls `done`, because the time is over, the bytes are enough, or a partition has another
+        leader."""
         if not self.finished:
             self.cancel()
             self._done()
@@ -60,7 +63,7 @@ class ParkedFetch:
 
 
 ParkedFetches = dict[ParkedFetch, int]
-"""The fetches that wait for records of one partition, each with the number that it has for this partition."""
+"""The fetches that wait for records of one partition. The value is the number of the partition in the fetch."""
 
 
 class ParkedProduce:

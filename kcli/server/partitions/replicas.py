@@ -50,8 +50,8 @@ AT_ONCE_PARTITIONS = 20
 """A change of at most this many partitions is applied at once. Most requests create or delete fewer."""
 
 SLICE_PARTITIONS = 50
-"""The partitions of a larger change that are applied in one slice (a few milliseconds, if their files already exist).
-Other requests are served between slices."""
+"""A larger change is applied in slices of this many partitions. A slice takes a few milliseconds, if the files already
+exist. Other requests are served between slices."""
 
 
 class LeaderPartition:
@@ -98,8 +98,8 @@ class LeaderPartition:
         return self.state.leader_epoch
 
     def check_epoch(self, known_epoch: int) -> None:
-        """Raises KafkaError if the client's leader epoch (-1: unknown) is older or newer than that of this broker
-        (KIP-320)."""
+        """Raises KafkaError if the client's leader epoch is older or newer than the leader epoch of this broker
+        (KIP-320). -1 means that the client does not know the epoch."""
         if known_epoch == NO_LEADER_EPOCH or known_epoch == self.state.leader_epoch:
             return
         if known_epoch < self.state.leader_epoch:
@@ -139,9 +139,9 @@ class LeaderPartition:
     def append_client(
         self, records: Buffer, *, acks: int, now_ms: int, verification: Verification | None = None
     ) -> AppendResult | asyncio.Task[AppendResult]:
-        """Writes a client's batch like `append`.
+        """Appends a client's batch, and moves the high watermark as far as the ISR allows. Raises KafkaError.
 
-        Returns a task if the batch takes long to open, or if an earlier batch of this partition does.
+        Returns a task if the batch takes long to open, or if an append of an earlier batch still waits.
         """
         self._check_acks(acks)
         try:
@@ -217,8 +217,8 @@ class LeaderPartition:
         self._advance(0)
 
     def _advance(self, size_bytes: int) -> None:
-        """Moves the high watermark and answers the requests that are due. `size_bytes`: the bytes of the present
-        append."""
+        """Moves the high watermark and answers the requests that are due. `size_bytes` is the size of the present
+        append, or 0."""
         log = self.log
         high_watermark = self.state.high_watermark(log.high_watermark, log.log_end_offset, self.followers)
         moves = high_watermark > log.high_watermark
@@ -263,7 +263,8 @@ class LeaderPartition:
 
 
 LeadershipListener = Callable[[LeaderPartition, bool], None]
-"""A callback with (partition, led). True: this broker begins to lead the partition, or its epoch changes."""
+"""A callback with (partition, led). `led` is True if this broker begins to lead the partition or the leader epoch
+changes."""
 
 
 class Replicas:
@@ -300,7 +301,8 @@ class Replicas:
         self._listeners.append(listener)
 
     def get(self, topic: str, partition: int) -> LeaderPartition:
-        """Returns a partition that this broker leads. Raises KafkaError, with Kafka's codes, if it does not lead it."""
+        """Returns a partition that this broker leads. Raises KafkaError, with Kafka's error codes, if this broker does
+        not lead the partition."""
         found = self._leaders.get((topic, partition))
         if found is None:
             self._refuse(topic, partition)
@@ -320,13 +322,13 @@ class Replicas:
         )
 
     def _is_waiting(self, topic: str, partition: int) -> bool:
-        """Whether this broker is about to lead the partition."""
+        """Whether a change of this partition waits to be applied."""
         return any(diff.topic == topic and diff.partition == partition for diff in self._waiting)
 
     # Metadata.
 
     def strays(self, image: MetadataImage) -> list[PartitionLog]:
-        """The logs and copies on this broker that the metadata does not have."""
+        """The logs and copies on this broker that do not belong to a replica in the metadata."""
         every = (*self.logs.logs.values(), *self.logs.futures.logs.values())
         return [log for log in every if log.topic != CLUSTER_METADATA_TOPIC and not self._is_ours(image, log)]
 
@@ -338,7 +340,7 @@ class Replicas:
         return partition is not None and self.node_id in partition.replicas
 
     def load(self, image: MetadataImage) -> None:
-        """Leads the partitions that the metadata assigns, in slices; `applied` waits for the last one."""
+        """Begins to lead the partitions that the metadata assigns, in slices. `applied` waits for the last slice."""
         self._image = image
         self._is_applied.clear()
         is_idle = not self._waiting
@@ -353,12 +355,13 @@ class Replicas:
         await self._is_applied.wait()
 
     async def finish_deletions(self) -> None:
-        """Deletes the logs whose deletion waits, without the other changes; call it before the logs are closed."""
+        """Drops all waiting changes except deletions, and deletes the logs of these. Call this method before the logs
+        are closed."""
         self._waiting = deque(diff for diff in self._waiting if self._is_gone(diff))
         await self.applied()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Applies a change: a small one at once, a large one in slices between which requests are served."""
+        """Applies a small change at once, and a large change in slices. Requests are served between the slices."""
         self._image = image
         is_idle = not self._waiting
         self._waiting.extend(delta.partitions_changed())
@@ -413,7 +416,7 @@ class Replicas:
         return NewLog(diff.topic, diff.partition, diff.topic_id, self._log_config(diff.topic), assigned)
 
     def reconfigure(self, topics: set[str] | None) -> None:
-        """Gives the logs of these topics (None: all logs) their present config."""
+        """Sets the present config in the logs of these topics, or in all logs if `topics` is None."""
         for leader in list(self._leaders.values()):
             if topics is None or leader.topic in topics:
                 config = self._log_config(leader.topic)
@@ -502,5 +505,5 @@ class Replicas:
             leader.wake_all()
 
     def log_lost(self, topic: str, partition: int) -> None:
-        """Ends the leadership, because the log cannot be reached."""
+        """Ends the leadership of a partition, because its log cannot be reached."""
         self._stop_leading(topic, partition)

@@ -134,8 +134,8 @@ class ActiveController:
     # Appending and committing.
 
     def _append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
-        """Appends the records immediately, in several batches if they are too many for one. Returns the future of the
-        last batch."""
+        """Appends the records immediately, in several batches if one batch cannot contain all of them. Returns the
+        future of the last batch."""
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
             done = self._append_batch(records[start : start + MAX_RECORDS_PER_BATCH])
         return done

@@ -179,9 +179,9 @@ class MetadataLog:
 
     @on_disk
     def removed_topics(self, end: Offset) -> RemovedTopics:
-        """Reads which topics were removed, from the whole log before `end`, also before the newest snapshot.
+        """Reads the removals of topics from the whole log before `end`, including the part before the newest snapshot.
 
-        Blocks. A damaged batch ends the search, because what it says is not known.
+        Blocks. A damaged batch ends the search, because its records cannot be read.
         """
         removed = RemovedTopics()
         try:
@@ -212,7 +212,7 @@ class MetadataLog:
 
     @on_disk
     def write_election_state(self, state: ElectionState) -> None:
-        """Writes the file. It is durable when this returns."""
+        """Writes the quorum-state file. The file is durable when this method returns."""
         write_election_state(self._disk, f"{self._path}/{QUORUM_STATE_FILE}", state)
 
     # Appending.
@@ -248,7 +248,8 @@ class MetadataLog:
     def write_snapshot(
         self, snapshot_id: SnapshotId, values: Iterable[bytes], timestamp_ms: int, quorum_voters: QuorumVoters
     ) -> None:
-        """Writes a snapshot, durable when this returns. Blocks. `timestamp_ms` is the time of its last batch."""
+        """Writes a snapshot, which is durable when this method returns. Blocks. `timestamp_ms` is the time of its last
+        batch."""
         batches = encode_snapshot(
             values,
             epoch=snapshot_id.epoch,
@@ -273,7 +274,8 @@ class MetadataLog:
         self._disk.sync_dir(self._path)
 
     def took_snapshot(self, snapshot_id: SnapshotId, bytes_covered: int) -> None:
-        """Makes a written snapshot the newest one. `bytes_covered`: the bytes of the log that it covers."""
+        """Makes a written snapshot the newest snapshot. `bytes_covered` is the size of the part of the log that this
+        snapshot covers."""
         self.snapshots.append(snapshot_id)
         self.bytes_since_snapshot -= bytes_covered
 
@@ -335,7 +337,7 @@ def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
 
 
 def _static_voters(config: BrokerConfig) -> QuorumVoters:
-    """The voters of kraft.version 0: those of controller.quorum.voters, without the ids of their directories."""
+    """The voters of kraft.version 0, from controller.quorum.voters. The ids of their directories are unknown."""
     names = config.controller_listener_names
     listener = names[0] if names else ""
     voters = tuple(

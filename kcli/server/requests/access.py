@@ -2,7 +2,7 @@
 
 Each handler module has one constant ACCESS:
 
-    ACCESS = whole_request(ALTER_CLUSTER)            the request is refused as a whole without it
+    ACCESS = whole_request(ALTER_CLUSTER) without this operation the whole request is refused
     ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler checks each resource that the request names
     ACCESS = OPEN                                    no operation is needed
 
@@ -37,8 +37,8 @@ class Need:
 class Access:
     """The rule of one API.
 
-    If the rule is for the whole request, one of the needs is enough. Otherwise the content of the request decides which
-    of the needs apply.
+    If the rule is for the whole request, the principal needs only one of these operations. Otherwise the content of the
+    request decides which operations it needs.
     """
 
     needs: tuple[Need, ...]
@@ -46,13 +46,14 @@ class Access:
 
 
 def whole_request(*needs: Need) -> Access:
-    """The rule that the principal needs one of these on the cluster. Otherwise the whole request is refused."""
+    """The rule that the principal needs one of these operations on the cluster. Without any of them the whole request
+    is refused."""
     assert needs and all(need.resource_type is ResourceType.CLUSTER for need in needs)
     return Access(needs, is_whole_request=True)
 
 
 def per_resource(*needs: Need) -> Access:
-    """The rule that the principal may need each of these, on the resources that the request names."""
+    """The rule that the principal may need each of these operations, on the resources that the request contains."""
     return Access(needs)
 
 
@@ -94,8 +95,8 @@ DESCRIBE_TOKENS = Need(AclOperation.DESCRIBE_TOKENS, ResourceType.USER)
 def guarded(
     handle: Callable[[RequestContext[object], Request], Answer], access: Access, authorizer: Authorizer
 ) -> Callable[[RequestContext[object], Request], Answer]:
-    """Returns a handler that first checks the rule for the whole request. If there is no such rule, returns
-    `handle`."""
+    """Returns a handler that first checks the rule for the whole request. Returns `handle` if the API has no such
+    rule."""
     if not access.is_whole_request:
         return handle
 

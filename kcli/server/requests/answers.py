@@ -1,4 +1,4 @@
-"""Combines answers that are ready at once with answers that come later. A ready answer costs no task."""
+"""Combines answers that are ready with answers that must be awaited. A ready answer costs no task."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ NextT = TypeVar("NextT")
 def then(
     answer: AnswerT | Awaitable[AnswerT], go_on: Callable[[AnswerT], NextT | Awaitable[NextT]]
 ) -> NextT | Awaitable[NextT]:
-    """Calls `go_on` with the answer, now or when the answer is ready. Returns the result or an awaitable of it. `go_on`
-    may return an awaitable too."""
+    """Calls `go_on` with the answer, now or when the answer is ready. Returns the result of `go_on` or an awaitable of
+    that result. `go_on` may return an awaitable too."""
     return _later(answer, go_on) if isinstance(answer, Awaitable) else go_on(answer)
 
 
 async def finished(answer: AnswerT | Awaitable[AnswerT]) -> AnswerT:
-    """Returns the answer, after a wait if it is not ready."""
+    """Returns the answer. If the answer is not ready, awaits it."""
     return await answer if isinstance(answer, Awaitable) else answer
 
 

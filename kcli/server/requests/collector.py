@@ -1,8 +1,8 @@
 """Pauses Python's cyclic garbage collector while very long work runs.
 
-The collector visits all container objects again and again while their number grows. A request of 500,000 partitions
-makes a million of them, and a visit of all holds the event loop for 0.3 s. Messages have no cycles, so they are freed
-without the collector.
+While the number of container objects grows, the collector visits all of them again and again. A request of 500,000
+partitions makes a million container objects, and one visit of all blocks the event loop for 0.3 s. Messages have no
+cycles, so they are freed without the collector.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import asyncio
 import gc
 
 PAUSE_SECONDS_MAX = 10.0
-"""The longest pause. Afterwards the collector runs for as long, because other objects may have cycles."""
+"""The longest pause, and the shortest time until the next pause. The collector must run in between, because other
+objects may have cycles."""
 RESUME_TURNS = 20
-"""Turns of the loop from the end of the last work to the collector's next run. A request is several works, one after
-the other: it is decoded, handled, and its answer encoded."""
+"""Turns of the loop from the end of the last work to the end of the pause. One request causes several works: the
+request is decoded, the handler runs, and the response is encoded."""
 
 
 class CollectorPause:
-    """The pauses of one process."""
+    """Starts and ends the pauses of the collector in one process."""
 
     def __init__(self) -> None:
         self._works = 0
@@ -26,7 +27,8 @@ class CollectorPause:
         self._next_at = float("-inf")
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A very long work runs. Pauses the collector if it may be paused."""
+        """Counts a very long work that begins. Pauses the collector, unless the last long pause ended less than
+        PAUSE_SECONDS_MAX ago."""
         self._works += 1
         now = loop.time()
         if self._began is None:
@@ -37,7 +39,7 @@ class CollectorPause:
             self._resume(now)
 
     def end(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The work is over."""
+        """Counts the end of a work. The pause ends RESUME_TURNS after the last work."""
         self._works -= 1
         if self._works == 0 and self._began is not None:
             loop.call_soon(self._resume_if_idle, loop, RESUME_TURNS)

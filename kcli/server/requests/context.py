@@ -18,7 +18,7 @@ class RequestContext(Generic[P]):
     text.
 
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
-    request came. `throttle` is set if any client has a quota.
+    request was received. `throttle` is set if any client has a quota.
     """
 
     ports: P

@@ -47,7 +47,7 @@ from kcli.server.requests.turns import run_in_turns
 _log = logging.getLogger("kcli.server.KafkaApis")
 
 Context = RequestContext[object]
-"""A context with any ports. Each handler declares which ports it uses."""
+"""A context whose `ports` have no known type. Each handler declares which ports it uses."""
 
 T = TypeVar("T")
 RequestT = TypeVar("RequestT")
@@ -57,11 +57,13 @@ ResponseT = TypeVar("ResponseT")
 CODEC = "kcli.protocol.wire.codec"
 
 DECODED_AT_ONCE_BYTES = 1000
-"""Larger frames are decoded in turns. A smaller one has fewer elements than a turn, because each takes a byte."""
+"""Larger frames are decoded in turns. A smaller frame has at most this number of elements, because each element takes
+at least a byte."""
 FETCHED_PARTITIONS_PER_TURN = 200
-"""Partitions of a Fetch that are written in one turn of the loop: 5 to 10 µs each."""
+"""Partitions of a Fetch response that are encoded in one turn of the loop. A partition takes 5 to 10 µs."""
 ELEMENTS_PER_TURN = 500
-"""Elements of arrays that are read or written in one turn of the loop: 1 to 3 µs each, so about a millisecond.
+"""Elements of arrays that are encoded or decoded in one turn of the loop. An element takes 1 to 3 µs, so a turn takes
+about a millisecond.
 
 The codec works in slices, not in a thread: a thread would share the interpreter's lock with the loop, and each wake of
 the loop would wait for the thread to give the lock up.
@@ -78,8 +80,8 @@ class Route(Generic[RequestT, ResponseT]):
     encode: Callable[[ResponseT, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
     error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT | Awaitable[ResponseT]]
     error_code: Callable[[ResponseT], ErrorCode] | None
-    """Returns the top-level error code of a response. None if the response has no such code. Then the handler counts
-    its errors for the metrics."""
+    """Returns the top-level error code of a response. If the response has no such code, this field is None, and the
+    handler counts its errors for the metrics."""
 
 
 AnyRoute = Route[Any, Any]
@@ -265,12 +267,13 @@ async def _encoded_later(context: Context, encoding: Awaitable[Buffer | list[Par
 
 
 def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
-    """The same work. Its time is charged to a client that has a quota."""
+    """Returns work that does the same. If a client has a quota, the time of the work is charged to it."""
     return work if context.throttle is None else context.throttle.waits_for(work)
 
 
 def _later(answer: Awaitable[Answer]) -> Waiting:
-    """The wait for an answer that is made in turns. An unexpected error in it closes the connection."""
+    """The wait for an answer that is made in turns. If the work fails with an unexpected error, the connection is
+    closed."""
     future = asyncio.ensure_future(answer)
 
     def finish(_future: asyncio.Future[object]) -> Answer:
@@ -302,7 +305,7 @@ def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> Ka
 
 
 def warm_up() -> None:
-    """Imports the general codec, which takes longer than the rest of a start. It may run in a thread."""
+    """Imports the general codec, which takes longer than the rest of a start. This function may run in a thread."""
     importlib.import_module(CODEC)
 
 
@@ -347,7 +350,8 @@ def _general(
     Callable[[int, memoryview, int], Any | Awaitable[Any]],
     Callable[[Any, int, int], Buffer | Awaitable[Buffer]],
 ]:
-    """The functions of the general codec that decode requests and encode responses of an API, large ones in turns."""
+    """The functions of the general codec that decode requests and encode responses of an API. Large messages are
+    decoded and encoded in turns."""
     codec = importlib.import_module(CODEC)
     spec = API[key]
 
@@ -380,7 +384,7 @@ def _response_fields(key: ApiKey) -> set[str]:
 
 
 def _top_level_error(key: ApiKey, _context: Context, _request: object, error: KafkaError) -> object:
-    """The response with only the error. Raises KafkaError if the response has no field for an error."""
+    """A response that contains only the error. Raises KafkaError if the response has no field for an error."""
     response = importlib.import_module(CODEC).message_class(key, "response")
     names = _response_fields(key)
     if "error_code" not in names:

@@ -1,4 +1,4 @@
-"""Replaces PRODUCER_FENCED by INVALID_PRODUCER_EPOCH for old clients, which know only the latter (KIP-588)."""
+"""Replaces PRODUCER_FENCED by INVALID_PRODUCER_EPOCH for old clients, which do not know PRODUCER_FENCED (KIP-588)."""
 
 from __future__ import annotations
 

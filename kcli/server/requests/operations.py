@@ -1,6 +1,6 @@
 """The operations that a principal may do, as a bit field in responses to Metadata and other requests (KIP-430).
 
-Bit n is the operation with number n. Without an authorizer, every operation of a resource type is allowed.
+Bit n represents the operation with number n. Without an authorizer, every operation of a resource type is allowed.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each quota key has limits by entity, and one meter for all clients that share a limit. If any client has a quota, each
 request gets a `RequestThrottle`, to which handlers and dispatch charge bytes, time and partitions. The response is sent
-at once and names the throttle time. The connection is not read until this time is over. Without quotas, `is_active` is
-False and the rest of this module is not used.
+at once and contains the throttle time. The connection is not read until this time is over. Without quotas, `is_active`
+is False and the rest of this module is not used.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Metered(Generic[M]):
 
 
 Client = tuple[str, str]
-"""A user and a client id. A part is empty if all its values share one meter."""
+"""A user and a client id. The user is empty if all users share one meter, and the client id if all client ids share one
+meter."""
 
 
 class Limits(Generic[M]):
@@ -254,11 +255,11 @@ class RequestThrottle:
     # Charges of handlers.
 
     def exempt(self) -> None:
-        """Does not charge the request, because another broker has sent it."""
+        """Exempts the request from quotas, because another broker has sent the request."""
         self._is_exempt = True
 
     def limit_fetch(self, request: FetchRequest) -> FetchRequest:
-        """Limits a fetch to the bytes that the quota allows in all of its windows."""
+        """Limits the size of a fetch to the bytes that the quota allows in all of its windows together."""
         quotas = self._quotas
         metered = quotas.fetched.of(self._client, quotas.clock.monotonic())
         if metered is None:
@@ -284,7 +285,7 @@ class RequestThrottle:
     def charge_partitions(self, count: int, *, strict: bool) -> None:
         """Charges partitions that are created or deleted.
 
-        `strict`: raises ThrottlingQuotaExceededException if the quota is exceeded already.
+        If `strict`, raises ThrottlingQuotaExceededException when the quota is already exceeded.
         """
         quotas, now = self._quotas, self._quotas.clock.monotonic()
         metered = quotas.mutations.of(self._client, now)
@@ -308,7 +309,8 @@ class RequestThrottle:
     def charge(self, key: ApiKey, response: T) -> T: ...
 
     def charge(self, key: ApiKey, response: T | None) -> T | None:
-        """Charges the rest of the cost, mutes the client, and sets the throttle time of the response.
+        """Charges the rest of the cost. If a quota is exceeded, mutes the client and sets the throttle time of the
+        response.
 
         If `response` is None, the request is a Produce without a response. Only its bytes are charged.
         """

@@ -1,9 +1,9 @@
-"""Long work in turns: its client chose the size, and one event loop serves every client.
+"""Long work in turns. A client chooses how large its request is, and one event loop serves every client.
 
-Work is cut into slices by count, so a slice is the same work at every run. Between two slices the loop serves the other
-clients. All long works of a loop share one queue: one slice runs per turn of the loop, however many works there are.
+Work is cut into slices by the number of items, so every run has the same slices. Between two slices the loop serves the
+other clients. All long works of a loop share one queue: one slice runs per turn of the loop, even if many works wait.
 
-Work that is over within its first slice runs at once, without a task. So a usual request does not pay for this.
+Work that fits into its first slice runs at once, without a task, so a usual request has no extra cost.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Group = TypeVar("Group")
 Shaped = TypeVar("Shaped")
 
 REFUSALS_PER_TURN = 500
-"""Parts of a request that get the same error in one turn of the loop: 1 µs each."""
+"""Parts of a request that get the same error in one turn of the loop. A part takes 1 µs."""
 
 _SORTED_AT_ONCE = 100
 _VERY_LONG_TURNS = 10
-"""Work of more turns makes so many objects that the garbage collector is paused for it."""
+"""If work takes more turns, the garbage collector is paused, because the work makes many objects."""
 
 Steps = Generator[None, None, T]
 """Work that yields after each step and returns its result."""
@@ -58,7 +58,8 @@ def nested_steps(
     work: Callable[[Group, Item], T],
     shape: Callable[[Group, tuple[T, ...]], Shaped],
 ) -> Steps[tuple[Shaped, ...]]:
-    """Steps over the items of all groups: the partitions of topics, mostly. `shape` makes the result of a group."""
+    """Yields after each item of each group (often the partitions of topics). `shape` makes the result of a group from
+    the results of its items."""
     shaped = []
     for group in groups:
         results = []
@@ -71,7 +72,7 @@ def nested_steps(
 
 
 def sorted_steps(texts: Sequence[str]) -> Steps[list[str]]:
-    """Steps of a sort, because sorting 200,000 names in one go takes 0.1 s."""
+    """Sorts texts in steps, because a sort of 200,000 names without a pause takes 0.1 s."""
     runs = []
     for begin in range(0, len(texts), _SORTED_AT_ONCE):
         runs.append(sorted(texts[begin : begin + _SORTED_AT_ONCE]))
@@ -121,7 +122,7 @@ class _TurnQueue:
 
 _collector = CollectorPause()
 _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _TurnQueue] = WeakKeyDictionary()
-"""The works that wait for a turn, by loop. A process has one loop, and each test its own."""
+"""The queue of each event loop. A process has one event loop, but each test makes its own."""
 
 
 def _each(items: Sequence[Item], work: Callable[[Item], T]) -> Steps[list[T]]:

@@ -1,9 +1,9 @@
-"""Compaction: selects the log that needs it most, and installs the segments that a pass over this log has written.
+"""Compaction: selects the log that most needs a pass, and installs the segments that the pass has written.
 
-A pass (`one_pass`) reads sealed segments and writes `.cleaned` segments. The owner of the log may append meanwhile.
-Then, under the log's lock, each cleaned segment replaces its source segments, unless the log has changed. After a crash
-the next start drops `.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The file
-`cleaner-offset-checkpoint` has the offset up to which each log is clean.
+A pass (`one_pass`) reads sealed segments and writes `.cleaned` segments. The owner of the log may append during the
+pass. After the pass, under the log's lock, each cleaned segment replaces its source segments, unless these have
+changed. After a crash the next start drops `.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The
+file `cleaner-offset-checkpoint` contains the offset up to which each log is clean.
 """
 
 from __future__ import annotations
@@ -103,15 +103,15 @@ class LogCleaner:
         return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
-        """Cleans all logs that need it, the dirtiest first. May block."""
+        """Cleans all logs that need a pass, the dirtiest log first. May block."""
         results = []
         while (result := self.clean_dirtiest(now_ms)) is not None:
             results.append(result)
         return results
 
     def clean_dirtiest(self, now_ms: int, run_pass: RunPass | None = None) -> CleaningResult | None:
-        """Runs one pass over the log that needs it most. Returns None if no log needs a pass or the pass was stopped.
-        May block."""
+        """Runs one pass over the dirtiest log. Returns None if no log needs a pass or the pass was stopped. May
+        block."""
         with self._guard:
             candidate = self._dirtiest(now_ms)
             if candidate is None:
@@ -161,8 +161,8 @@ class LogCleaner:
                 yield log
 
     def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, Offset]) -> Offset:
-        """The offset up to which the log is clean. A log that was truncated is dirty from its start, because cleaned
-        records may have been replaced."""
+        """The offset up to which the log is clean. A log that was truncated is dirty from its start, because other
+        records may have replaced cleaned records."""
         truncations = log.truncations
         if self._truncations.setdefault(log, truncations) != truncations:
             self._truncations[log] = truncations
@@ -372,7 +372,7 @@ def plan_of(candidate: Candidate, now_ms: int) -> CleaningPlan:
 
 
 def is_unchanged(candidate: Candidate, segments: Iterable[Segment]) -> bool:
-    """Whether the log still has these segments and is still to be compacted."""
+    """Whether the log still has these segments and its cleanup.policy still contains `compact`."""
     log = candidate.log
     return (
         log.directory.error is None

@@ -1,7 +1,8 @@
-"""Selects the records that compaction keeps: the latest value of every key, and batches that are needed otherwise.
+"""Selects the records that compaction keeps: the latest value of every key, and batches that are needed for other
+reasons.
 
-A whole chunk of batches is filtered at once with numpy. First the headers decide which batches can be dropped. Then, in
-the other batches, keys and offsets decide which records are kept. A batch that loses no record is copied byte for byte.
+A whole chunk of batches is filtered at once with numpy. First the headers decide which batches can be dropped. In the
+remaining batches, keys and offsets decide which records are kept. A batch that loses no record is copied byte for byte.
 """
 
 from __future__ import annotations
@@ -35,15 +36,16 @@ from kcli.storage.log.segment import Placed
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 NO_DATA = -2
-"""The last data offset of a producer of which the log has only markers. No batch has this offset."""
+"""The last data offset of a producer if the log contains only markers of this producer. No batch has this offset."""
 
 MAX_GROWN_TOLD = 100
-"""The most grown batches that a pass reports. They are enough to show an operator that a limit was lowered."""
+"""The largest number of grown batches that a pass reports. A few are enough to show an operator that a limit was
+lowered."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """The batches of a chunk that are kept, to be written one after another."""
+    """The batches of a chunk that are kept, in the order in which they are written."""
 
     buffers: list[Buffer] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
@@ -67,8 +69,8 @@ class BatchVerdicts:
 
 
 class ActiveProducers:
-    """The newest record of each live producer. Its batch is kept, because the log must show the last sequence or epoch
-    of the producer."""
+    """The newest record of each live producer. The batch of this record is kept, because the log must show the last
+    sequence or epoch of the producer."""
 
     def __init__(self, records: Sequence[LastRecord]) -> None:
         ordered = sorted(records, key=lambda record: record.producer_id)
@@ -152,7 +154,7 @@ class BatchFilter:
     def _keep_giant(
         self, giant: GiantBatch, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
     ) -> int:
-        """Like `_keep_walk`, for a batch that is too large to be held whole. It is read twice if it changes."""
+        """Filters a batch that is too large to be in memory as a whole. If the batch changes, it is read twice."""
         left = total = 0
         has_tombstone = False
         times = TimeRange()
@@ -209,8 +211,8 @@ class BatchFilter:
         return BatchVerdicts(discard, idle_marker, retain)
 
     def _records_that_stay(self, columns: Columns, in_time: Bools) -> Bools:
-        """A mask of the records that are kept. `in_time`: for each record, whether a tombstone is not yet old enough to
-        be dropped."""
+        """A mask of the records that are kept. `in_time` is True for a record whose batch has not reached its delete
+        horizon. Tombstones in such a batch are kept."""
         assert columns.keys is not None and columns.values is not None
         stay: Bools = columns.offsets > self._offsets.latest_offset
         asked = np.flatnonzero(~stay & (columns.keys.lengths >= 0))
@@ -286,7 +288,7 @@ class BatchFilter:
 
 
 def control_type(table: BatchHeaders, row: int) -> int | None:
-    """The type of the record in a control batch. None if an earlier pass removed the record."""
+    """The type of the control record in a control batch. None if an earlier pass removed the record."""
     record = next(iter(read_records(table.raw, int(table.positions[row]))), None)
     return None if record is None else control_type_of(record.key)
 

@@ -1,10 +1,10 @@
 """The cleaner's map from keys to their last offsets, for millions of keys in memory of a fixed size.
 
-As in Kafka a key of any size takes 24 bytes: 128 bits of its hash, and an offset. If two keys had equal hashes, a
-record would be lost. So each map has a random hash function, for which two keys collide with probability 2^-128. No
-client can choose keys that collide, because the constants of the function are secret. The function is multilinear
-hashing (Lemire, Kaser: "Strongly universal string hashing is fast") in four lanes of 32 bits. numpy hashes a whole
-chunk of records at once.
+As in Kafka, a key of any size takes 24 bytes: 128 bits of its hash, and an offset. If two keys had equal hashes, a
+record would be lost. So each map has a random hash function. Two keys collide with probability 2^-128. No client can
+choose keys that collide, because the constants of the hash function are secret. The function is multilinear hashing
+(Lemire, Kaser: "Strongly universal string hashing is fast") in four lanes of 32 bits. numpy hashes a whole chunk of
+records at once.
 
 The table uses open addressing. If a slot is used by another key, the second half of the hash gives the distance to the
 next slot. The number of slots is prime, so with any distance all slots are reached.
@@ -31,8 +31,8 @@ ENTRY_BYTES = 24
 LANES = 4
 WORD_BYTES = 8
 MAX_MIXED_BYTES = 64
-"""The longest key that numpy hashes. Longer keys are hashed one by one (keyed BLAKE2b), which is cheaper than a step of
-numpy for every eight bytes."""
+"""The longest key that numpy hashes. Longer keys are hashed one by one with keyed BLAKE2b, because numpy would need a
+step for every eight bytes."""
 
 NOT_FOUND = -1
 
@@ -93,10 +93,10 @@ def _words(words: Hashes, at: Ints, left: Ints) -> Hashes:
 
 
 class OffsetMap:
-    """A map from hashes to offsets. It is full when it has `capacity` keys."""
+    """A map from hashes to offsets. The map is full when it contains `capacity` keys."""
 
     def __init__(self, max_bytes: int, load_factor: float, *, keys_at_most: int | None = None) -> None:
-        """Makes a map. `keys_at_most`: an upper bound of the number of keys, which limits the memory."""
+        """Makes a map. `keys_at_most` is an upper bound of the number of keys. It limits the memory of the map."""
         slots = max(max_bytes // ENTRY_BYTES, 2)
         self.capacity = max(1, min(int(slots * load_factor), slots - 1))
         if keys_at_most is not None and keys_at_most < self.capacity:
@@ -110,11 +110,11 @@ class OffsetMap:
         self._offsets: Ints = self._rows[:, OFFSET].view(np.int64)
 
     def put(self, hashes: Hashes, offsets: Ints) -> int:
-        """Stores the offsets of keys. The offsets must rise and be higher than all offsets before. Returns the number
-        of keys that were stored before the map was full.
+        """Stores the offsets of keys. The offsets must be in ascending order and higher than all offsets in the map.
+        Returns the number of keys that were stored before the map was full.
 
-        A full map does not even take a new offset for a key that it has, because the pass ends at that record (as in
-        Kafka).
+        A full map does not store a new offset, even for a key that it contains, because the pass ends at that record
+        (as in Kafka).
         """
         taken = len(offsets)
         if self.size + taken > self.capacity:

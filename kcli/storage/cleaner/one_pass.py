@@ -1,7 +1,7 @@
 """One pass over one log: maps the keys of the dirty part, and writes the kept records before the end of that part.
 
-A pass only reads and writes files. It does not change the log itself. It runs in a separate process, so that it does
-not slow down the event loop, and numpy is loaded only when a log is cleaned.
+A pass only reads and writes files. It does not change the state of the log. It runs in a separate process. So the pass
+does not slow down the event loop, and numpy is loaded only when a log is cleaned.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""The bytes that are read at a time even if the I/O buffers are smaller. In smaller chunks numpy's calls would cost
-more than the work."""
+"""The bytes that are read at a time even if the I/O buffers are smaller. With smaller chunks the calls of numpy would
+cost more than their work."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -60,7 +60,8 @@ CURRENT_MAGIC = 2
 
 
 class IoThrottle:
-    """Limits the rate of reads and writes. `check` is called between them, and may raise to end the pass."""
+    """Limits the rate of reads and writes. `check` is called between reads and writes, and may raise to end the
+    pass."""
 
     def __init__(
         self,
@@ -92,7 +93,8 @@ MAX_SLEEP_SECONDS = 0.5
 
 
 class CleaningPass:
-    """One pass. `run` yields each cleaned segment when its files are on the device, and at last CleaningDone."""
+    """One pass. `run` yields each cleaned segment when its files are on the device. At the end it yields
+    CleaningDone."""
 
     def __init__(
         self, plan: CleaningPlan, limits: CleanerLimits, disk: Disk, throttle: IoThrottle | None = None
@@ -300,7 +302,7 @@ class CleaningPass:
 
     def _pieces(self, segment: SourceSegment, position: Position) -> Iterator[BatchHeaders | bytes]:
         """Yields the batches of a segment from `position` on, many at a time. A message of an old format is yielded
-        alone."""
+        separately."""
         for chunk in self._chunks(segment, position):
             begin = 0
             for at, header in iter_batches(chunk) if _has_legacy(chunk) else ():
@@ -318,7 +320,8 @@ class CleaningPass:
                 yield read_headers(chunk[begin:] if begin else chunk, self._plan.topic_partition)
 
     def _chunks(self, segment: SourceSegment, position: Position) -> Iterator[bytes]:
-        """Yields chunks of whole batches. A chunk is about as large as the buffer, or is one batch that is larger."""
+        """Yields chunks of whole batches. A chunk is about as large as the buffer. A larger batch is a chunk by
+        itself."""
         path = f"{self._plan.path}/{offset_name(segment.base_offset, LOG_SUFFIX)}"
         file = self._disk.open(path)
         try:

@@ -1,4 +1,4 @@
-"""The input and the results of one pass of the cleaner. They are values that can be sent to another process."""
+"""The input and the results of one pass of the cleaner. All of them can be sent to another process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SourceSegment:
 
 @dataclass(frozen=True, slots=True)
 class LastRecord:
-    """The newest record of a live producer. `data_offset` is None if the log has only markers of this producer."""
+    """The newest record of a live producer. `data_offset` is None if the log contains only markers of this producer."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -67,7 +67,7 @@ class CleaningPlan:
     max_message_bytes: int = MAX_BATCH_BYTES
 
     def end_of(self, nth: int) -> Offset:
-        """The offset at which the segment after the n-th begins."""
+        """The offset at which the segment after segment `n` begins."""
         following = nth + 1
         return (
             self.segments[following].base_offset
@@ -99,7 +99,7 @@ class GrownBatch:
 
 @dataclass(frozen=True, slots=True)
 class CleaningDone:
-    """The end of a pass. Everything before `end_offset` is clean now."""
+    """The end of a pass. All records before `end_offset` are clean now."""
 
     end_offset: Offset
     keys: int

@@ -1,9 +1,9 @@
 """Writes batches again without some of their records, in the form in which Kafka compacts them.
 
 A batch keeps its base offset, last offset, sequence, producer, leader epoch and codec. The kept records have unchanged
-offsets, so their bytes are copied. Only their timestamps may have to be written again, because they are relative to the
-base timestamp. The base timestamp becomes that of the first kept record or, if the batch has one, its delete horizon
-(KIP-534).
+offsets, so their bytes are copied. Only the timestamps of the records may have to be written again, because they are
+relative to the base timestamp. The new base timestamp is the delete horizon of the batch (KIP-534) or, without a delete
+horizon, the timestamp of the first kept record.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_HORIZON = -1
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """The kept records of a `RecordWalk`. `horizons`: the new delete horizon of each of its batches."""
+    """The kept records of a `RecordWalk`. `horizons` contains the new delete horizon of each batch."""
 
     walk: RecordWalk
     timestamps: Ints
@@ -48,7 +48,8 @@ class Survivors:
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """Encodes a batch without records. It is kept for the last sequence of a producer or the last offset of a pass."""
+    """Encodes a batch without records. Such a batch keeps the last sequence of a producer or the last offset of a
+    pass."""
     return encode_batch(
         (),
         base_offset=header.base_offset,
@@ -75,7 +76,8 @@ def modern_batch(header: BatchHeader, kept: list[Record]) -> bytes:
 
 
 def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes, int]]:
-    """Yields the new bytes and the max timestamp of each batch in `lanes`, in order. Each must have kept records."""
+    """Yields the new bytes and the max timestamp of each batch in `lanes`, in order. Each batch must have kept
+    records."""
     walk = survivors.walk
     chosen = np.zeros(len(walk.counts), np.bool_)
     chosen[lanes] = True
@@ -104,13 +106,13 @@ def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes
 
 @dataclass(slots=True)
 class TimeRange:
-    """The first and the newest timestamp of the records that stay of a batch."""
+    """The first and the newest timestamp of the kept records of a batch."""
 
     first_ms: int | None = None
     newest_ms: int = NO_TIMESTAMP
 
     def add(self, times: Ints) -> None:
-        """Adds the next records; there may be none."""
+        """Adds the timestamps of the next records. `times` may be empty."""
         if len(times):
             self.first_ms = int(times[0]) if self.first_ms is None else self.first_ms
             self.newest_ms = max(self.newest_ms, int(times.max()))
@@ -119,7 +121,8 @@ class TimeRange:
 def rewritten_giant(
     header: NDArray[np.void], parts: Iterable[Survivors], horizon_ms: int, times: TimeRange, count: int
 ) -> tuple[bytes, int]:
-    """Like one of `rewritten_batches`, for a batch that comes in parts. `count` records stay, at least one."""
+    """Returns the new bytes and the max timestamp of a batch that is read in parts. `count` is the number of kept
+    records, at least 1."""
     assert times.first_ms is not None, "a record stays"
     header = header.copy()
     newest_ms = (
@@ -140,7 +143,8 @@ def _part_bodies(parts: Iterable[Survivors], base_ms: int) -> Iterator[bytes]:
 
 
 def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterator[bytes]:
-    """Yields, for each batch, its records `rows` one after another. `firsts`: the first row of each batch."""
+    """Yields the new records of each batch as one byte string. `rows` are the kept records of all batches, and `firsts`
+    the index in `rows` at which each batch begins."""
     _, at = varints(walk.buffer, walk.starts[rows])
     old_deltas, tails = varints(walk.buffer, at + 1, MAX_VARLONG_SIZE)
     same = np.logical_and.reduceat(deltas == old_deltas, firsts).tolist()
@@ -166,6 +170,7 @@ def _runs(view: memoryview, rows: Ints, walk: RecordWalk) -> list[memoryview]:
 
 
 def lasting_horizons(headers: NDArray[np.void]) -> Ints:
-    """The delete horizons that batches already have. They are stored in place of the base timestamp."""
+    """The delete horizons that batches already have. A batch stores its delete horizon in place of the base
+    timestamp."""
     has_one = headers["attributes"] & DELETE_HORIZON != 0
     return np.where(has_one, headers["base_timestamp"], NO_HORIZON).astype(np.int64)

@@ -1,8 +1,8 @@
 """Tracks transactions for the cleaner: which batches were aborted, and which markers are no longer needed.
 
 A marker must stay longer than the records of its transaction, because consumers need the marker to drop aborted
-records. If a pass finds no records of the transaction, it gives the marker a delete horizon. After that time the marker
-is dropped (KIP-534).
+records. If a pass finds no records of the transaction, the pass sets a delete horizon for the marker. After this time
+the marker is dropped (KIP-534).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from kcli.storage.log.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """The transactions of one pass. Call it for every transactional batch and every control batch, in offset order."""
+    """The transactions of one pass. Call its methods for every transactional batch and every control batch, in offset
+    order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._upcoming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
@@ -38,9 +39,9 @@ class CleanedTransactions:
     def end(
         self, producer_id: ProducerId, last_offset: Offset, control_type: int | None
     ) -> tuple[bool, AbortedTransaction | None]:
-        """Takes a control batch. `control_type` is None if an earlier pass removed its record. Returns whether the
-        marker is no longer needed and, if records of an aborted transaction are still in the log, the entry for the
-        transaction index."""
+        """Processes a control batch. `control_type` is None if an earlier pass removed the control record. Returns
+        whether the marker is no longer needed and, if records of an aborted transaction are still in the log, the entry
+        for the transaction index."""
         self._begin_until(last_offset)
         match control_type:
             case ControlType.ABORT:

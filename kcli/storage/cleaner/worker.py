@@ -1,8 +1,9 @@
-"""The cleaner's process: `python -m kcli.storage.cleaner.worker BROKER_PID`, started when there is a log to clean.
+"""The cleaner's process: `python -m kcli.storage.cleaner.worker BROKER_PID`. It is started when a log must be cleaned.
 
 It reads plans from its standard input and writes the events of each pass to its standard output. Each message is a
-pickle after its length. It is a separate process, because a pass would hold Python's global lock for milliseconds at a
-time, and because the memory of the process is freed when it ends. It ends when its input is closed or the broker ends.
+pickle after its length. The cleaner has a separate process, because a pass would hold Python's global lock for
+milliseconds at a time, and because the memory is freed when the process ends. The process ends when its input is closed
+or the broker ends.
 """
 
 from __future__ import annotations

@@ -23,15 +23,15 @@ PENDING_BYTES = 4096
 
 WINDOW_BYTES = 4096
 """The bytes that a search reads first, at a guessed position. If the guess is wrong, a binary search of single entries
-follows, until the range has this size."""
+narrows the range to this size."""
 
 MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 """The largest distance of an offset from the segment's base offset, because an index stores it as an int32."""
 
 
 class EntryFile:
-    """Entries of a fixed size. Old entries are in a file, the newest ones in memory. There may be one writer, and
-    readers in any thread."""
+    """Entries of a fixed size. Old entries are in a file, and the newest entries are in memory. One thread may write,
+    and any thread may read."""
 
     __slots__ = (
         "_cuts",
@@ -49,8 +49,8 @@ class EntryFile:
 
     _window: ClassVar[tuple[EntryFile | None, int, int, bytes]] = (None, 0, 0, b"")
     """The entries that any thread read last: (entry file, number of its truncations, index of the first entry,
-    entries). It is a cache, because a fetch looks up its start and then its end, which mostly are in the same page.
-    Entries only change by a truncation."""
+    entries). The window is a cache, because a fetch looks up its start and then its end, and both are mostly in the
+    same page. Only a truncation changes entries."""
 
     def __init__(self, handle: Handle, entry: struct.Struct, size_bytes: int) -> None:
         self.handle = handle
@@ -92,7 +92,8 @@ class EntryFile:
             self._pending.clear()
 
     def _replace(self) -> None:
-        """Gives the file the pending entries. After a crash most files have them already, and are only read."""
+        """Replaces the content of the file by the pending entries. Most files already have this content after a crash,
+        and are only read."""
         file = self.handle.create()
         if file.read_at(0, len(self._pending) + 1) != self._pending:
             file.write_at(0, self._pending)
@@ -137,8 +138,8 @@ class EntryFile:
         return self._unpack(window, at) if is_there else self.entry(found - 1)
 
     def _narrow(self, target: int, field: int, page: int) -> tuple[int, int]:
-        """The bounds for a search. First tries the entries that were read last, then a page at the position where the
-        target is if the field rises evenly, as offsets mostly do."""
+        """The bounds for a search. First tries the entries that were read last. Then tries the page where the target is
+        if the field rises evenly. Offsets mostly rise evenly."""
         file, cuts, start, window = EntryFile._window
         if file is self and cuts == self._cuts:
             found = self._find_in(window, start, target, field)
@@ -160,7 +161,8 @@ class EntryFile:
         return window
 
     def _find_in(self, window: bytes, start: int, target: int, field: int) -> int:
-        """The same as `find`, but searches only the entries in `window`, which begins with entry number `start`."""
+        """Returns the same as `find`, but searches only the entries in `window`. The first of these has the number
+        `start`."""
         size, unpack = self._entry.size, self._entry.unpack_from
         low, high = 0, len(window) // size
         while low < high:
@@ -183,7 +185,7 @@ class EntryFile:
             self._cuts += 1  # last, so that a concurrent read of removed entries is noticed
 
     def rebuild(self) -> None:
-        """Drops all entries, for recovery to append them again. The file changes at the next write."""
+        """Drops all entries, because recovery appends them again. The file changes at the next write."""
         with self._guard:
             self._pending.clear()
             self.count = self._written = 0
@@ -273,7 +275,7 @@ class OffsetIndex:
         return self.entries.count >= max_bytes // OFFSET_ENTRY.size
 
     def is_sane(self) -> bool:
-        """False when a crash left it padded with zeros."""
+        """Whether the index is valid. False if a crash left zeros at the end of its file."""
         last = self.entries.last()
         return last is None or last[0] > 0 or (last[0] == 0 and self.entries.count == 1)
 
@@ -313,7 +315,7 @@ class TimeIndex:
         return self.entries.count >= max_bytes // TIME_ENTRY.size - 1
 
     def is_sane(self) -> bool:
-        """False when a crash left it padded with zeros."""
+        """Whether the index is valid. False if a crash left zeros at the end of its file."""
         last = self.entries.last()
         if last is None:
             return True

@@ -1,4 +1,4 @@
-"""Opens a batch with numpy, which is imported by the first step and not when the broker starts."""
+"""Opens a batch with numpy. The first step imports numpy, so the start of the broker does not."""
 
 from __future__ import annotations
 

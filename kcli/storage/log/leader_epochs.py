@@ -53,7 +53,7 @@ class LeaderEpochCache:
         self._replace([rebased, *self.entries[len(dropped) :]])
 
     def copy(self, other: LeaderEpochCache) -> None:
-        """Copies the epochs of another log. They include epochs without records, which cannot be found in batches."""
+        """Copies the epochs of another log, because an epoch without records cannot be found in batches."""
         if self.entries != other.entries:
             self._replace(list(other.entries))
 
@@ -79,7 +79,8 @@ class LeaderEpochCache:
     def flush(self, end_offset: Offset = NEVER) -> None:
         """Writes the checkpoint if there are changes. May block. May be called in any thread.
 
-        The file may lack the epochs from `end_offset` on: they have no records, and the next start drops them.
+        The file may lack the epochs that begin at or after `end_offset`. These epochs have no records, and the next
+        start drops them.
         """
         with self._guard:
             if self.is_dirty:

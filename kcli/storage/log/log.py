@@ -1,7 +1,7 @@
 """A partition's log: its segments, producers and leader epochs, and the offsets that bound it.
 
 One task owns a log. Only this task calls `append`, `truncate_to` and the other methods that change the log. `flush` and
-the reading of a slice may run in other threads meanwhile. The offsets have this order: log start ≤ last stable ≤ high
+reads of a slice may run in other threads at the same time. The offsets have this order: log start ≤ last stable ≤ high
 watermark ≤ log end.
 
 This file is long because a log has many operations. Validation, retention, replay, snapshots, loading and compaction
@@ -67,8 +67,8 @@ T = TypeVar("T")
 
 
 class AppendOrigin(Enum):
-    """The origin of an append, which decides the checks. A batch of a client is checked. A batch of a coordinator or of
-    the quorum is trusted."""
+    """The origin of an append, which decides the checks. The batch of a client is checked. The batch of a coordinator
+    or of the quorum is not checked."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -80,8 +80,8 @@ class AppendOrigin(Enum):
 class AppendResult:
     """The offsets of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic.
 
-    A duplicate batch is not written. Then the offsets are those of the original batch, and `log_append_time_ms` is its
-    largest timestamp on any topic, as in Kafka.
+    A duplicate batch is not written. In this case the offsets are the offsets of the original batch, and
+    `log_append_time_ms` is the largest timestamp of the original batch on any topic, as in Kafka.
     """
 
     base_offset: Offset
@@ -166,7 +166,8 @@ class PartitionLog:
         return max(unstable, self.log_start_offset)
 
     def set_high_watermark(self, offset: Offset) -> None:
-        """Moves the high watermark forward to `offset`, but at most to the log end. It never moves back."""
+        """Moves the high watermark forward to `offset`, but at most to the log end. The high watermark never moves
+        back."""
         offset = min(offset, self.log_end_offset)
         if offset > self.high_watermark:
             self.high_watermark = offset
@@ -190,8 +191,8 @@ class PartitionLog:
         """Writes batches at the end of the log. Raises KafkaError for invalid batches, StorageError on a bad disk.
 
         If `records` is writable, it may be changed in place. A commit or abort marker must have the origin COORDINATOR,
-        and `transaction_version` selects the rules for its epoch. A transactional batch is checked against its
-        `verification`. Without one it is not checked.
+        and `transaction_version` selects the rules for its epoch. A transactional batch is checked against
+        `verification`, unless `verification` is None.
         """
         self.directory.check()
         if origin is AppendOrigin.CLIENT:
@@ -220,7 +221,8 @@ class PartitionLog:
         return self._write(batches, leader_epoch, now_ms)
 
     def check_client_batch(self, records: Buffer, now_ms: int) -> CheckedBatch | UnopenedBatch:
-        """Checks a client's batch before `append_checked`, as far as that is quick. Raises KafkaError."""
+        """Checks a client's batch before `append_checked`. If a check would take long, returns an UnopenedBatch. Raises
+        KafkaError."""
         return check_client_batch(records, self.config, now_ms, self._topic_partition, self.validation)
 
     def append_checked(
@@ -231,8 +233,8 @@ class PartitionLog:
         now_ms: int,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes a client's batch. Its producer is checked now, because earlier appends may have waited. Raises
-        KafkaError and StorageError like `append`."""
+        """Writes a client's batch. Its producer is checked only now, because earlier appends may have waited too.
+        Raises KafkaError and StorageError like `append`."""
         self.directory.check()
         records, header, found = checked
         if header.producer_id >= 0:
@@ -253,7 +255,8 @@ class PartitionLog:
         return self._write((placed,), leader_epoch, now_ms)
 
     def _append_replicated(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Appends batches of the leader's log. They keep offsets and epochs. Their order and checksums are checked."""
+        """Appends batches of the leader's log. The batches keep offsets and epochs. Their order and checksums are
+        checked."""
         batches: list[PlacedBatch] = []
         next_offset = self.log_end_offset
         for header, batch in split_batches(records):
@@ -432,7 +435,7 @@ class PartitionLog:
     def read(
         self, offset: Offset, max_bytes: int, *, end_offset: Offset, at_least_one: bool = True
     ) -> LogSlice:
-        """The whole batches of one segment from the batch with `offset` up to `end_offset`, at most `max_bytes`.
+        """The whole batches of one segment from the batch with `offset` up to `end_offset`, at most `max_bytes` in all.
 
         With `at_least_one` the first batch is included even if it alone is larger than `max_bytes`.
         """
@@ -462,11 +465,11 @@ class PartitionLog:
         return last_of(self.search_max_timestamp())
 
     def search_timestamp(self, timestamp_ms: int) -> Search:
-        """Like `offset_for_timestamp`, in steps. Raises StorageError."""
+        """Searches the first record at or after the timestamp, in steps. Raises StorageError."""
         return self._search(lookup.search_timestamp(self.segments, timestamp_ms, self.log_start_offset))
 
     def search_max_timestamp(self) -> Search:
-        """Like `offset_of_max_timestamp`, in steps. Raises StorageError."""
+        """Searches the first record with the largest timestamp, in steps. Raises StorageError."""
         return self._search(lookup.search_max_timestamp(self.segments, self.log_start_offset))
 
     def _search(self, search: Search) -> Search:
@@ -488,8 +491,8 @@ class PartitionLog:
         """Records that the epoch of a new leader begins at the log end. Call it before the first append in this epoch.
 
         The checkpoint is written at the first append in the epoch or at the next flush. It is not written at once,
-        because thousands of these files would delay the start. Nothing is lost, because a start drops epochs without
-        records in any case.
+        because writing thousands of checkpoints would delay the start. A crash before this write loses nothing, because
+        a start drops epochs without records.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
@@ -620,15 +623,14 @@ class PartitionLog:
     # --- durability
 
     def flush(self, up_to: Offset | None = None) -> None:
-        """Flushes the log. Then every record before `up_to` (None: the log end) would survive a power failure. May
+        """Flushes the log. Afterwards every record before `up_to` (None: the log end) survives a power failure. May
         block."""
         end = self.log_end_offset if up_to is None else up_to
         if end > self.recovery_point:
             self._flush(end)
 
     def settle(self) -> None:
-        """Makes the files of a new log durable: their names and the topic id. May block. May be called in any
-        thread."""
+        """Makes the names of a new log's files and its topic id durable. May block. May be called in any thread."""
         directory = self.directory
         if not self.is_settled:
             with directory.settling:
@@ -637,7 +639,7 @@ class PartitionLog:
 
     @on_disk
     def begin_settling(self) -> File | None:
-        """Writes the topic id of a new log, for `end_settling` to sync. None: there is nothing to write.
+        """Writes the topic id of a new log, which `end_settling` then syncs. Returns None if nothing must be written.
 
         The caller holds `directory.settling`.
         """
@@ -648,8 +650,8 @@ class PartitionLog:
 
     @on_disk
     def end_settling(self, topic_id: File | None) -> None:
-        """Syncs the topic id and the names in the log's directory. The log's own name is left to the caller, who may
-        sync the names of many logs at once."""
+        """Syncs the topic id and the names in the log's directory. The caller syncs the name of this directory, because
+        one sync may include the names of many logs."""
         disk = self.directory.disk
 
         def sync() -> None:
@@ -664,7 +666,7 @@ class PartitionLog:
         return f"{self.path}/{PARTITION_METADATA_FILE}"
 
     def _unless_gone(self, work: Callable[[], T]) -> T | None:
-        """Does `work`. None if the log was closed and its directory renamed before this thread continued."""
+        """Returns the result of `work`. None if another thread has closed the log and renamed its directory."""
         directory = self.directory
         try:
             return work()
@@ -708,13 +710,14 @@ class PartitionLog:
 
     @on_disk
     def write_out(self) -> None:
-        """Writes what a clean close leaves, and waits for no device: before many logs are closed, call it for all."""
+        """Writes the producer snapshot and the last index entries of a clean close, without a sync. If many logs are
+        closed, call this method for all of them first, so that the first syncs write many files to the device."""
         self.snapshots.take(self.producers)
         self.segments[-1].seal()
 
     @on_disk
     def close(self, *, clean: bool) -> None:
-        """Closes the files. If `clean`, they are first flushed and completed as in a clean stop of Kafka."""
+        """Closes the files. If `clean`, first completes and flushes them, as Kafka does at a clean stop."""
         if clean:
             self.write_out()
             self.settle()

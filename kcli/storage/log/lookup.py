@@ -33,7 +33,7 @@ def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segme
 def whole_batches(
     segment: Segment, offset: Offset, max_bytes: int, *, end_offset: Offset | None, at_least_one: bool
 ) -> tuple[Position, Position] | None:
-    """The start and end position of the batches from the one with `offset` up to `end_offset` (None: segment end).
+    """The start and end position of the batches from the batch with `offset` up to `end_offset` (None: segment end).
 
     None if this segment has no such batch.
     """
@@ -53,8 +53,8 @@ def whole_batches(
 
 
 Search = Generator[None, None, TimestampOffset | None]
-"""A search for a record by its timestamp, in steps of a few milliseconds. The first step takes less: a search that
-takes long yields before it begins to. The steps may run in another thread than that of the log's owner."""
+"""A search for a record by its timestamp, in steps of a few milliseconds. A search that takes long yields before its
+first long step. The steps may run in another thread than the thread of the log's owner."""
 
 HEADERS_OF_A_STEP = 500
 SEGMENTS_OF_A_STEP = 20
@@ -118,7 +118,7 @@ def _search_batch(batch: bytes, path: str, timestamp_ms: int, start_offset: Offs
 
 
 def _few_records(batch: bytes, header: BatchHeader) -> Iterator[Record] | None:
-    """The records of a batch that are read in a few milliseconds; None if it takes longer."""
+    """The records of a batch. None if a read of these records takes longer than a few milliseconds."""
     if len(batch) > SMALL_BYTES or header.records_count > FEW_RECORDS:
         return None
     if header.magic < CURRENT_MAGIC:
@@ -147,7 +147,8 @@ def aborted_transactions(
 
 
 def has_aborted_transactions(segments: Sequence[Segment], from_offset: Offset) -> bool:
-    """Whether an aborted transaction ends at or after the offset, so that it may have records there."""
+    """Whether an aborted transaction ends at or after the offset. Such a transaction may have records after the
+    offset."""
     found = (segment.txn_index.entries() for segment in segments_from(segments, from_offset))
     return any(entries and entries[-1].last_offset >= from_offset for entries in found)
 

@@ -1,9 +1,10 @@
-"""The checks of `record_validation` for batches that take long: by columns, and never with a whole batch in memory.
+"""The checks of `record_validation` for batches that take long. They work by columns, and never keep a whole batch in
+memory.
 
 A few compressed bytes can hold millions of records or gigabytes of zeros. Kafka limits only the compressed size
-(max.message.bytes), so such a batch is legal. It is read in parts of about a megabyte. A batch that cannot be written
-as it is (another codec, offsets with gaps) is read a second time and encoded again. A stored batch is searched for a
-timestamp in the same way.
+(max.message.bytes), so such a batch is legal. It is read in parts of about a megabyte. If a batch cannot be written
+unchanged (because the topic has another codec, or the offsets have gaps), it is read a second time and encoded again.
+To search a stored batch for a timestamp, it is also read in parts.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ from kcli.storage.log.record_validation import (
 from kcli.storage.log.validation import CheckedBatch, Opening, UnopenedBatch, level_of, target_codec
 
 MAX_OPENED_BYTES = 32 << 30
-"""Bytes that are read of a batch. zstd can put this many into Kafka's default max.message.bytes (128 KiB in 4 bytes).
-It is about half a minute of work, after which a producer has given up (request.timeout.ms)."""
+"""The most bytes that are read of a batch. zstd can compress this many bytes to Kafka's default max.message.bytes (128
+KiB to 4 bytes). The read takes about half a minute. By default a producer waits no longer for an answer
+(request.timeout.ms)."""
 
 
 def open_batch(batch: UnopenedBatch) -> Opening:
@@ -98,7 +100,8 @@ def _examine(batch: UnopenedBatch, rules: _Rules) -> Generator[None, None, None]
 def search_batch(
     batch: Buffer, header: BatchHeader, path: str, timestamp_ms: int, start_offset: Offset
 ) -> Generator[None, None, TimestampOffset | None]:
-    """The first record of a stored batch at or past both `timestamp_ms` and `start_offset`, a part at each step."""
+    """Searches a stored batch for the first record at or past both `timestamp_ms` and `start_offset`, a part at each
+    step."""
     table = _table_of(batch, path)
     for part in batch_parts(batch, header):
         if isinstance(part, LargeRecord):
@@ -122,7 +125,7 @@ def _table_of(batch: Buffer, name: str) -> BatchHeaders:
 
 
 class _Rules:
-    """Kafka's rules for the records of a batch, and what a `Survey` says of them."""
+    """Applies Kafka's rules to the records of a batch, and collects the facts of a `Survey`."""
 
     def __init__(self, batch: UnopenedBatch) -> None:
         self.first_ms = NO_TIMESTAMP
@@ -133,7 +136,7 @@ class _Rules:
         self._broken = BrokenRules(batch.topic_partition)
 
     def take(self, times: Ints, offset_deltas: Ints, key_lengths: Ints, value_lengths: Ints) -> None:
-        """Judges the next records."""
+        """Checks the next records."""
         begin, self._count = self._count, self._count + len(times)
         if not begin:
             self.first_ms = int(times[0])
@@ -194,7 +197,7 @@ class _Rules:
 def _rebuild(
     batch: UnopenedBatch, codec: Codec, first_ms: int, newest_ms: int
 ) -> Generator[None, None, bytearray]:
-    """The same records under `codec`, with offsets 0, 1, 2 … and the same producer."""
+    """Encodes the records again with `codec`, with offset deltas 0, 1, 2 … and the same producer."""
     header, config = batch.header, batch.config
     source = _Renumbered(batch.records, header, first_ms)
     body: list[Buffer] = []
@@ -227,7 +230,7 @@ def _check_size(size_bytes: int, codec: Codec, config: LogConfig) -> None:
 
 
 class _Renumbered:
-    """The records area of a sound batch with offset deltas 0, 1, 2 … and timestamps that count from `first_ms`.
+    """The encoded records of a valid batch, with offset deltas 0, 1, 2 … and timestamps relative to `first_ms`.
 
     `parts` counts the parts that were read.
     """

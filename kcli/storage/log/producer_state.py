@@ -1,8 +1,8 @@
 """The state of a partition's producers: sequence numbers, open transactions (KIP-98), `.snapshot` files.
 
-A client's batch is checked before it is written (`check`). Every batch in the log updates the state (`update`), when it
-is written and when the log is read again. With snapshots a start need not read the whole log: the state follows from
-the newest snapshot and the batches after it.
+`check` checks a client's batch before it is written. `update` updates the state with every batch of the log, when the
+batch is written and when the log is read again. With snapshots a start need not read the whole log. It loads the newest
+snapshot and reads the batches after the snapshot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from kcli.runtime.disk import Disk, read_file
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CACHED_BATCHES = 5
-"""The batches that are remembered per producer. For this reason clients have at most five requests in flight."""
+"""The number of batches that are remembered per producer. Because of this limit, idempotent clients have at most five
+requests in flight."""
 
 MAX_EPOCH = 32_767
 NO_COORDINATOR_EPOCH = -1
@@ -95,7 +96,7 @@ class Verification:
     """A transaction that the coordinator must confirm before the producer's first batch in this partition (KIP-890).
 
     A batch with this verification may begin the transaction, if the log still has the verification. A marker removes
-    it. So a batch that arrives after the end of its transaction is refused.
+    the verification. So a batch that arrives after the end of its transaction is refused.
     """
 
     epoch: int
@@ -105,8 +106,8 @@ class Verification:
 
 
 ALREADY_OPEN = Verification(-1, 0, False, 0)
-"""The verification of a batch whose transaction is already open in the log. It is valid while the transaction is
-open."""
+"""The verification of a batch whose transaction is already open in the log. The verification is valid while the
+transaction is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +163,8 @@ class ProducerState:
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
-        """The remembered batch that `header` repeats, because the client did not get the first response. None if it is
-        a new batch."""
+        """The remembered batch that `header` repeats, because the client did not get the first response. None if the
+        batch is new."""
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -363,7 +364,7 @@ class ProducerState:
     # --- snapshots
 
     def load(self, entries: Iterable[ProducerEntry], offset: Offset, now_ms: int) -> None:
-        """Sets the state to that of a snapshot that was written at `offset`."""
+        """Replaces the state by a snapshot that was written at `offset`."""
         self.clear()
         for entry in entries:
             if self._is_expired(entry, now_ms):

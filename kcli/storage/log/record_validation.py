@@ -1,9 +1,9 @@
-"""The leader's checks of the records in a producer's batch, those of Kafka's LogValidator.
+"""The leader's checks of the records in a producer's batch. The checks are those of Kafka's LogValidator.
 
-`survey` recognises valid records, many at a time. If it does not recognise them, or if a rule may be broken, the
+`survey` recognises valid records, many at a time. If it does not recognise the records, or if a rule may be broken, the
 records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the topic, the
-response names them (KIP-467). Batches that take longer than a few milliseconds are left to `opening`, which checks the
-same rules by columns.
+response lists these records (KIP-467). If the checks take longer than a few milliseconds, `opening` checks the same
+rules by columns.
 """
 
 from __future__ import annotations
@@ -31,16 +31,19 @@ SHOWN_ERRORS = 3
 """The most errors of single records that the error message of a batch shows, as in Kafka."""
 
 MAX_RECORD_ERRORS = 1000
-"""Records that an answer names at most: Kafka names all, but 760 compressed bytes can hold a million wrong records."""
+"""The most records that an answer lists as invalid. Kafka lists all, but 760 compressed bytes can contain a million
+invalid records."""
 
 SMALL_BYTES = 1_048_588
-"""Decompressed bytes that are read at once, a few milliseconds of work: Kafka's default max.message.bytes."""
+"""The most decompressed bytes of a batch that is read at once (Kafka's default max.message.bytes). The read takes a few
+milliseconds."""
 
 SMALL_PLAIN_BYTES = 8 << 20
-"""The same without compression: records of one shape are compared without reading their values."""
+"""The most bytes of an uncompressed batch that is read at once. It is larger, because records of one shape are compared
+without reading their values."""
 
 FEW_RECORDS = 500
-"""Records that are read one by one at once, about two milliseconds of work."""
+"""The most records that are read one by one without a pause. The read takes about two milliseconds."""
 
 MIN_RECORD_BYTES = 7
 """The smallest record."""
@@ -58,7 +61,7 @@ class Validation(StrEnum):
 def must_open(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, validation: Validation
 ) -> bool:
-    """Whether a setting requires a check of the records. The header and the checksum are valid."""
+    """Whether a setting requires a check of the records. The header and the checksum have already been checked."""
     by_producer = config.message_timestamp_type != LOG_APPEND_TIME
     bounded = by_producer and (
         config.message_timestamp_before_max_ms != MAX_LONG
@@ -78,7 +81,7 @@ def must_open(
 def examine(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, topic_partition: str
 ) -> Survey | None:
-    """Reads the records of a batch, if that takes a few milliseconds at most; None if it takes longer.
+    """Reads the records of a batch. Returns None if the read would take longer than a few milliseconds.
 
     Raises InvalidRecordException or InvalidTimestampException, with `record_errors` if a record breaks a rule.
     """
@@ -163,7 +166,7 @@ class BrokenRules:
 
     @property
     def is_full(self) -> bool:
-        """Whether further errors are only counted."""
+        """Whether the list of errors is full. Further errors are then only counted."""
         return len(self._errors) >= MAX_RECORD_ERRORS
 
     def add_keyless(self, index: int) -> None:
@@ -177,7 +180,7 @@ class BrokenRules:
         self._add(index, problem)
 
     def count_more(self, count: int, *, mistimed: bool) -> None:
-        """Counts errors that the answer does not name."""
+        """Counts errors that the answer does not list."""
         self._count += count
         self._is_mistimed = self._is_mistimed or mistimed
 
@@ -187,7 +190,7 @@ class BrokenRules:
             self._errors.append((index, reason))
 
     def refuse(self) -> None:
-        """Raises the error of the batch, if a record has one."""
+        """Raises the error of the batch if any record breaks a rule."""
         if not self._count:
             return
         error: KafkaError
@@ -243,6 +246,6 @@ def wrong_type(time_ms: int, offset: int, header: BatchHeader, key_bytes: int, v
 
 
 def to_long(value: int) -> int:
-    """Reduces a number to 64 bits with overflow as in Java. A time plus an unlimited bound exceeds 64 bits, and a base
-    timestamp plus a delta may do so."""
+    """Reduces a number to 64 bits with overflow as in Java. A time plus an unlimited bound exceeds 64 bits. A base
+    timestamp plus a delta may also exceed 64 bits."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

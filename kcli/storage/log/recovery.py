@@ -1,8 +1,9 @@
 """Recovery after an unclean stop: reads the end of a log again, batch by batch, and keeps the valid batches.
 
-Batches that were not flushed may be incomplete after a crash. They are truncated. If a batch that was flushed is
-invalid, the disk has damaged it. Recovery logs an error and truncates it too. The metadata log must not lose records,
-so such damage in it raises an error and changes nothing. An operator can then repair the log.
+Batches that were not flushed may be incomplete after a crash. Recovery truncates these batches. If a flushed batch is
+invalid, the disk has damaged the batch. Recovery logs an error and truncates this batch too. The metadata log must not
+lose records. So damage to flushed batches of the metadata log raises an error and changes nothing, and an operator can
+repair the log.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _log = logging.getLogger(__name__)
 RECOVERY_CHUNK_BYTES = 1 << 20
 
 READS_OF_DAMAGE = 2
-"""The number of times that a damaged batch is read before it is truncated, because the error may be one of the read."""
+"""The number of times that a damaged batch is read before it is truncated, because only the read may have failed."""
 
 
 class OffsetOverflow(Exception):
@@ -138,7 +139,8 @@ class Recovery:
         self._log.drop_segments(later)
 
     def _chunk_size(self, segment: Segment, position: Position, end: int) -> int:
-        """The bytes to read next: a chunk or, if the next batch is larger, that batch."""
+        """The number of bytes to read next: the size of a chunk or, if the next batch is larger, the size of this
+        batch."""
         size = RECOVERY_CHUNK_BYTES
         try:
             header = read_header(segment.log.file().read_at(position, HEADER_SIZE))

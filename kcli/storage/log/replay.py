@@ -1,4 +1,4 @@
-"""Restores the state of a log's producers: reads the batches that are newer than the snapshot of the producers."""
+"""Restores the state of a log's producers from the batches that are newer than the producer snapshot."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def replay(
     end_offset: Offset,
     to_snapshot: Collection[int],
 ) -> None:
-    """Updates the producers with the batches of [start_offset, end_offset). They are not checked, because they are in
-    the log already.
+    """Updates the producers with the batches of [start_offset, end_offset). The batches are not checked, because they
+    are already in the log.
 
     Writes snapshots at the base offsets in `to_snapshot` and at the end, so that the next start has less to read.
     """

@@ -1,8 +1,8 @@
 """One segment of a partition's log: a `.log` file with batches one after another, and its indexes.
 
-The active segment remembers the positions of its newest batches, so that a fetch at the log end needs no reads to find
-them. Other segments open their files at the first use. So to open a log with thousands of segments takes only as long
-as to list their names.
+The active segment remembers the positions of its newest batches, so that a fetch at the log end finds them without
+reads. Other segments open their files at the first use. So the time to open a log with thousands of segments is only
+the time to list their names.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _log = logging.getLogger(__name__)
 
 FIRST_SCAN_BYTES = 4096
 SCAN_BYTES = 32_768
-"""The bytes that are read first when batch headers are read one after another: those between two index entries. Each
-further read is twice as large."""
+"""When batch headers are read one after another, FIRST_SCAN_BYTES are read first: the bytes between two index entries.
+Each further read is twice as large, up to SCAN_BYTES."""
 
 MAX_RECENT_BATCHES = 512
 """The most batches whose positions are remembered (8 kB). If there are more, the oldest quarter is dropped."""
@@ -106,8 +106,8 @@ class Segment:
         sizes: dict[str, int] | None,
         name_suffix: str = "",
     ) -> None:
-        """Makes the segment without opening files. `sizes`: the sizes of its files by suffix, or None if they are not
-        known yet. `name_suffix`: an additional suffix of the names, such as `.swap`."""
+        """Makes the segment without opening files. `sizes` contains the sizes of its files by suffix, or is None if the
+        sizes are not known yet. `name_suffix` is an additional suffix of the file names, such as `.swap`."""
         self.disk: Disk = pool.disk
         self.directory = directory
         self.base_offset = base_offset
@@ -150,7 +150,7 @@ class Segment:
             return self._indexes
 
     def look(self, suffixes: Iterable[str]) -> None:
-        """Looks up the files now. `suffixes`: those of the files that exist."""
+        """Looks up the sizes of the files now. `suffixes` are the suffixes of the files that exist."""
         sizes = {suffix: self.disk.size(self._path(suffix)) for suffix in suffixes}
         self._end_position = Position(sizes.get(LOG_SUFFIX, 0))
         self._indexes = self._open_indexes(sizes)
@@ -183,7 +183,7 @@ class Segment:
         return (self._indexes or self._look()).txn
 
     def create_files(self, preallocate_bytes: int) -> None:
-        """Makes empty files. Files that a crash left under these names are replaced."""
+        """Makes empty files. If a crash left files with these names, replaces them."""
         for handle in (self.log, self.offset_index.entries.handle, self.time_index.entries.handle):
             handle.create().truncate(0)
         self.txn_index.reset()
@@ -194,7 +194,7 @@ class Segment:
     # --- writing
 
     def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
-        """Writes batches at the end, in one write. If it raises, the segment has not changed."""
+        """Writes batches at the end, in one write. If the write fails, the segment does not change."""
         position = self.end_position
         if self._recent_positions is _NONE:
             self._is_changed = True
@@ -219,8 +219,8 @@ class Segment:
         size_bytes: int,
         index_interval_bytes: int,
     ) -> None:
-        """Adds the batch at `position` to the indexes, if an entry is due. As in Kafka, the first batch of a segment
-        never gets an entry."""
+        """Adds an index entry for the batch at `position`, if an entry is due. As in Kafka, the first batch of a
+        segment never has an entry."""
         newest = self._max_timestamp or self.max_timestamp()
         if max_timestamp_ms > newest.timestamp_ms:
             self._max_timestamp = newest = TimestampOffset(max_timestamp_ms, last_offset)
@@ -283,12 +283,13 @@ class Segment:
         self._first_timestamp_ms = None
 
     def forget(self) -> None:
-        """Drops the remembered positions of the newest batches. They can still be found with the index and the file."""
+        """Drops the remembered positions of the newest batches. These batches can still be found with the index and the
+        file."""
         self._recent_last_offsets = self._recent_positions = _NONE
 
     def _find_max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp: that of the last entry of the time index, or of a batch after this entry. (A sealed
-        segment has no batches after it.)"""
+        """The largest timestamp of the segment. It is in the last entry of the time index or in a batch after this
+        entry. (A sealed segment has no batches after the last entry.)"""
         newest = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
         for _position, header in self.headers_near(newest.offset):
             if header.max_timestamp_ms > newest.timestamp_ms:
@@ -308,8 +309,8 @@ class Segment:
         )
 
     def rename_deleted(self) -> list[str]:
-        """Renames the files to names with `.deleted`. Returns the new paths, so that they can be removed when no reader
-        needs them."""
+        """Renames the files to names with `.deleted`. Returns the new paths, so that the files can be removed when no
+        reader needs them."""
         self.deleted = True
         self.offset_index.entries.write_out()
         self.time_index.entries.write_out()
@@ -321,8 +322,8 @@ class Segment:
         return paths
 
     def rename_suffix(self, suffix: str, to: str) -> None:
-        """Changes the suffix of the names. When cleaned segments are installed, it changes from `.cleaned` to `.swap`
-        and then to none."""
+        """Changes the suffix of the names. When a cleaned segment is installed, `.cleaned` is changed to `.swap`, and
+        `.swap` is then removed."""
         self._name_suffix = to
         for handle in self.handles():
             if self.disk.exists(handle.path):
@@ -383,7 +384,7 @@ class Segment:
         return self.headers()
 
     def _fits_entry(self, position: Position, header: BatchHeader, entry: OffsetPosition) -> bool:
-        """Whether `header` is of the indexed batch, and not of bytes inside of another one."""
+        """Whether `header` is the header of the indexed batch, and not bytes in the middle of another batch."""
         if self.base_offset <= header.base_offset <= entry.offset:
             return True
         # An old wrapper has its last offset only. Bytes of other batches often look like one, so the checksum decides.
@@ -393,7 +394,8 @@ class Segment:
         """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
 
         With `doubting_gaps`, if no batch contains `offset` and the batch before the gap is damaged, that batch is
-        returned. It may have contained `offset`, and the reader notices the damage by the wrong checksum.
+        returned. The damaged batch may have contained `offset`, and the reader notices the damage because the checksum
+        is wrong.
         """
         last_offsets = self._recent_last_offsets
         if last_offsets and offset > last_offsets[0]:
@@ -428,7 +430,7 @@ class Segment:
         return self._boundary_after(indexed, limit) or self._boundary_after(start, limit) or start
 
     def _boundary_after(self, start: Position, limit: Position) -> Position | None:
-        """The same as `boundary_at_or_below`, but ends at the first invalid header. None if no batch begins at
+        """Returns the same as `boundary_at_or_below`, but ends at the first invalid header. None if no batch begins at
         `start`."""
         boundary = None
         with contextlib.suppress(CorruptRecordError):  # a reader gets the error when it reads this batch
@@ -459,7 +461,7 @@ class Segment:
         return newest if newest >= 0 else self.disk.modified_ms(self.log.path)
 
     def first_timestamp_ms(self) -> int:
-        """The max timestamp of the first batch. −1 without a batch."""
+        """The max timestamp of the first batch. −1 if the segment has no batch."""
         if self._first_timestamp_ms is None:
             try:
                 first = next(self.headers(), None)

@@ -1,6 +1,6 @@
-"""The result of a read of a log: a range of bytes in a file, which the caller reads when it needs them.
+"""The result of a read of a log: a range of bytes in a file. The caller reads the bytes when it needs them.
 
-It is a FileRange (model/buffers.py), which a connection sends in pieces.
+A slice is a FileRange (model/buffers.py), which a connection sends in pieces.
 """
 
 from __future__ import annotations

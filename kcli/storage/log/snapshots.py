@@ -1,4 +1,4 @@
-"""The `.snapshot` files of a partition, each with the state of producers at an offset."""
+"""The `.snapshot` files of a partition. Each file contains the state of producers at an offset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcli.storage.log.producer_state import ProducerState, read_snapshot
 
 
 class ProducerSnapshots:
-    """The snapshot files in the directory of one partition. `names`: the names of all files in the directory."""
+    """The snapshot files in the directory of one partition. `names` are the names of all files in the directory."""
 
     def __init__(self, disk: Disk, directory: str, names: Iterable[str]) -> None:
         self._disk = disk
@@ -31,8 +31,8 @@ class ProducerSnapshots:
     def take(self, producers: ProducerState) -> None:
         """Writes the state at `producers.end_offset`, unless the last snapshot already has that offset.
 
-        The file is not synced. If a crash leaves it incomplete, its checksum is wrong, and the snapshot before it is
-        used.
+        The file is not synced. If a crash leaves an incomplete file, its checksum is wrong, and the snapshot before
+        this one is used.
         """
         offset = producers.end_offset
         if offset <= producers.last_snapshot_offset:
@@ -84,7 +84,7 @@ class ProducerSnapshots:
                 self.remove(offset)
 
     def rename_deleted(self, offset: Offset) -> list[str]:
-        """Renames the snapshot at `offset`, if there is one, to a name with `.deleted`. Returns the new path."""
+        """If a snapshot at `offset` exists, renames it to a name with `.deleted`. Returns the new path."""
         if offset not in self._offsets:
             return []
         self._offsets.discard(offset)

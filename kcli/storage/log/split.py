@@ -32,10 +32,10 @@ class Piece:
 
 
 def split_of(segment: Segment) -> list[Piece] | None:
-    """The pieces of a segment with an offset that is too far from its base offset. None if that offset is damaged.
+    """The pieces of a segment that contains an offset too far from the base offset. None if that offset is damaged.
 
-    The checksum does not cover base offsets, so a bit of one may be wrong. Such an offset is above the offsets that
-    follow it, or it is the last one and far above the one before.
+    The checksum does not cover the base offset of a batch, so a bit of this offset may be wrong. A damaged offset is
+    above the offsets after it, or it is the last offset and far above the offset before it.
     """
     pieces = []
     base_offset = next_offset = segment.base_offset
@@ -59,7 +59,7 @@ def split_of(segment: Segment) -> list[Piece] | None:
 
 
 def _readable(segment: Segment) -> Iterator[tuple[Position, BatchHeader]]:
-    """Yields the headers before the first invalid header. The batches after that are lost in any case."""
+    """Yields the headers before the first invalid header. The batches after the invalid header cannot be read."""
     try:
         yield from segment.headers()
     except CorruptRecordError as error:

@@ -1,4 +1,5 @@
-"""The transaction index (`.txnindex`): the aborted transactions of a segment. Without any the file does not exist."""
+"""The transaction index (`.txnindex`): the aborted transactions of a segment. Without aborted transactions the file
+does not exist."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The leader's checks of a batch before it is written, and the place of the batch in the log.
 
-This module checks size, checksum and the 61-byte header. `record_validation` checks the records. If possible a batch is
-written as the client sent it, except that base offset and leader epoch are set and a wrong max timestamp is corrected.
-A batch whose records take long to read is returned unopened, so that the caller can open it in another thread.
+This module checks size, checksum and the 61-byte header. `record_validation` checks the records. If possible, a batch
+is written as the client sent it. Only base offset and leader epoch are set, and a wrong max timestamp is corrected. A
+batch whose records take long to read is returned unopened, so that the caller can open it in another thread.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from kcli.storage.log.segment import Placed
 KEEP_CODEC = "producer"
 
 COPIED_BYTES = 16_384
-"""The largest read-only batch that is copied in order to change it. For a larger batch it is cheaper to write a new
-header and the old body as two buffers."""
+"""The largest read-only batch that is copied in order to change it. A larger batch is written as two buffers (a new
+header and the old body), which is cheaper."""
 
 CURRENT_MAGIC = 2
 
@@ -62,7 +62,8 @@ class PlacedBatch(NamedTuple):
 
 
 class CheckedBatch(NamedTuple):
-    """A client's batch that has passed the checks. `found`: the survey of its records, if they had to be read."""
+    """A client's batch that has passed the checks. `found` is the survey of its records, if the records had to be
+    read."""
 
     records: Buffer
     header: BatchHeader
@@ -70,12 +71,12 @@ class CheckedBatch(NamedTuple):
 
 
 Opening = Generator[None, None, CheckedBatch]
-"""The checks of an unopened batch, about a megabyte of its records at each step. Raises KafkaError."""
+"""The checks of an unopened batch. Each step checks about a megabyte of records. Raises KafkaError."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnopenedBatch:
-    """A client's batch that has passed the checks of its header. Its records take long to read."""
+    """A client's batch whose header has passed the checks and whose records take long to read."""
 
     records: Buffer
     header: BatchHeader
@@ -183,9 +184,9 @@ def place(
 ) -> PlacedBatch:
     """Sets base offset and leader epoch of the batch, in place if `records` is writable.
 
-    `found`: the survey of the records, if they were read. A wrong max timestamp is corrected. If the offsets have gaps,
-    the records get consecutive offsets. Kafka does so only for compressed batches, and consumers fail on other batches
-    with gaps.
+    `found` is the survey of the records, if the records were read. A wrong max timestamp is corrected. If the offsets
+    have gaps, the records get consecutive offsets. Kafka sets consecutive offsets only in compressed batches, and its
+    consumers fail on uncompressed batches with gaps.
     """
     codec = target_codec(header, config)
     if codec != header.codec or (found is not None and not found.is_dense):
@@ -246,7 +247,7 @@ def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogC
 
 
 def level_of(codec: Codec, config: LogConfig) -> int | None:
-    """The level at which the topic compresses; None for a codec without levels."""
+    """The compression level of the topic. None for a codec without levels."""
     match codec:
         case Codec.GZIP:
             return config.compression_gzip_level
@@ -259,8 +260,8 @@ def level_of(codec: Codec, config: LogConfig) -> int | None:
 
 
 def split_batches(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
-    """Splits `records` into batches. Returns the header and the bytes of each. Raises CorruptRecordException if the
-    bytes are not whole batches."""
+    """Splits `records` into batches. Returns the header and the bytes of each batch. Raises CorruptRecordException if
+    the bytes are not whole batches."""
     try:
         found = list(iter_batches(records))
     except CorruptRecordError as error:

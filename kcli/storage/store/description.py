@@ -1,4 +1,4 @@
-"""The sizes of the logs in a log directory, as DescribeLogDirs answers them."""
+"""The sizes of the logs in a log directory, as the response to DescribeLogDirs contains them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kcli.storage.log.log import PartitionLog
 
 @dataclass(frozen=True, slots=True)
 class PartitionSize:
-    """The size of a partition's log. `is_future`: this is a copy that moves to this directory. `offset_lag`: the
-    offsets that the copy still lacks."""
+    """The size of a partition's log. `is_future` is True for a copy that moves to this directory. `offset_lag` is the
+    number of offsets that the copy still lacks."""
 
     topic: str
     partition: int

@@ -42,7 +42,7 @@ class FutureLogs:
     def __init__(self, store: Logs, settings: LogSettings) -> None:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._truncations: dict[str, int] = {}
-        """For each copy, by its path, the number of truncations of its log when it was last checked."""
+        """The number of truncations of the log when its copy was last checked, by the path of the copy."""
         self._store = store
         self._settings = settings
 
@@ -122,7 +122,8 @@ class FutureLogs:
         )
 
     def is_complete(self, copy: PartitionLog, current: PartitionLog) -> bool:
-        """Whether the copy may replace the log: it has all records, and they are as durable as those of the log."""
+        """Whether the copy may replace the log. The copy must have all records, and they must be as durable as the
+        records of the log."""
         return (
             not self.is_behind(copy, current)
             and copy.log_end_offset == current.log_end_offset
@@ -132,7 +133,7 @@ class FutureLogs:
     def promote(self, topic: str, partition: int) -> PartitionLog:
         """Replaces the log by the copy and deletes the files of the log. Returns the new log of the partition.
 
-        It also works if there is only a copy and no log, after a crash between its two renames.
+        This method also works after a crash between its two renames, when only the copy exists.
         """
         copy = self.logs[TopicPartition(topic, partition)]
         directory = copy.directory

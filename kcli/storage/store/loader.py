@@ -1,6 +1,6 @@
 """Loads a `PartitionLog` from its directory, after a clean stop or a crash.
 
-The steps are those of Kafka: complete or undo the cleaner's renames, open the segments, and restore epochs and
+The steps are the same as in Kafka: complete or undo the cleaner's renames, open the segments, and restore epochs and
 producers. After an unclean stop, records that may not be on the device are read again, and an incomplete batch at the
 end is truncated.
 """
@@ -79,7 +79,7 @@ def create_log(
     config: LogConfig,
     settings: LogSettings,
 ) -> PartitionLog:
-    """Makes a new, empty log in a directory of its own, and makes it durable."""
+    """Makes a new, empty log in a new directory, and makes the log durable."""
     log = make_log(directory, name, topic, partition, topic_id, config, settings)
     log.settle()
     return log
@@ -94,7 +94,7 @@ def make_log(
     config: LogConfig,
     settings: LogSettings,
 ) -> PartitionLog:
-    """Makes a new, empty log like `create_log`, but not durable: until `settle` it may be lost in a crash."""
+    """Makes a new, empty log like `create_log`. The log is not durable: before `settle`, a crash may remove it."""
     directory.disk.make_dir(f"{directory.path}/{name}")
     log = load_log(directory, name, topic, partition, config, settings, LoadState(clean=True))
     if log.topic_id is None:
@@ -207,9 +207,9 @@ def _settle(
 def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
     """Makes the first step after a crash: removes unfinished files of the cleaner, and completes its renames.
 
-    `.cleaned` files are unfinished, and so is every `.swap` file at or after the lowest offset of the `.cleaned` files.
-    The other `.swap` files are complete: they replace the segments from which they were made. Returns True if any file
-    was changed.
+    `.cleaned` files are unfinished. Every `.swap` file at or after the lowest offset of the `.cleaned` files is
+    unfinished too. The other `.swap` files are complete and replace the segments from which they were made. Returns
+    True if any file was changed.
     """
     if not any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
         return False
@@ -286,8 +286,8 @@ def _open_segments(
 
 
 def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bool:
-    """Whether the indexes of a segment are valid. With `deep` their sizes and ends are checked, else only their names
-    (as in Kafka)."""
+    """Whether the indexes of a segment are valid. If `deep`, their sizes and ends are checked. Otherwise only their
+    names are checked (as in Kafka)."""
     if stem + INDEX_SUFFIX not in names:
         _log.warning("%s has no offset index; it is rebuilt", segment.log.path)
         return False

@@ -1,4 +1,4 @@
-"""Writes the checkpoint files of a log directory. They have an offset per log, which the next start reads."""
+"""Writes the checkpoint files of a log directory. Each file contains an offset per log, which the next start reads."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kcli.storage.log.log import PartitionLog
 
 
 class OffsetCheckpoints:
-    """The checkpoints of all directories. After a change a file is written again as a whole. An error of the disk takes
-    its directory offline. All methods may block."""
+    """The checkpoints of all directories. After a change the whole file is written again. A disk error takes the
+    directory of the file offline. All methods may block."""
 
     def __init__(self, disk: Disk, logs_in: Callable[[LogDirectory], Iterable[PartitionLog]]) -> None:
         self.kept_offset = Offset(0)  # the metadata log must have every record before it
@@ -38,8 +38,8 @@ class OffsetCheckpoints:
         self._write(directory, LOG_START_OFFSET_FILE, _log_start)
 
     def write_cuts(self, directory: LogDirectory) -> None:
-        """Writes log start offsets and recovery points, so that a new log does not get those of a deleted log with the
-        same name."""
+        """Writes log start offsets and recovery points, so that a new log does not get the offsets of a deleted log
+        with the same name."""
         self.write_log_starts(directory)
         self.write_recovery_points(directory)
 
@@ -49,9 +49,9 @@ class OffsetCheckpoints:
         self.write_high_watermarks(directory)
 
     def _recovery_point(self, log: PartitionLog) -> Offset | None:
-        """The recovery point of a log. For the metadata log, which has none in Kafka, it is the offset up to which the
-        log was committed and on the device. So the next start does not mistake damage before this offset for an
-        incomplete batch after a crash."""
+        """The recovery point of a log. In Kafka the metadata log has no recovery point. Here its recovery point is the
+        offset up to which the log was committed and on the device. So the next start does not mistake damage before
+        this offset for an incomplete batch after a crash."""
         if log.topic != CLUSTER_METADATA_TOPIC:
             return log.recovery_point
         self.kept_offset = max(self.kept_offset, min(log.recovery_point, log.high_watermark))
@@ -78,13 +78,13 @@ class OffsetCheckpoints:
 
 
 def _high_watermark(log: PartitionLog) -> Offset | None:
-    """The high watermark. None for the metadata log, because its quorum finds it again."""
+    """The high watermark. None for the metadata log, because its quorum finds its high watermark again."""
     return None if log.topic == CLUSTER_METADATA_TOPIC else log.high_watermark
 
 
 def _log_start(log: PartitionLog) -> Offset | None:
-    """The log start offset. None if it follows from the name of the first segment, and for the metadata log, where it
-    follows from the snapshots."""
+    """The log start offset. None if the name of the first segment shows it. None also for the metadata log, because the
+    snapshots show its log start offset."""
     if log.topic == CLUSTER_METADATA_TOPIC:
         return None
     return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

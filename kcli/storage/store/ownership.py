@@ -1,6 +1,7 @@
 """The ownership of log directories: their locks and their meta.properties.
 
-Only one broker at a time may use a directory. It must be the node of the cluster for which the directory was formatted.
+Only one broker at a time may use a directory. The directory must be formatted for the cluster and the node id of this
+broker.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class Ownership:
                     )
 
     def _identify(self, directory: LogDirectory, properties: MetaProperties | None, node_id: int) -> None:
-        """Gives an id to a directory that has none, because its disk is new or it is older than KIP-858."""
+        """Assigns an id to a directory without id. A directory has no id if its disk is new or if it was formatted
+        before KIP-858."""
         if properties is None or properties.directory_id is None:
             properties = MetaProperties(self.cluster_id, node_id, self._rng.uuid())
             try:

@@ -1,10 +1,10 @@
 """Syncs new and deleted logs in the background (settling), so that they survive a power failure.
 
-To create or delete a thousand partitions means a thousand new or changed names. To sync all of them takes seconds, in
-which the event loop could not serve requests. So, as in Kafka, a log is served as soon as its files exist. A power
-failure may remove a log that is not settled yet. But then none of its records were flushed, because the first flush
-settles the log. A deleted log is out of service at once. Its checkpoint entries are removed before another log gets its
-name.
+The creation or deletion of a thousand partitions makes a thousand new or changed names. A sync of all names takes
+seconds, and meanwhile the event loop could not serve requests. So, as in Kafka, a log is served as soon as its files
+exist. A power failure may remove a log that is not settled yet. But none of the records of such a log were flushed,
+because the first flush settles the log. A deleted log is out of service at once. Its checkpoint entries are removed
+before another log gets the same name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BATCH = 256
-"""Logs that are settled together. A flush of one of them may wait for all."""
+"""The number of logs that are settled together. A flush of one of these logs may wait for all of them."""
 
 
 class _Gone:
@@ -41,7 +41,8 @@ class _Gone:
 
 
 class Settling:
-    """The logs that are not settled yet. Call `made`, `gone` and `soon` on the event loop. `run` may block."""
+    """The new and deleted logs that are not settled yet. Call `made`, `gone` and `soon` on the event loop. `run` may
+    block."""
 
     def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None], threads: int) -> None:
         """Makes an empty list. `checkpoint` writes the log start offsets and recovery points of a directory. `threads`
@@ -95,7 +96,8 @@ class Settling:
                 self._settle_in(directory, logs)
 
     def _settle_in(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
-        """Writes the topic ids of all logs first: the first syncs then write them all to the device."""
+        """Settles new logs of a directory. First writes the topic ids of all these logs, so that the first syncs write
+        all of them to the device."""
         with directory.settling:
             begun = [(log, self._attempt(log.begin_settling)) for log in logs]
             in_threads(
@@ -125,7 +127,8 @@ class Settling:
                     del self._gone[entry]
 
     def forget(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
-        """Makes the removal of logs from a directory durable: their renames, and the checkpoints without them."""
+        """Makes the removal of logs from a directory durable: syncs their renames, and writes the checkpoints without
+        these logs."""
         if self._synced(directory):
             self._checkpoint(directory)
             self._forget_cleaned(directory, keys)

@@ -1,7 +1,7 @@
 """Every partition log of every log directory of a node.
 
-The store opens, makes, deletes, maintains and closes all logs. `log` has the operations on one log, `ownership` the
-locks of the directories, and `settling` syncs new and deleted logs.
+The store opens, makes, deletes, maintains and closes all logs. `log` contains the operations on one log, `ownership`
+keeps the locks of the directories, and `settling` syncs new and deleted logs.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 MAX_PREFERRED = 10_000
-"""The most preferred directories that are kept, because clients may name partitions that are never created. One request
-may create as many partitions."""
+"""The largest number of preferred directories that are remembered. It is limited, because clients may set directories
+for partitions that are never created. It is also the largest number of partitions that one request may create."""
 
 STRAYS_SHOWN = 10
-"""Stray logs that a start names; there may be thousands."""
+"""The largest number of stray logs that the log lists at a start, because thousands may exist."""
 
 FIRST_DIRECTORY_ID = 100
 """The lowest id of a real directory. Lower ids mean that no directory is chosen yet or that it is lost (KIP-858)."""
@@ -76,7 +76,7 @@ FIRST_DIRECTORY_ID = 100
 
 @dataclass(frozen=True, slots=True)
 class NewLog:
-    """A log that must be made. `assigned`: the directory in the metadata, if the metadata names one."""
+    """A log that must be made. `assigned` is the id of its directory in the metadata, if the metadata contains one."""
 
     topic: str
     partition: int
@@ -86,7 +86,7 @@ class NewLog:
 
 
 def run_inline(work: Callable[[], None]) -> None:
-    """Does the background work of a store without an executor: in the caller's thread, at once."""
+    """Runs the background work of a store without an executor, immediately and in the caller's thread."""
     work()
 
 
@@ -302,10 +302,11 @@ class LogStore:
     ) -> PartitionLog:
         """The log of a partition. If it does not exist, makes it in the directory with the fewest partitions.
 
-        `more`: the caller will make or delete other logs, and then call `settle_soon`.
+        If `more`, the caller will make or delete other logs, and then call `settle_soon`.
 
-        `assigned`: the directory in the metadata. If this directory is missing or offline, the log exists there but
-        cannot be reached. Then KafkaStorageException is raised, because a new, empty log would lose the records.
+        `assigned` is the id of the directory in the metadata. If this directory is missing or offline, the log may
+        exist there but cannot be reached. In this case raises KafkaStorageException, because a new, empty log would
+        lose the records.
         """
         log = self.logs.get(TopicPartition(topic, partition))
         if log is None:
@@ -329,8 +330,8 @@ class LogStore:
         return log
 
     def make_ahead(self, wanted: Iterable[NewLog]) -> None:
-        """Makes logs before `create` asks for them. If this fails, `create` raises the error later. May block. May be
-        called in any thread."""
+        """Makes logs before `create` needs them. If a log cannot be made, `create` raises the error later. May block.
+        May be called in any thread."""
         for new in wanted:
             key = TopicPartition(new.topic, new.partition)
             if key not in self.logs:
@@ -378,7 +379,8 @@ class LogStore:
         return min(online, key=lambda directory: counts[id(directory)])
 
     def prefer(self, topic: str, partition: int, path: str) -> None:
-        """Sets the directory in which a log will be made that does not exist yet (KIP-113)."""
+        """Sets the directory for a log that does not exist yet (KIP-113). `create` will make the log in this
+        directory."""
         if len(self._preferred) < MAX_PREFERRED:
             self._preferred[TopicPartition(topic, partition)] = path
 
@@ -398,7 +400,7 @@ class LogStore:
     def settle_soon(self) -> None:
         """Starts syncing the names of new and deleted logs, in the background.
 
-        Call it after the last log was made or deleted, because syncs slow down the making of further logs.
+        Call this method after the last log was made or deleted, because syncs slow down the creation of further logs.
         """
         self._settling.soon()
 
@@ -411,10 +413,12 @@ class LogStore:
         directory.check()
 
     def set_aside(self, deleted: Iterable[PartitionLog], strays: Iterable[PartitionLog]) -> None:
-        """Takes logs and copies out of service that the metadata does not have. May block, before the broker serves.
+        """Takes logs and copies that are not in the metadata out of service. May block, so call it before the broker
+        serves clients.
 
-        The files of `deleted` go after `file.delete.delay.ms`. `strays` stay under `-stray`, and are never deleted. The
-        checkpoints of a directory are written once. A disk error takes its directory offline.
+        The files of `deleted` are removed after `file.delete.delay.ms`. The directories of `strays` are renamed to
+        `-stray` and never deleted. The checkpoints of a directory are written once. A disk error takes its directory
+        offline.
         """
         gone: dict[LogDirectory, list[TopicPartition]] = {}
         for suffix, logs in ((DELETE_SUFFIX, deleted), (STRAY_SUFFIX, strays)):
@@ -438,7 +442,7 @@ class LogStore:
         return self._rng.uuid()
 
     def _set_aside(self, log: PartitionLog, suffix: str) -> str:
-        """Closes a log and renames its directory, which the caller syncs; returns the new path."""
+        """Closes a log and renames its directory. Returns the new path. The caller must sync the rename."""
         directory, key = log.directory, TopicPartition(log.topic, log.partition)
         directory.check()
         path = f"{directory.path}/{suffixed_dir_name(*key, self._rng.uuid(), suffix)}"
@@ -455,8 +459,8 @@ class LogStore:
     # --- housekeeping
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Applies retention to every log except the metadata log, where snapshots decide. If a disk fails, the logs in
-        other directories are not affected."""
+        """Applies retention to every log except the metadata log, whose retention depends on snapshots. If a disk
+        fails, the logs in other directories are not affected."""
         return sum(
             self._safely(
                 lambda log: 0 if log.topic == CLUSTER_METADATA_TOPIC else log.delete_old_segments(now_ms)
@@ -553,7 +557,8 @@ class LogStore:
         self._ownership.release()
 
     def _take_made_ahead(self) -> None:
-        """Keeps the logs that a large change has made and not asked for yet: the next start does."""
+        """Adds the logs of `make_ahead` that `create` has not used to the store, so that they are closed too. The next
+        start uses these logs."""
         for key, log in list(self._made_ahead.items()):
             if self.logs.setdefault(key, log) is log:
                 self._settling.made(log)
@@ -562,7 +567,8 @@ class LogStore:
     def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
         """Closes the logs. Returns False if a log could not be closed, so that the next start must check the files.
 
-        All logs are written out before the first is synced, because its sync then takes many others to the device.
+        All logs are written before the first log is synced, because the first sync then writes many other logs to the
+        device.
         """
 
         def write_out(log: PartitionLog) -> bool:

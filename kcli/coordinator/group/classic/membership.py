@@ -137,7 +137,7 @@ class MembershipProtocol:
 
 
 def leaving(request: LeaveGroupRequest, api_version: int) -> tuple[MemberIdentity, ...]:
-    """The members that leave. A request before version 3 names one member, in a separate field."""
+    """The members that leave. A request before version 3 contains only one member, in a separate field."""
     if api_version >= BATCHED_LEAVE_VERSION:
         return request.members
     return (MemberIdentity(member_id=request.member_id),)

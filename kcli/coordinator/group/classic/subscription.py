@@ -35,7 +35,7 @@ def subscribed_topics(subscription: bytes) -> tuple[str, ...] | None:
 
 
 def union_of_topics(subscriptions: Iterable[bytes]) -> dict[str, None] | None:
-    """The topics to which any member subscribes, as an ordered set. None if one subscription is invalid."""
+    """The topics to which any member subscribes, as an ordered set. None if any subscription is invalid."""
     union: dict[str, None] = {}
     for subscription in subscriptions:
         topics = subscribed_topics(subscription)

@@ -41,7 +41,7 @@ def _member(member: ConsumerMember, target: Assignment, topics: TopicsView) -> c
 
 
 def _named(assigned: Assignment, topics: TopicsView) -> cgd.Assignment:
-    """Converts an assignment to one with topic names. Topics that have been deleted are left out."""
+    """Replaces the topic ids of an assignment by topic names. Topics that have been deleted are left out."""
     found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
     return cgd.Assignment(
         topic_partitions=tuple(

@@ -46,7 +46,7 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 class ConsumerProtocol:
-    """The consumer groups of a shard. `topics`: the topics of the present metadata, set by `topics_changed`."""
+    """The consumer groups of a shard. `topics` are the topics of the present metadata. `topics_changed` sets them."""
 
     def __init__(
         self,
@@ -194,8 +194,8 @@ class ConsumerProtocol:
     # TopicsView
 
     def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:
-        """Takes the topics of a new image. A group that subscribes to one of `names` checks its topics at its next
-        heartbeat."""
+        """Replaces the topics by the topics of a new image. A group that subscribes to one of `names` checks its topics
+        at its next heartbeat."""
         self._topics = topics
         if has_new:
             self._regexes.new_topics_version = topics.version

@@ -49,7 +49,7 @@ class OffsetProtocol:
         token: Token[OffsetCommitResponse],
         step: GroupStep,
     ) -> None:
-        """Serves OffsetCommit and TxnOffsetCommit. `code`: the group's decision whether the client may commit."""
+        """Serves OffsetCommit and TxnOffsetCommit. `code` is the group's decision whether the client may commit."""
         if code is not ErrorCode.NONE:
             step.reply(token, fail_offset_commit(request, code))
             return
@@ -145,7 +145,7 @@ class OffsetProtocol:
         token: Token[OffsetDeleteResponse],
         step: GroupStep,
     ) -> None:
-        """Serves OffsetDelete. `protocol`: the protocol of the group, or None if the group does not exist."""
+        """Serves OffsetDelete. `protocol` is the protocol of the group, or None if the group does not exist."""
         group_id = request.group_id
         code = ErrorCode.GROUP_ID_NOT_FOUND if protocol is None else protocol.delete_offsets_error(group_id)
         if protocol is None or code is not ErrorCode.NONE:

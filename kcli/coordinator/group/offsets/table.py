@@ -113,7 +113,8 @@ class OffsetTable:
     # Tombstones
 
     def tombstones_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
-        """The tombstones for all offsets of a group, those in open transactions and writes in progress included."""
+        """The tombstones for all offsets of a group, including offsets in open transactions and in writes in
+        progress."""
         keys = dict.fromkeys(
             (group_id, topic, partition)
             for topic, partitions in self._groups.get(group_id, {}).items()
@@ -143,8 +144,8 @@ class OffsetTable:
 
 
 def is_expired(committed: OffsetCommitValue, now_ms: int, since_ms: int, retention_ms: int) -> bool:
-    """Whether an offset is expired (KIP-211): at its own expiry time if the commit named one, else `retention_ms` after
-    `since_ms`."""
+    """Whether an offset is expired (KIP-211). An offset expires at its own expiry time if the commit contained one,
+    otherwise `retention_ms` after `since_ms`."""
     if committed.expire_timestamp != NO_TIMESTAMP:
         return now_ms >= committed.expire_timestamp
     return now_ms - since_ms >= retention_ms

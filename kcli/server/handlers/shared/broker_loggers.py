@@ -29,7 +29,7 @@ LEVELS = {
 
 
 def describe() -> tuple[ConfigEntry, ...]:
-    """Every logger with its effective level: its own level or, without one, that of the nearest parent."""
+    """Every logger with its effective level: its own level or, if it has none, the level of its nearest parent."""
     return tuple(
         ConfigEntry(
             name=name,

@@ -30,7 +30,7 @@ def random_alive_broker(context: NodeContext) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition's leader as seen through a listener, and the error if it has none."""
+    """A partition's leader as seen through a listener, and the error if the partition has no such leader."""
 
     error_code: ErrorCode
     leader_id: int
@@ -40,8 +40,8 @@ class PartitionView:
 def view_partition(
     image: MetadataImage, partition: PartitionImage, listener: str, *, no_listener: ErrorCode
 ) -> PartitionView:
-    """The view of a partition through a listener. `no_listener`: the error if the leader is alive but does not have
-    this listener."""
+    """The view of a partition through a listener. `no_listener` is the error for the case that the leader is alive but
+    does not have this listener."""
     offline = tuple(
         replica for replica in partition.replicas if _is_offline(image, partition, replica, listener)
     )

@@ -1,4 +1,4 @@
-"""DescribeConfigs' answers about resources, kept and shared while the configuration of the broker stays the same.
+"""A cache of the entries that DescribeConfigs returns. It is valid until the configuration of the broker changes.
 
 Most topics have the same configuration, so a tool that describes 10,000 topics gets the same entries 10,000 times.
 """
@@ -16,12 +16,13 @@ from kcli.protocol.wire.shared_array import SharedArray
 Entries = SharedArray[DescribeConfigsResourceResult]
 
 KEPT_MAX = 64
-"""Answers that are kept: 20 kB each for a topic, 200 kB for a broker."""
+"""The largest number of cached answers. An answer takes 20 kB for a topic and 200 kB for a broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntriesKind:
-    """All that changes the entries of a resource, besides the configuration of the broker."""
+    """The key of the cache: all facts on which the entries of a resource depend, except the configuration of the
+    broker."""
 
     api_version: int
     with_synonyms: bool
@@ -29,12 +30,12 @@ class EntriesKind:
     wanted: frozenset[str] | None
     resource_type: int
     broker: str
-    """Empty for other resources, which are alike if their overrides are."""
+    """The broker id; empty for other resources, because their entries are equal if their overrides are equal."""
     overrides: frozenset[tuple[str, str]]
 
 
 class ConfigAnswers:
-    """The kept answers of one node."""
+    """The cached answers of one node."""
 
     def __init__(self) -> None:
         self._layers: BrokerLayers | None = None
@@ -46,7 +47,7 @@ class ConfigAnswers:
         kind: EntriesKind,
         make: Callable[[], Iterable[DescribeConfigsResourceResult]],
     ) -> Entries:
-        """The entries of one resource. `make` makes them if they are not kept."""
+        """The entries of one resource. `make` makes the entries if they are not in the cache."""
         if dynamic.layers is not self._layers:  # a change of the configuration makes new layers
             self._layers = dynamic.layers
             self._kept.clear()

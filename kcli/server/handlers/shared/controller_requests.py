@@ -19,7 +19,7 @@ _STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_
 
 
 async def ask_controller(context: NodeContext, api: ControllerApi[Q, R], request: Q) -> R:
-    """Sends a client's request to the controller. Raises KafkaError if it is refused as a whole."""
+    """Sends a client's request to the controller. Raises KafkaError if the controller refuses the whole request."""
     return await context.ports.channel.send(api, request, controller_context(context))
 
 

@@ -1,4 +1,4 @@
-"""The endpoints of the leaders that an answer to Produce or Fetch names (KIP-951)."""
+"""The endpoints of the leaders in a response to Produce or Fetch (KIP-951)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Metadata's answers about topics, kept and shared by all clients until the metadata changes.
+"""A cache of the answers that Metadata returns for topics. All clients share it until the metadata changes.
 
-A client that joins a cluster of 10,000 topics asks for all of them. librdkafka asks again for every topic that it knows
-whenever it meets a new one. So the answer for a topic is made and written once, for each version and listener, and an
-answer for many topics joins them.
+A client that joins a cluster of 10,000 topics asks for all topics. Whenever librdkafka uses a new topic, it asks again
+for every topic that it knows. So the answer for a topic is made and encoded once for each version and listener. An
+answer for many topics joins these answers.
 
-With an authorizer nothing is kept, because clients may describe different topics.
+With an authorizer no answer is cached, because clients may describe different topics.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kcli.server.requests.turns import Steps
 TopicArray = SharedArray[MetadataResponseTopic]
 
 KINDS_MAX = 4
-"""Kinds of answers that are kept. Clients of one cluster use few versions and listeners. A kind takes about 1 kB for a
-topic."""
+"""The largest number of cached kinds of answers. The clients of a cluster use few versions and listeners. A kind takes
+about 1 kB for a topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerKind:
-    """All that changes the answer for a topic, besides the metadata."""
+    """The key of the cache: all facts on which the answer for a topic depends, except the metadata."""
 
     api_version: int
     listener: str
@@ -37,7 +37,8 @@ class AnswerKind:
 
 @dataclass(slots=True)
 class _Kept:
-    """The answers of one kind: each holds for the image of the topic beside it."""
+    """The cached answers of one kind. An answer is valid while its topic has the image that is stored with the
+    answer."""
 
     brokers: Mapping[int, BrokerRegistration]
     topics: dict[uuid.UUID, tuple[TopicImage, TopicArray]] = field(default_factory=dict)
@@ -45,16 +46,17 @@ class _Kept:
 
 
 class TopicAnswers:
-    """The kept answers of one node."""
+    """The cached answers of one node."""
 
     def __init__(self, authorizer: Authorizer = ALLOW_ALL) -> None:
         self._is_shared = authorizer is ALLOW_ALL
         self._kinds: dict[AnswerKind, _Kept] = {}
 
     def kept(self, image: MetadataImage, kind: AnswerKind) -> _Kept:
-        """The answers of a kind. All become void when a broker changes, because they name leaders and offline replicas.
+        """The cached answers of a kind. When a broker changes, all answers are dropped, because they contain leaders
+        and offline replicas.
 
-        The image shares unchanged parts with the image before it, so identity shows what has changed.
+        An image shares its unchanged parts with the image before, so a part with another identity has changed.
         """
         if not self._is_shared:
             return _Kept(image.brokers)
@@ -91,7 +93,7 @@ class KindOfAnswers:
         return answer
 
     def of_all_topics(self) -> Steps[TopicArray]:
-        """The answer for all topics, in the order of their names, with a step after each topic."""
+        """The answer for all topics, in the order of their names. Yields after each topic."""
         known = self._of_all()
         if known is not None:
             return known

@@ -34,7 +34,8 @@ Assignor = Callable[[GroupSpec], dict[str, Assignment]]
 
 
 def uniform(spec: GroupSpec) -> dict[str, Assignment]:
-    """Gives all members the same number of partitions (they differ by one at most), and moves as few as possible."""
+    """Gives all members the same number of partitions (the numbers differ by 1 at most), and moves as few partitions as
+    possible."""
     members = {member_id: spec.members[member_id] for member_id in in_hash_order(spec.members, java_hash)}
     assign = assign_homogeneous if spec.homogeneous else assign_heterogeneous
     return assign(members, spec.partition_counts)

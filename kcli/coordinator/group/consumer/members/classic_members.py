@@ -193,7 +193,8 @@ class ClassicMembers:
         token: Token[LeaveGroupResponse],
         step: GroupStep,
     ) -> None:
-        """Removes members of either protocol, because an administrator removes both with LeaveGroup."""
+        """Removes members of either protocol, because an administrator removes members of both protocols with
+        LeaveGroup."""
         gone: dict[str, ConsumerMember] = {}
         results = []
         for identity in leaving(request, api_version):

@@ -63,7 +63,7 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 @dataclass(frozen=True, slots=True)
 class MatchedMember:
-    """The member to which a request belongs. `replaces`: the static member whose place it takes, if there is one."""
+    """The member to which a request belongs. `replaces` is the static member whose place this member takes, or None."""
 
     member: ConsumerMember
     replaces: ConsumerMember | None = None
@@ -222,7 +222,7 @@ class ConsumerHeartbeats:
 
 
 def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """The member with this member id. If an instance id is given, the member must be the one with that instance id."""
+    """The member with this member id. If an instance id is given, the member must have this instance id."""
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:

@@ -64,8 +64,9 @@ def owned_partitions(listed: tuple[RequestTopicPartitions, ...] | None) -> Assig
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH if the epoch of a heartbeat is wrong. The epoch may be the previous one, because the
-    answer with the new one may be lost. Then the member may only report partitions that are assigned to it."""
+    """Raises FENCED_MEMBER_EPOCH if the epoch of a heartbeat is wrong. The epoch may be the previous epoch, because the
+    answer with the new epoch may be lost. In this case the member may only report partitions that are assigned to
+    it."""
     if epoch == member.epoch:
         return
     if epoch < member.epoch:

@@ -1,4 +1,4 @@
-"""Converts the subscriptions and assignments of classic consumers to those of a consumer group, and back.
+"""Converts the subscriptions and assignments of classic consumers to the form of a consumer group, and back.
 
 Classic consumers use topic names, consumer groups topic ids. Topics and partitions that do not exist are left out in
 both directions. (A partition may be missing because its topic was deleted and created again with fewer partitions.)

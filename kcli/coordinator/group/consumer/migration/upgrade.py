@@ -40,7 +40,7 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 @dataclass(frozen=True, slots=True)
 class UpgradedGroup:
-    """The consumer group of a heartbeat, and the classic group that it replaces, if there is one."""
+    """The consumer group of a heartbeat, and the classic group that this consumer group replaces, or None."""
 
     group: ConsumerGroup
     classic: ClassicGroup | None = None

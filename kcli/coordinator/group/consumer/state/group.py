@@ -31,7 +31,7 @@ PROTOCOL_TYPE = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that matched a regular expression. `version`: the version of the metadata with these topics."""
+    """The topics that matched a regular expression. `version` is the version of the metadata with these topics."""
 
     topic_names: tuple[str, ...]
     version: int

@@ -73,7 +73,7 @@ class ConsumerLog:
         self._restored(group_id, present, step)
 
     def _from_log(self, group_id: str) -> ConsumerGroup | None:
-        """The group according to its committed records and those in progress. None if there are no records."""
+        """The group according to its committed records and its records in progress. None if there are no records."""
         held: dict[ConsumerKey, ConsumerValue | None] = {**self._committed.get(group_id, {})}
         for records in self._on_their_way.get(group_id, ()):
             held.update((record.key, record.value) for record in records)
@@ -102,7 +102,8 @@ class ConsumerLog:
             self._apply(record)
 
     def _arrived(self, record: ConsumerRecord) -> None:
-        """Removes the oldest record in progress, which must be this one, because it is committed now."""
+        """Removes this record from the records in progress, because it is committed now. It must be the oldest record
+        in progress."""
         writes = self._on_their_way[record.group_id]
         arrived = writes[0].popleft()
         assert arrived == record, f"{record} is committed before {arrived}"

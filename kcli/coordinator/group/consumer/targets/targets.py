@@ -31,7 +31,7 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 class Targets:
-    """Keeps the targets of consumer groups up to date. `topics`: the topics of the present metadata."""
+    """Keeps the targets of consumer groups up to date. `topics` are the topics of the present metadata."""
 
     def __init__(
         self,
