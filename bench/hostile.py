@@ -36,6 +36,8 @@ PARTITIONS = 10
 PARTITION_BYTES = 13_000_000
 COMPACTED = "compacted"
 TOPICS = 500
+# A node refuses a request that creates more than 10,000 partitions.
+TOPICS_PER_REQUEST = 1000
 FRAME_BYTES = 100_000_000
 PING_EVERY_SECONDS = 0.005
 
@@ -240,8 +242,9 @@ def prepare(broker: BrokerProcess, more_topics: int) -> None:
     topics.append(NewTopic(COMPACTED, 1, 1, config={"cleanup.policy": "compact"}))
     topics += [NewTopic(f"topic-{number:05}", 1, 1) for number in range(more_topics)]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for created in admin.create_topics(topics).values():
-        created.result(60)
+    for first in range(0, len(topics), TOPICS_PER_REQUEST):
+        for created in admin.create_topics(topics[first : first + TOPICS_PER_REQUEST]).values():
+            created.result(60)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
     for partition in range(PARTITIONS):
         for _ in range(PARTITION_BYTES // 100_000):

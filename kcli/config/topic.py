@@ -123,7 +123,8 @@ TOPIC = ConfigDef((
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker key that supplies a topic key's default. `unit_ms` is the number of milliseconds in its unit."""
+    """A broker key that supplies a topic key's default. `unit_ms` is the number of milliseconds in the unit of
+    the broker key."""
 
     name: str
     unit_ms: int = 1

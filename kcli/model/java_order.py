@@ -2,8 +2,7 @@
 
 Some of Kafka's files, records and listings have this order, and ours must be equal byte for byte: meta.properties, the
 directories of `format`, the configs of a topic, the partitions that a tool prints. The keys of one bucket keep the
-order of insertion. (In Java a bucket with more than eight keys becomes a tree. So many keys of one bucket do not occur
-here.)
+order of insertion. (In Java a bucket with more than eight keys becomes a tree. Here no bucket has that many keys.)
 """
 
 from __future__ import annotations
@@ -43,7 +42,10 @@ def map_order(keys: Iterable[T], hash_of: Callable[[T], int], *, capacity: int =
 
 
 def hash_order_steps(names: Iterable[str]) -> Generator[None, None, list[str]]:
-    """Returns the same as `hash_order`, but yields after each name, because a client chooses the number of names."""
+    """Does the work of `hash_order` in steps, and returns its result.
+
+    It yields after each name, so that many names of one client do not delay other clients.
+    """
     distinct = list(dict.fromkeys(names))
     table = _table_size(len(distinct), DEFAULT_CAPACITY)
     buckets = {}
@@ -59,7 +61,10 @@ def hash_order(names: Iterable[str]) -> list[str]:
 
 
 def copied_hash_order(names: Collection[str]) -> list[str]:
-    """`names` in the order of a Java HashMap that was copied from another map. Such a table is as small as possible."""
+    """`names` in the order of a Java HashMap that was copied from another map.
+
+    Java gives a copy the smallest table for its keys, and the order depends on the size of the table.
+    """
     table = 1 << math.ceil(math.log2(max(1.0, len(names) / _LOAD_FACTOR + 1)))
     return map_order(names, string_hash, capacity=table)
 

@@ -268,8 +268,10 @@ def assign(
 
 
 def set_log_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
-    """Sets the timestamp type LogAppendTime with the broker's time, which counts for every record, and a new
-    checksum."""
+    """Sets the timestamp type LogAppendTime, the broker's time as max timestamp, and a new checksum.
+
+    The max timestamp is then the timestamp of every record.
+    """
     set_max_timestamp(buffer, position, now_ms, log_append_time=True)
 
 
@@ -288,7 +290,7 @@ def set_max_timestamp(
 
 
 def advance_sequence(sequence: int, step: int) -> int:
-    """The sequence number `step` records later. The number after 2147483647 is 0."""
+    """Returns the sequence number of the record that comes `step` records later. The number after 2147483647 is 0."""
     return (sequence + step) & MAX_SEQUENCE
 
 
@@ -298,8 +300,8 @@ def read_records(
     """Yields the records of the batch at `position`. It decompresses and decodes only as far as the caller reads.
 
     It is as strict as Kafka's readers. Raises InvalidRecordException if counts or lengths are wrong, and
-    CorruptRecordException if the compressed data is invalid. `limit`: bytes that a compressed message of an old format
-    may hold, because such a message is decompressed whole.
+    CorruptRecordException if the compressed data is invalid. `limit` is the largest decompressed size, in
+    bytes, of a message of an old format. It is needed because such a message is decompressed whole.
     """
     header = read_header(buffer, position)
     end = position + header.size_bytes
