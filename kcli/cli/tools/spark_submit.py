@@ -157,7 +157,7 @@ class SubmitOptions(ConnectingOptions):
     """The options before the name of the job that are not Spark's."""
 
     output: str = "text"
-    """A placeholder: spark-submit has no option --output, because each job has its own."""
+    """Always text, because each job has an option --output of its own. The runner of commands reads this field."""
 
 
 EXIT_STATUS: tuple[ExitStatus, ...] = (

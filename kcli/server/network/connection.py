@@ -18,6 +18,8 @@ Limits. While requests are delayed, and while the client does not read its answe
 connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the frames of all
 connections, and answer_sender.py limits their unsent answers. If several requests are received together, they are
 served in turns with the requests of other connections (request_line.py).
+
+This file is long because the order, the login and the limits all depend on the state of one connection.
 """
 
 from __future__ import annotations
