@@ -319,11 +319,11 @@ class Connection(asyncio.BufferedProtocol):
         self._drop_frame()
         self._refuse("the client sends its request too slowly, while the requests of others wait for memory")
 
-    def take_turn(self) -> int:
+    def take_turn(self, bytes_max: int) -> int:
         self._in_line = False
         if self._rest is not None:
             rest, self._rest = self._rest, None
-            return self._serve_frames(rest, 1)
+            return self._serve_frames(rest, bytes_max)
         if self._frame is not None and not self._closed and not self._must_wait(self._frame):
             return self._serve_large_frame()
         return 0

@@ -40,6 +40,7 @@ from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.connection import Answer, Connection, Waiting
 from kcli.server.requests.access import guarded
+from kcli.server.requests.answers import is_unfinished
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.turns import run_in_turns
@@ -139,7 +140,7 @@ class Dispatch:
             context.throttle = self._quotas.throttle(
                 context.session.principal, client_id, len(frame) - at, connection.mute
             )
-        if isinstance(request, Awaitable):
+        if is_unfinished(request):
             return _later(self._serve_decoded(route, context, _timed(context, request)))
         return self._serve(route, context, request)
 
@@ -152,14 +153,14 @@ class Dispatch:
             raise
         except Exception as error:
             return self._answer_error(route, context, request, error)
+        if is_unfinished(response):
+            # A coroutine has work to do, for example a batch to open. It may hold a copy of the request.
+            may_overlap = isinstance(response, asyncio.Future)
+            return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         if response is None:
             if context.throttle is not None:
                 context.throttle.charge(route.spec.key, None)
             return None
-        if isinstance(response, Awaitable):
-            # A coroutine has work to do, for example a batch to open. It may hold a copy of the request.
-            may_overlap = isinstance(response, asyncio.Future)
-            return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         return self._encode(route, context, request, response)
 
     async def _serve_decoded(
@@ -225,7 +226,7 @@ class Dispatch:
         self._metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
-            if isinstance(response, Awaitable):
+            if is_unfinished(response):
                 return _later(_error_in_turns(route, context, _timed(context, response)))
             return _encoded(route, context, response)
         except Exception as second:
@@ -238,7 +239,7 @@ def _encoded(route: Route[RequestT, ResponseT], context: Context, response: Resp
     if throttle is not None:
         response = throttle.charge(route.spec.key, response)
     answer = route.encode(response, context.api_version, context.correlation_id)
-    if isinstance(answer, Awaitable):
+    if is_unfinished(answer):
         return _later(_encoded_later(context, _timed(context, answer)))
     if throttle is not None:
         throttle.finish()
