@@ -272,7 +272,17 @@ class _WaitingFetch:
     it finds, even if they are fewer than min_bytes.
     """
 
-    __slots__ = ("_context", "_min_bytes", "_parked", "_scope", "_size", "_sizes", "_timer", "answer")
+    __slots__ = (
+        "_context",
+        "_min_bytes",
+        "_parked",
+        "_reading",
+        "_scope",
+        "_size",
+        "_sizes",
+        "_timer",
+        "answer",
+    )
 
     def __init__(
         self,
@@ -291,6 +301,9 @@ class _WaitingFetch:
         self._sizes = sizes
         self._size = sum(sizes)
         self._min_bytes = min_bytes
+        self._reading: asyncio.Future[FetchResponse] | None = (
+            None  # the read after the wait, if it takes turns
+        )
         self._parked = ParkedFetch(
             FetchWait(min_bytes, self._size), measure=self._measure, done=self._wait_is_over
         )
@@ -348,13 +361,15 @@ class _WaitingFetch:
             self.answer.set_result(response)
         else:
             timed = response if throttle is None else throttle.waits_for(response)
-            asyncio.ensure_future(timed).add_done_callback(self._responded)
+            self._reading = asyncio.ensure_future(timed)
+            self._reading.add_done_callback(self._responded)
 
     def _read_again(self) -> Steps[FetchResponse]:
         reads = yield from _read_all(self._context, self._scope)
         return (yield from _respond(self._context, self._scope, reads))
 
     def _responded(self, response: asyncio.Future[FetchResponse]) -> None:
+        self._reading = None
         if self.answer.done():
             return
         error = response.exception()
@@ -368,6 +383,8 @@ class _WaitingFetch:
         if answer.cancelled():
             self._timer.cancel()
             self._parked.cancel()
+            if self._reading is not None:
+                self._reading.cancel()
 
 
 # Answering.

@@ -51,9 +51,11 @@ class Waiting:
 
     `may_overlap`: the records of this Produce request are appended and only their commit is awaited. So the next
     Produce request may already be served.
+
+    `may_be_dropped`: the work has no effect except the answer, so nobody needs it if the client has left.
     """
 
-    __slots__ = ("finish", "future", "may_overlap")
+    __slots__ = ("finish", "future", "may_be_dropped", "may_overlap")
 
     def __init__(
         self,
@@ -61,10 +63,18 @@ class Waiting:
         finish: Callable[[asyncio.Future[object]], Answer | Waiting],
         *,
         may_overlap: bool = True,
+        may_be_dropped: bool = False,
     ) -> None:
         self.future = future
         self.finish = finish
         self.may_overlap = may_overlap
+        self.may_be_dropped = may_be_dropped
+
+    def drop(self) -> None:
+        """Ends the wait because the client has left. A task that may not be dropped is work with an effect, so it runs
+        to its end. A future without a task only waits."""
+        if self.may_be_dropped or not isinstance(self.future, asyncio.Task):
+            self.future.cancel()
 
 
 Serve = Callable[["Connection", memoryview], "Answer | Waiting"]
@@ -174,9 +184,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.clear()
         for entry in self._pending:
-            # A future without a task only waits, so it is cancelled. A task is work in progress and runs to its end.
-            if isinstance(entry, Waiting) and not isinstance(entry.future, asyncio.Task):
-                entry.future.cancel()
+            if isinstance(entry, Waiting):
+                entry.drop()
         self._pending.clear()
         self._gate.lost(self)
 

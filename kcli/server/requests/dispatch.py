@@ -70,6 +70,28 @@ The codec works in slices, not in a thread: a thread would share the interpreter
 the loop would wait for the thread to give the lock up.
 """
 
+ONLY_READ = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.LIST_GROUPS,
+        ApiKey.LIST_TRANSACTIONS,
+    }
+)
+"""APIs whose work is dropped if the client leaves, because it has no effect. It also awaits nothing that other requests
+await, because a cancelled task cancels the future that it awaits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[RequestT, ResponseT]):
@@ -141,7 +163,8 @@ class Dispatch:
                 context.session.principal, client_id, len(frame) - at, connection.mute
             )
         if is_unfinished(request):
-            return _later(self._serve_decoded(route, context, _timed(context, request)))
+            decoding = self._serve_decoded(route, context, _timed(context, request))
+            return _later(decoding, may_be_dropped=spec.key in ONLY_READ)
         return self._serve(route, context, request)
 
     def _serve(
@@ -199,7 +222,12 @@ class Dispatch:
                 context.throttle.charge(route.spec.key, None)
             return None if value is None else self._encode(route, context, request, value)
 
-        return Waiting(cast("asyncio.Future[object]", future), finish, may_overlap=may_overlap)
+        return Waiting(
+            cast("asyncio.Future[object]", future),
+            finish,
+            may_overlap=may_overlap,
+            may_be_dropped=route.spec.key in ONLY_READ,
+        )
 
     def _encode(
         self,
@@ -255,7 +283,11 @@ async def _error_in_turns(
 
 async def _settled(answer: Answer | Waiting) -> Answer:
     while isinstance(answer, Waiting):
-        await asyncio.wait([answer.future])
+        try:
+            await asyncio.wait([answer.future])
+        except asyncio.CancelledError:
+            answer.drop()
+            raise
         answer = answer.finish(answer.future)
     return answer
 
@@ -272,9 +304,9 @@ def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
     return work if context.throttle is None else context.throttle.waits_for(work)
 
 
-def _later(answer: Awaitable[Answer]) -> Waiting:
+def _later(answer: Awaitable[Answer], *, may_be_dropped: bool = True) -> Waiting:
     """The wait for an answer that is made in turns. If the work fails with an unexpected error, the connection is
-    closed."""
+    closed. The encoding of an answer may be dropped."""
     future = asyncio.ensure_future(answer)
 
     def finish(_future: asyncio.Future[object]) -> Answer:
@@ -286,7 +318,7 @@ def _later(answer: Awaitable[Answer]) -> Waiting:
             raise ProtocolError("the answer could not be encoded") from error
         return future.result()
 
-    return Waiting(cast("asyncio.Future[object]", future), finish)
+    return Waiting(cast("asyncio.Future[object]", future), finish, may_be_dropped=may_be_dropped)
 
 
 def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> KafkaError:
