@@ -52,7 +52,7 @@ class Waiting:
     `may_overlap`: the records of this Produce request are appended and only their commit is awaited. So the next
     Produce request may already be served.
 
-    `may_be_dropped`: the work has no effect except the answer, so nobody needs it if the client has left.
+    `may_be_dropped`: the work has no effect except the answer, so it is useless after the client has left.
     """
 
     __slots__ = ("finish", "future", "may_be_dropped", "may_overlap")
