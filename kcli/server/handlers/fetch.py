@@ -391,11 +391,14 @@ class _WaitingFetch:
 
 
 def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]) -> Steps[FetchResponse]:
-    """Copies a few small slices of records into the response. All other slices are read when they are sent."""
+    """Copies a few small slices of records into the response. All other slices are read when they are sent. Empties
+    `reads`."""
     left = COPIED_PER_ANSWER_MAX_BYTES
     results = []
     leaders: set[int] = set()
-    for read in reads:
+    reads.reverse()
+    while reads:
+        read = reads.pop()  # frees each read in its own step, because 200,000 of them take long together
         if read.answer is None:
             assert read.slice is not None
             records: bytes | bytearray | LogSlice = read.slice
