@@ -206,7 +206,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._frame is None:
             end = len(self._carry) + nbytes
             self._carry = b""
-            self._serve_frames(self._frames.scratch[:end], self._shared.line.allowance)
+            line = self._shared.line
+            line.count(self._serve_frames(self._frames.scratch[:end], line.allowance))
             return
         self._filled += nbytes
         if self._filled == len(self._frame):

@@ -32,27 +32,38 @@ class InLine(Protocol):
 class RequestLine:
     """The line of one event loop."""
 
-    __slots__ = ("_is_due", "_line", "_requests_max")
+    __slots__ = ("_is_due", "_left", "_line", "_requests_max")
 
     def __init__(self, requests_max: int = QUEUED_REQUESTS_MAX) -> None:
         """Makes an empty line. `requests_max` is the value of queued.max.requests."""
         self._line: deque[InLine] = deque()
         self._is_due = False
+        self._left = BYTES_PER_TURN
         self._requests_max = requests_max
 
     @property
     def allowance(self) -> int:
         """The bytes of requests that a connection may serve as soon as they are received. 1, which means one request,
-        if connections wait in the line.
+        if connections wait in the line, or if other connections have used this turn.
 
         0 if the line is full. Then the connection goes to the end of the line, as a request does in Kafka's queue.
         """
         if not self._line:
-            return BYTES_PER_TURN
+            return max(self._left, 1)
         return 1 if len(self._line) < self._requests_max else 0
+
+    def count(self, used_bytes: int) -> None:
+        """Counts requests that were served as soon as they were received. A single request does not count, because each
+        connection may always serve one."""
+        if used_bytes > BYTES_PER_REQUEST_MIN:
+            self._left -= used_bytes
+            self._run_soon()
 
     def join(self, connection: InLine) -> None:
         self._line.append(connection)
+        self._run_soon()
+
+    def _run_soon(self) -> None:
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._turn)
@@ -64,6 +75,7 @@ class RequestLine:
             if left <= 0:
                 break
             left -= line.popleft().take_turn(max(left // waiting, 1))
-        self._is_due = bool(line)
-        if self._is_due:
-            asyncio.get_running_loop().call_soon(self._turn)
+        self._left = left
+        self._is_due = False
+        if line:
+            self._run_soon()

@@ -65,6 +65,19 @@ async def test_a_connection_that_received_requests_waits_behind_the_line() -> No
     assert line.allowance == 0
 
 
+@on_a_loop
+async def test_connections_that_receive_requests_in_the_same_turn_share_it() -> None:
+    line = RequestLine()
+    line.count(BYTES_PER_REQUEST_MIN)
+    assert line.allowance == BYTES_PER_TURN, "a single request does not count"
+    line.count(BYTES_PER_TURN // 4)
+    assert line.allowance == BYTES_PER_TURN * 3 // 4
+    line.count(BYTES_PER_TURN)
+    assert line.allowance == 1
+    await asyncio.sleep(0)
+    assert line.allowance == BYTES_PER_TURN
+
+
 async def one_turn(served: list[str]) -> int:
     before = len(served)
     await asyncio.sleep(0)
