@@ -1,7 +1,7 @@
-"""A fast codec for Fetch, versions 4 to 18. A response is a list of parts, and record bytes are not copied.
+"""A fast codec for Fetch, versions 4 to 18. A response is a list of buffers, and record bytes are not copied.
 
-It must give the same messages and bytes as the general codec; a property test compares them. The records in a response
-may be any buffer, or a range of a file.
+It must give the same messages and bytes as the general codec. A property test compares the two codecs. The records in a
+response may be any buffer, or a range of a file.
 """
 
 from __future__ import annotations
