@@ -89,7 +89,7 @@ def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
 
 
 def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
-    """The same, with a step for each partition and each topic."""
+    """The same as a generator, which yields after each partition and each topic."""
     try:
         return (yield from _decode(version, frame, at))
     except (error, IndexError, UnicodeDecodeError) as cause:
@@ -258,7 +258,7 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
 def encode_fetch_response_steps(
     response: FetchResponse, version: int, correlation_id: int
 ) -> Steps[list[Part]]:
-    """The same, with a step for each partition and each topic."""
+    """The same as a generator, which yields after each partition and each topic."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:

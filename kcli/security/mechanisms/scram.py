@@ -107,13 +107,13 @@ class ScramClient:
 
 
 def new_nonce() -> str:
-    import secrets  # imported here, because a broker starts without it
+    import secrets  # imported here, because the start of a broker does not need it
 
     return secrets.token_urlsafe(NONCE_BYTES)
 
 
 def new_salt() -> bytes:
-    import secrets  # imported here, because a broker starts without it
+    import secrets  # imported here, because the start of a broker does not need it
 
     return secrets.token_bytes(SALT_BYTES)
 
