@@ -1,7 +1,7 @@
 """The framing of coordinators' records: a key is `int16 record type | fields`, a value `int16 version | fields`.
 
-A tombstone has a null value. Before Kafka 4.1 the record type was called the version of the key; the bytes are the
-same.
+A tombstone has a null value. Before Kafka 4.1, the record type was called the version of the key. The bytes have not
+changed.
 """
 
 from __future__ import annotations

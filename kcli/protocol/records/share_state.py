@@ -1,4 +1,4 @@
-"""The records of `__share_group_state`: delivery state of share partitions, as snapshots and updates (KIP-932)."""
+"""The records of `__share_group_state`: snapshots and updates of the delivery state of share partitions (KIP-932)."""
 
 from __future__ import annotations
 
