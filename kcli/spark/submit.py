@@ -285,9 +285,8 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
         environment["SPARK_CONF_DIR"] = str(conf)
         if line.value("--properties-file") is None:
             return line
-        return replace(
-            line, spark=(*line.spark, "--load-spark-defaults")
-        )  # with this option our defaults apply in addition to the user's file
+        # With this option our defaults apply in addition to the user's file.
+        return replace(line, spark=(*line.spark, "--load-spark-defaults"))
     settings = conf / "spark-defaults.conf"
     file = line.value("--properties-file")
     if file is not None:

@@ -1,4 +1,4 @@
-"""Runs work on many files in threads, because this work waits for the device for most of its time."""
+"""Runs work on many files in threads, because such work mostly waits for the device."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ threads were not faster on ext4."""
 
 
 def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """The results of `work` for all items, in any order. If `threads` is 1, runs in the calling thread, and the results
-    are in order."""
+    """Returns the results of `work` for all items, in any order. If `threads` is 1, the work runs in the calling
+    thread, and the results are in the order of the items."""
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]
 

@@ -206,12 +206,13 @@ def _control_type(table: BatchHeaders, row: int) -> int:
     buffer = np.frombuffer(table.raw, np.uint8)
     begin = int(table.positions[row]) + HEADER_SIZE
     at = np.array([begin], np.int64)
+    # The length and attributes, the two deltas, the length of the key.
     for max_size, skip in (
         (5, 1),
         (MAX_VARLONG_SIZE, 0),
         (5, 0),
         (5, 0),
-    ):  # the length and attributes, the two deltas, the length of the key
+    ):
         at = varints(buffer, at, max_size)[1] + skip
     key = int(at[0])
     if key + 4 > begin - HEADER_SIZE + LENGTH_OVERHEAD + int(table.headers[row]["length"]):

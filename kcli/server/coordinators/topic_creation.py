@@ -53,9 +53,8 @@ class TopicCreator:
     def create_missing(self, names: Sequence[str], context: ControllerRequestContext) -> None:
         """Creates topics with these names in the background, if their automatic creation is allowed. Errors are
         logged."""
-        if (
-            len(names) > MAX_PARTITIONS_PER_REQUEST
-        ):  # the controller would refuse them all, and each takes 5 µs
+        # The controller refuses a request with more names than this, and each name would take 5 µs.
+        if len(names) > MAX_PARTITIONS_PER_REQUEST:
             _log.warning("Topics are not created: %s", too_many_partitions().message)
             return
         new = tuple(

@@ -191,9 +191,8 @@ class WindowedRate:
     def __init__(self, samples: int, window_seconds: float, now: float) -> None:
         self._samples = samples
         self._window = window_seconds
-        self._windows: deque[tuple[float, float]] = deque(
-            [(now, 0.0)]
-        )  # the begin of each window, and the count at that time
+        # The start time of each window, and the count at that time.
+        self._windows: deque[tuple[float, float]] = deque([(now, 0.0)])
 
     def tick(self, count: float, now: float) -> None:
         """Updates the rate. `count` is the total since the start."""

@@ -117,9 +117,8 @@ class SlowestRequests:
 
     def __init__(self) -> None:
         self.threshold = SLOW_MIN_SECONDS
-        self._heap: list[
-            tuple[float, int, float, SlowRequest]
-        ] = []  # seconds taken, order of arrival, end, request
+        # Each entry has the duration in seconds, the number of the arrival, the end time and the request.
+        self._heap: list[tuple[float, int, float, SlowRequest]] = []
         self._arrivals = 0
 
     def note(self, request: SlowRequest, now: float) -> None:

@@ -136,9 +136,8 @@ class _Writer(ABC):
     ) -> Written:
         """Writes the rows in a transaction, unless an earlier attempt of the task is committed."""
         if self.options.topic is not None:
-            cluster.partitions(
-                [self.options.topic], create=True
-            )  # the note is stored with the name of the topic, so the topic must exist even if there are no rows
+            # The note is stored with the name of the topic, so the topic must exist even if there are no rows.
+            cluster.partitions([self.options.topic], create=True)
         # The transaction begins before the notes are read, because that keeps earlier attempts from adding a note
         # later.
         mine = transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)

@@ -170,9 +170,8 @@ def whole_batches(raw: bytes, end: int) -> int:
     """
     at, size, prefix = 0, len(raw), _PREFIX.unpack_from
     while at + _PREFIX.size <= size:
-        last, length = prefix(
-            raw, at
-        )  # for a compressed message of an old format, this is the offset of its last record
+        # For a compressed message of an old format, this is the offset of its last record.
+        last, length = prefix(raw, at)
         if length < MIN_MESSAGE_SIZE or at + LENGTH_OVERHEAD + length > size or _is_beyond(raw, at, end):
             break
         if raw[at + _MAGIC_AT] >= 2 and length >= _DELTA_AT:

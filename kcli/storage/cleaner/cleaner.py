@@ -1,9 +1,10 @@
-"""Compaction: selects the log that most needs a pass, and installs the segments that the pass has written.
+"""Compaction: selects the log that most needs cleaning, and installs the segments that a pass has written.
 
-A pass (`one_pass`) reads sealed segments and writes `.cleaned` segments. The owner of the log may append during the
-pass. After the pass, under the log's lock, each cleaned segment replaces its source segments, unless these have
-changed. After a crash the next start drops `.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The
-file `cleaner-offset-checkpoint` contains the offset up to which each log is clean.
+A pass (`one_pass`) is one run of the cleaner over one log. It reads sealed segments and writes `.cleaned` segments. The
+owner of the log may append during the pass. After the pass, the cleaner takes the log's lock and replaces the source
+segments by the cleaned segments, unless the source segments have changed. After a crash, the next start removes
+`.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The file `cleaner-offset-checkpoint` contains the
+offset up to which each log is clean.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Candidate:
 
     log: PartitionLog
     segments: tuple[Segment, ...]
-    truncations: int  # how often the log had been truncated
+    truncations: int  # the number of truncations of the log so far
     first_dirty_offset: Offset
     end_offset: Offset
     dirty_ratio: float
@@ -92,8 +93,8 @@ class LogCleaner:
         self._run_pass = run_pass or self._run_here
         self._guard = threading.Lock()
         self._in_progress: set[TopicPartition] = set()
-        # A log stays in this set until the restart, as in Kafka. The set holds logs and not names, so that a new log of
-        # the same name is not in it. It is weak, so that deleted logs can be freed.
+        # A log stays in this set until the broker restarts, as in Kafka. The set has logs and not names, because a new
+        # log of the same name is cleanable. It is a weak set, so that deleted logs can be freed.
         self._uncleanable: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._truncations: weakref.WeakKeyDictionary[PartitionLog, int] = weakref.WeakKeyDictionary()
 
@@ -171,9 +172,8 @@ class LogCleaner:
         noted = checkpoint.get(TopicPartition(log.topic, log.partition), log.log_start_offset)
         if log.log_start_offset <= noted <= log.log_end_offset:
             return noted
-        if not (
-            noted < log.log_start_offset and log.config.delete
-        ):  # retention alone brings this about every day
+        # Retention often moves the log start past the clean offset. This is no reason for a warning.
+        if not (noted < log.log_start_offset and log.config.delete):
             _log.warning(
                 "%s: %s says it is clean up to offset %d, but it holds %d to %d: it is cleaned from its start",
                 log.path,
@@ -272,7 +272,7 @@ class LogCleaner:
         """Removes the files of a pass that was stopped."""
         directory = log.directory
         if directory.error is not None:
-            return  # offline or closed: the next start removes them
+            return  # the log is offline or closed, so the next start removes the files
         try:
             for entry in directory.disk.list_dir(log.path):
                 if entry.name.endswith(CLEANED_SUFFIX):
@@ -330,7 +330,7 @@ def is_overdue(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> bo
     """Whether the dirty part of the sealed segments has a record that is older than `max.compaction.lag.ms`."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
-        return False  # the lag has no limit, so no file need be read
+        return False  # max.compaction.lag.ms is unlimited, so no file need be read
     return any(
         0 < segment.first_timestamp_ms() < oldest_ms
         for segment, following in pairwise(log.segments)

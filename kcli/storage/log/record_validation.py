@@ -50,8 +50,8 @@ MIN_RECORD_BYTES = 7
 
 
 class Validation(StrEnum):
-    """The value of `kcli.validate.records`: the batches whose records are checked even if no rule of the topic needs
-    it."""
+    """The value of `kcli.validate.records`: the batches whose records are checked even if no rule of the topic requires
+    a check."""
 
     ALL = "all"
     UNCOMPRESSED = "uncompressed"
@@ -121,13 +121,13 @@ def _decompressed(records: Buffer, header: BatchHeader) -> bytes | None:
 
 
 def undecodable(error: CorruptRecordException) -> KafkaError:
-    """The error for invalid compressed bytes with a valid checksum, with Kafka's code."""
+    """Kafka's error for a batch with a valid checksum that cannot be decompressed."""
     return UnknownServerException(error.message)
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest
-    timestamp."""
+    """Whether all timestamps are within the bounds. The result may be False although they are, because `found` has only
+    a lower bound of the oldest timestamp."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms
@@ -246,6 +246,6 @@ def wrong_type(time_ms: int, offset: int, header: BatchHeader, key_bytes: int, v
 
 
 def to_long(value: int) -> int:
-    """Reduces a number to 64 bits with overflow as in Java. A time plus an unlimited bound exceeds 64 bits. A base
+    """Reduces a number to 64 bits, with the overflow of Java. A time plus an unlimited bound exceeds 64 bits. A base
     timestamp plus a delta may also exceed 64 bits."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

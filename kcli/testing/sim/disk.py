@@ -48,9 +48,8 @@ class Inode:
 
     content: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
-    pending: list[tuple[int, bytes | None]] = field(
-        default_factory=list
-    )  # (position, bytes) is a write, and (size, None) a truncation
+    # (position, bytes) is a write, and (size, None) a truncation.
+    pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     modified_ms: int = 0
     read_only: bool = False
 
