@@ -74,7 +74,8 @@ def _write_all(
 
 
 def _write(context: BrokerContext, marker: WritableTxnMarker) -> Steps[Outcomes]:
-    # Version 1 does not name the protocol of the transaction, so the less strict rules of the older protocol apply.
+    # Version 1 of the request does not contain the protocol version of the transaction. So the rules of TV1 apply,
+    # which are less strict.
     end = TransactionEnd(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
