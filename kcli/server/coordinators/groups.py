@@ -173,7 +173,7 @@ class GroupCoordinator:
         task.add_done_callback(self._resolving.discard)
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        """Matches expressions in a thread, because thousands of topics and many expressions take long."""
+        """Matches expressions in a thread, because matching many expressions with thousands of topics takes long."""
         found = None
         try:
             found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())

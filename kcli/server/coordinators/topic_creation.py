@@ -1,7 +1,7 @@
 """Creates topics automatically: the internal topics of coordinators, and missing topics that clients use.
 
-Topics that clients use (auto.create.topics.enable) are created in the background. Each topic is created only once, even
-if many clients ask for it.
+If auto.create.topics.enable is set, topics that clients use are created in the background. If many clients ask for the
+same topic, one request to the controller creates it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ CREATE_TIMEOUT_MS = 30_000
 
 
 class TopicCreator:
-    """Asks the controller to create topics. The context charges the creation to the quota of the client that needs the
-    topic."""
+    """Asks the controller to create topics. The creation is charged to the quota of the client that needs the topic,
+    through the context."""
 
     def __init__(self, channel: ControllerChannel, config: BrokerConfig) -> None:
         self._channel = channel
