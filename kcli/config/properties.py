@@ -1,7 +1,7 @@
 """Reads and writes `.properties` files by the rules of Java's `Properties.load` and `Properties.store`.
 
-A file is read as ISO-8859-1, as Java does; other characters are written as `\\uXXXX`. Every key remembers its line, so
-that an error can name the line.
+A file is read as ISO-8859-1, as Java does. Other characters are written as `\\uXXXX`. The line of every key is stored,
+so that an error can name the line.
 """
 
 from __future__ import annotations
@@ -108,15 +108,15 @@ def dumps(entries: Mapping[str, str], *, now: datetime, comment: str = "") -> st
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the number and content of each logical line. Continued lines are joined; comments and blank lines are left
-    out."""
+    """Yields the number and content of each logical line. Joins continued lines, and leaves out comments and blank
+    lines."""
     pending: list[str] = []
     started_at = 0
     continued = False
     for number, line in enumerate(_natural_lines(text), start=1):
         line = line.lstrip(_BLANK)
         if not any(pending) and (not line or line[0] in "#!"):
-            # For Java, a blank line after a lone backslash ends an empty line.
+            # In Java, a blank line after a line that has only a backslash ends this empty logical line.
             pending, continued = [], False
             continue
         if not continued:

@@ -71,8 +71,8 @@ def _derive_node_id(texts: Properties) -> None:
 
 
 def check_removed(texts: Mapping[str, str]) -> None:
-    """Raises ConfigError, with the replacement of zookeeper.connect, if the file is for Kafka with ZooKeeper. Call it
-    before missing keys are reported."""
+    """Raises ConfigError if the file is for Kafka with ZooKeeper. The error names the key that replaces
+    zookeeper.connect. Call this function before missing keys are reported."""
     if "zookeeper.connect" in texts and "process.roles" not in texts:
         raise ConfigError(
             f"zookeeper.connect went away with Kafka 4.0. Set instead {REMOVED['zookeeper.connect']}",

@@ -1,4 +1,4 @@
-"""The result of a decider: the records to append, and the response to send when they are committed."""
+"""The result of a deciding function: the records to append, and the response to send when they are committed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Decision(Generic[R]):
 
 
 def decide(records: list[MetadataRecord], response: R) -> Decision[R]:
-    """The decision on a client's operation. Raises PolicyViolationException if it is too large for one batch."""
+    """Makes the decision on a client's operation. Raises PolicyViolationException if the records are too many for one
+    batch."""
     if len(records) > MAX_RECORDS_PER_BATCH:
         raise PolicyViolationException("Unable to perform excessively large batch operation.")
     return Decision(tuple(records), response)
@@ -45,7 +46,7 @@ class ApiError:
 
     @classmethod
     def standard(cls, error: type[KafkaError]) -> ApiError:
-        """The error with its code's own message, for the few places where Kafka sends that message."""
+        """The error with the default message of its code, for the few places where Kafka sends this message."""
         return cls(error.code, error.default_message)
 
 

@@ -41,7 +41,7 @@ JAVA_NAMES = {name: key for key, name in _RENAMED.items()}
 # The default and the minimum of message.max.bytes in librdkafka.
 _MESSAGE_BYTES, _MESSAGE_BYTES_MIN = 1_000_000, 1_000
 
-# Java's keys that are dropped, because librdkafka has nothing that they could configure.
+# Java's keys that are dropped, because they configure a part that librdkafka does not have.
 _WITHOUT_COUNTERPART = frozenset(
     {
         "key.serializer", "value.serializer", "key.deserializer", "value.deserializer",

@@ -1,4 +1,5 @@
-"""Sends requests about groups to their coordinators, one request per coordinator, until each group has an answer."""
+"""Sends requests about groups to their coordinators until each group has an answer. All groups of a coordinator are in
+one request."""
 
 from __future__ import annotations
 
