@@ -1,7 +1,7 @@
 """A small blocking client of a Kafka cluster, for Spark's driver and its executors.
 
-A task reads one partition from one broker, batch after batch. A blocking socket with one request in flight is enough,
-and a Python worker of Spark has no event loop.
+A task reads one partition from one broker, one batch after another. So a blocking socket with one unanswered request is
+enough, and no event loop is needed.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Cluster:
     def partitions(self, topics: Iterable[str], *, create: bool = False) -> list[TopicPartition]:
         """Returns the partitions of `topics`, and remembers their leaders.
 
-        With `create`, the broker creates missing topics if auto.create.topics.enable is true.
+        If `create` is True and auto.create.topics.enable is set, the broker creates missing topics.
         """
         wanted = sorted(set(topics))
         if not wanted:
@@ -217,7 +217,7 @@ class Cluster:
     ) -> tuple[int, int]:
         """Returns the id and epoch of an idempotent producer.
 
-        With a transactional id, the broker increases the epoch.
+        If a transactional id is given, the coordinator increases the epoch.
         """
         result: list[tuple[int, int]] = []
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
@@ -336,8 +336,8 @@ class Cluster:
                     failures.append(f"{host}:{port}: {error}")
             if time.monotonic() + backoff > deadline:
                 said = f"no broker can be reached ({'; '.join(failures)})"
-                # If the cluster answered before, it may be restarting: the caller retries. Otherwise the address is
-                # wrong.
+                # If the cluster has answered before, it may be restarting, and the caller tries again. Otherwise the
+                # address is probably wrong.
                 raise ConnectionError(said) if self._nodes else UnreachableError(said)
             time.sleep(backoff)
             backoff = min(2 * backoff, LAST_BACKOFF_SECONDS)

@@ -4,9 +4,9 @@ A records area is the part of a batch after its header: the records, one after a
 area uncompressed. `seal` compresses the records area and adds the header. `kcli.protocol.batches.columns` decodes
 batches.
 
-A record is `length, attributes, deltas, key length | key | value length | value | headers`. The parts between keys and
-values are short runs of varints, which are built for all rows as one byte matrix. One join in Arrow then interleaves
-these runs with keys and values. The buffer of the joined array holds the records areas of all batches, one after
+A record is `length, attributes, deltas, key length | key | value length | value | headers`. The parts before keys and
+values are short runs of varints. These runs are built for all rows as one byte matrix. Then one join in Arrow puts the
+runs between the keys and values. The buffer of the joined array has the records areas of all batches, one after
 another.
 """
 
@@ -208,7 +208,7 @@ def _scatter(out: np.ndarray[tuple[int], np.dtype[np.uint8]], at: Ints, column: 
 
 
 def _lengths(values: pa.Array) -> Ints:
-    """Returns the size of each value, -1 for null."""
+    """Returns the size of each value, or -1 for null."""
     lengths = np.diff(_offsets(values))
     if values.null_count:
         lengths[np.asarray(values.is_null())] = -1

@@ -21,7 +21,7 @@ MICROSECONDS = 1000
 
 
 class Router:
-    """Chooses partitions as Kafka's producer does: by the column `partition`, else by the key.
+    """Chooses partitions as Kafka's producer does: by the column `partition` or, if it is null, by the key.
 
     All rows of a batch that have neither partition nor key go to one partition.
     """

@@ -1,8 +1,9 @@
 """Finds, searches and reads the segment files of a partition while a broker may write, clean or delete them.
 
-This module changes no file and trusts no content. A file may have been deleted before it is opened. It may end in half
-a batch, or in zeros if it was preallocated. The index files of the newest segment are longer than their entries. An
-index only gives the position at which to begin reading, so a wrong index costs time but loses no records.
+This module changes no file and trusts no content. A file may have been deleted before it is opened. It may end with a
+part of a batch, or with zeros if it was preallocated. The index files of the newest segment are longer than their
+entries. An index only gives the position where reading begins. So if an index is wrong, reading takes more time, but no
+records are lost.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class SegmentFile:
     def beside(self, suffix: str) -> str:
         """Returns the path of an index file of this segment.
 
-        During a cleaning the name of the `.log` file may end in `.swap`. Then the name of the index file ends in
+        During a cleaning, the name of the `.log` file may end with `.swap`. Then the name of the index file ends with
         `.swap` too.
         """
         stem, _, swap = self.path.rpartition(".log")

@@ -213,7 +213,7 @@ def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
     # JSON lines are read as text, so that each line becomes a value unchanged.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
-    if form == "csv":  # with enforceSchema, Spark would apply the header of one file to all files
+    if form == "csv":  # with enforceSchema, Spark would use the header of one file for all files
         reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
     reading |= pairs(options.read_option, "--read-option")
     schema = spark.read.format(form).options(**reading).load(options.source).schema
