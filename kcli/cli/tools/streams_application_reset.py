@@ -31,7 +31,8 @@ SCENARIOS = (
 )  # fmt: skip
 DEFAULT_SERVER = "localhost:9092"
 
-# Matches the names of internal topics. Such a name is the application's id, a dash, and one of these.
+# Matches the names of internal topics. Such a name is the application's id, a dash, and a text that this expression
+# matches.
 _INTERNAL = re.compile(
     r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic)"
     r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic"

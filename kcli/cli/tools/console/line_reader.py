@@ -1,7 +1,8 @@
 """Converts lines of input to records, as Kafka's LineMessageReader does.
 
 A line has the form `headers<headers.delimiter>key<key.separator>value`. The headers have the form
-`name:value,name:value`. Bytes stay bytes: a value that is not UTF-8 arrives as it was typed (Kafka would replace it).
+`name:value,name:value`. The bytes of a value are not changed, even if they are not UTF-8. Kafka's tool would replace
+such bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
     `read(n)` must return between 1 and n bytes, or nothing at the end of the stream. It should be a raw read or
     `read1`, which returns a line from a terminal immediately.
     """
-    parts: list[bytes] = []  # of an unfinished line; it may be long, so the parts are joined only once
+    # The parts of an unfinished line, which are joined only once because the line may be long.
+    parts: list[bytes] = []
     while chunk := read(READ_CHUNK_BYTES):
         parts.append(chunk)
         if b"\n" not in chunk and b"\r" not in chunk and not (len(parts) > 1 and parts[-2].endswith(b"\r")):

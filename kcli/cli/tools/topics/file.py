@@ -8,8 +8,8 @@
           retention.ms: 86400000
           cleanup.policy: [compact, delete]
 
-A field that is missing in the file is not changed; a new topic gets the broker's default. A setting without a value is
-reset to its default. The YAML is read node by node, so that every error has a line number.
+If a field is missing in the file, it is not changed, and a new topic gets the broker's default. A setting without a
+value is reset to its default. The YAML is read node by node, so that every error has a line number.
 """
 
 from __future__ import annotations
