@@ -1,10 +1,11 @@
 """A disk in memory that can lose power and fail on command.
 
-After a crash a real disk keeps all synced data and a part of the data that is not synced. `crash_clone` makes such a
-disk: it has every synced byte and name, and a random part of the bytes and names that are not synced. Writes may have
-happened out of order, the last write may be incomplete, and the newest names may be missing. Faults hit the n-th call,
-or the n-th call of one operation on paths that contain a text. A test can fail call 1, 2, 3 … until a run meets no
-fault. Then it has tried all calls.
+After a crash, a real disk has all synced data and a part of the data that was not synced. `crash_clone` makes such a
+disk: it has every synced byte and name, and a random part of the other bytes and names. Writes may have happened in
+another order, the last write may be incomplete, and the newest names may be missing.
+
+A fault makes the n-th call fail, or the n-th call of one operation on paths that contain a text. A test can make call
+1, 2, 3 … fail, one in each run, until no call fails in a run. Then it has tried all calls.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class SimDisk:
     def fail(
         self, operation: str = "", path_part: str = "", *, nth: int = 1, kind: FaultKind = FaultKind.ERROR
     ) -> None:
-        """Makes the n-th call from now on fail.
+        """Makes the n-th call after this moment fail.
 
         `operation` is `open`, `read`, `write`, `sync` …, or '' for any operation.
         """
@@ -379,7 +380,7 @@ def _apply(content: bytearray, position: int, piece: bytes | None) -> None:
 def _survivor(inode: Inode, rng: random.Random) -> Inode:
     """Returns a file as the device may have it after a crash: with all synced data, and a part of the later writes."""
     content = bytearray(inode.durable)
-    in_order = rng.random() < 0.5  # in half of the cases the newest writes are lost, else any writes
+    in_order = rng.random() < 0.5  # in half of the cases the newest writes are lost, otherwise any writes
     kept = rng.randint(0, len(inode.pending))
     for nth, (position, piece) in enumerate(inode.pending):
         if piece is None:
