@@ -26,9 +26,9 @@ Kafka's own clients allow 100 MB (socket.request.max.bytes).
 """
 
 MAX_IN_FLIGHT = 1000
-"""The most requests in flight, far more than any admin call needs.
+"""The most requests without an answer. This is far more than any admin call needs.
 
-So a peer that never answers cannot fill the memory.
+Without this limit, requests to a peer that never answers could fill the memory.
 """
 
 _SIZE = struct.Struct(">i")

@@ -65,7 +65,8 @@ METADATA_VERSIONS = tuple(MetadataVersion(level, name) for level, name in enumer
 _BY_NAME = {version.name: version for version in METADATA_VERSIONS}
 _BY_LEVEL = {version.level: version for version in METADATA_VERSIONS}
 _BY_RELEASE = {version.release: version for version in METADATA_VERSIONS}
-"""The newest metadata.version of each release. Levels ascend, so a later level replaces the earlier ones."""
+"""The newest metadata.version of each release. The levels ascend, so the last level of a release replaces its earlier
+levels."""
 
 MINIMUM_VERSION = METADATA_VERSIONS[0]
 LATEST_PRODUCTION = _BY_NAME["4.1-IV1"]

@@ -87,7 +87,7 @@ MUST_NOT_IGNORE: Mapping[str, str] = {
     "alter.config.policy.class.name": "configuration policies",
     "remote.log.storage.system.enable": "tiered storage",
 }
-"""Keys that protect something or name the place of data, so that the node must not start without their feature."""
+"""Keys that protect data or set the place of data. Without the features of these keys, the node must not start."""
 
 # Keys that are not in Kafka's table of keys, because only plugins read them.
 _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})

@@ -40,7 +40,7 @@ CONTROLLER_KEYS = (
 
 MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
 NEWEST_CODEC = 4
-"""The highest codec id, zstd; 0 means no compression, 1 gzip, 2 snappy, 3 lz4."""
+"""The highest codec id. The ids are: 0 no compression, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
 
 
 def node_config(properties: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> BrokerConfig:

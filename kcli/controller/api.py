@@ -70,7 +70,8 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 NEWEST_VERSION = 0x7FFF
-"""An API version above all others: a node's own request may use every field of its message."""
+"""An API version above all other versions. A node uses it for its own requests, because they may use every field of a
+message."""
 
 
 def _always(_topic: str) -> bool:
@@ -108,7 +109,7 @@ class ControllerApi(Generic[Q, R]):
     key: ApiKey
     decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R]]
     timeout_ms: Callable[[Q], int] = lambda _request: 0
-    """In milliseconds; 0 means no limit."""
+    """The longest wait for the commit, in milliseconds. 0 means no limit."""
 
 
 CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = ControllerApi(

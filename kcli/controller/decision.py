@@ -11,8 +11,9 @@ from kcli.protocol.records.metadata import MetadataRecord
 R = TypeVar("R")
 
 MAX_RECORDS_PER_BATCH = 10_000
-"""Kafka's limit of the records in a batch of the metadata log. It also limits a client's operation, which is one atomic
-batch. The records for the start or stop of a broker may be more: they are split into several batches."""
+"""Kafka's limit of the records in a batch of the metadata log. It also limits a client's operation, because an
+operation is one atomic batch. The start or stop of a broker may need more records, which are divided into several
+batches."""
 
 
 @dataclass(frozen=True, slots=True)

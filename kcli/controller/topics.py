@@ -62,7 +62,7 @@ def no_charge(_partitions: int) -> None:
 
 
 DEFAULT = -1
-"""In a request: use the default number of partitions or replicas."""
+"""In a request, this value means the default number of partitions or replicas."""
 
 # The first version of DeleteTopics with TOPIC_DELETION_DISABLED, and the first version with topic ids.
 TOPIC_DELETION_DISABLED_SINCE = 3

@@ -30,7 +30,8 @@ from kcli.runtime.network import Network
 _log = logging.getLogger("kcli.http.Server")
 
 LINE_MAX_BYTES = 16 * 1024
-"""The longest request line, twice what browsers send at most. `kcli jmx` puts all object names into one query."""
+"""The longest request line: twice the length that browsers send at most. `kcli jmx` puts all object names into one
+query."""
 
 HEADER_MAX_BYTES = 8 * 1024
 """The longest header. Tokens and cookies may have several kilobytes, and most other servers stop at 8 KB."""
@@ -41,11 +42,12 @@ HEADERS_MAX = 64
 AHEAD_MAX_BYTES = 512 * 1024
 """How many bytes a client may send before the server handles its next request.
 
-An event loop reads 256 KB at a time, and a client that pipelines requests may be one read ahead.
+An event loop reads 256 KB at a time. A client that pipelines requests may have sent one further read.
 """
 
 CONNECTIONS_MAX = 32
-"""The most connections: a few scrapers and some people with browsers. Each may hold a response of some megabytes."""
+"""The most connections. They are enough for a few scrapers and some people with browsers. Each connection may need
+memory for a response of some megabytes."""
 
 IDLE_MAX_SECONDS = 120.0
 """The longest time from a response to the end of the next request's header.

@@ -36,7 +36,7 @@ RECORD_OVERHEAD_BYTES = 61 + 21
 Java's producer adds both to the size of a record.
 """
 BATCH_BYTES = 16_384
-"""Java's batch.size: after this number of bytes without a key, the next partition is chosen (KIP-794)."""
+"""Java's batch.size. After this number of bytes in records without a key, the next partition is chosen (KIP-794)."""
 LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # the defaults of Java's producer
 IN_FLIGHT_MAX = 5  # the limit for an idempotent producer
 MAX_BLOCK_MS = 60_000  # max.block.ms

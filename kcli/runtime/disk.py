@@ -345,7 +345,8 @@ MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
 """The most buffers that one call may write. With more, Linux returns EINVAL, which looks like a failed disk."""
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-"""The flag of reads that do not wait for the device. Only Linux has it; elsewhere a cached read is a plain read."""
+"""The flag of reads that do not wait for the device. Only Linux has this flag. On other systems, a cached read is a
+plain read."""
 
 
 def read_file(disk: Disk, path: str) -> bytes:

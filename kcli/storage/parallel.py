@@ -10,8 +10,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SYNC_THREADS = 16
-"""The number of syncs that wait for the device at the same time, because file systems commit these together. More
-threads were not faster on ext4."""
+"""The number of syncs that wait for the device at the same time. File systems commit such syncs together. More threads
+were not faster on ext4."""
 
 
 def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:

@@ -21,7 +21,7 @@ class Tool:
     summary: str
     panel: str
     place: str = ""
-    """The module below `kcli.cli.tools`, if its name is not that of the command."""
+    """The module below `kcli.cli.tools`, if its name differs from the name of the command."""
 
     @property
     def module(self) -> str:

@@ -39,7 +39,8 @@ _MOVED = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""Errors while the coordinator of a group moves or loads: it must be looked up again before the next attempt."""
+"""Errors while the coordinator of a group moves or loads. The coordinator must be looked up again before the next
+attempt."""
 
 
 _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionException)
@@ -72,7 +73,7 @@ class GroupMember:
     target_assignment: tuple[TopicPartition, ...] | None = None
     epoch: int | None = None
     is_upgraded: bool | None = None
-    """Whether a member of a consumer group uses the consumer protocol (True) or still the classic one (False)."""
+    """Whether a member of a consumer group uses the consumer protocol (True) or still the classic protocol (False)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PARTITION_MAX_BYTES = 16 * 1024
 """The most bytes of one partition in a response: a producer's usual batch (batch.size).
 
-With this size the first round answers most partitions, and few bytes are fetched in vain.
+With this size, most partitions have an answer after the first round, and few unneeded bytes are fetched.
 """
 
 RESPONSE_MAX_BYTES = 8 * 1024 * 1024

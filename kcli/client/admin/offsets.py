@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TRIES_WITHOUT_LEADER = 3
 """The attempts for a partition without a live leader, if the caller does not wait.
 
-A running election ends in this time.
+An election that is in progress ends during these attempts.
 """
 
 R = TypeVar("R")

@@ -39,7 +39,7 @@ class Retention:
     """The times from which the retention of a group's offsets is counted (KIP-211)."""
 
     empty_since_ms: int | None
-    """The time from which all offsets of the group age. None: each offset ages from its own commit."""
+    """The time from which the retention of all offsets is counted. None means the time of each offset's own commit."""
     is_deserted: bool
     """Whether the group may be deleted when its last offset has expired."""
 

@@ -47,9 +47,10 @@ COMPLETE_RETRY_MS = 100
 """The pause before a failed write of CompleteCommit or CompleteAbort is repeated. It is short, because the client's
 next transaction waits for this write."""
 EXPIRED_AT_ONCE = 100
-"""Ids expired per slice (about 1 ms), because up to 50 shards share the event loop."""
+"""The ids that expire in a slice (about 1 ms). A slice is short, because up to 50 shards share the event loop."""
 TIMED_OUT_AT_ONCE = 5
-"""Timed-out transactions that are aborted per slice. Fewer than EXPIRED_AT_ONCE, because each needs markers."""
+"""The transactions with a time-out that are aborted in a slice. They are fewer than EXPIRED_AT_ONCE, because each of
+them needs markers."""
 PAUSE_MS = 20
 """The pause between two slices."""
 

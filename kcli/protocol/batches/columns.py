@@ -46,10 +46,11 @@ from kcli.protocol.batches.record_starts import (
 )
 
 CHUNK_RECORDS = 32_768
-"""The records per chunk. Few enough that the columns of a chunk stay in the CPU's cache (16k to 64k are as fast)."""
+"""The records of a chunk. They are so few that the columns of a chunk stay in the CPU's cache. Values from 16k to 64k
+are equally fast."""
 
 CHUNK_BYTES = 64 << 20
-"""A chunk of at least this decompressed size gets no further batch. A batch is never split."""
+"""When a chunk has this decompressed size, it gets no further batch. A batch is never split."""
 
 
 MAX_RATIO = 64

@@ -19,12 +19,12 @@ from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeExcept
 from kcli.model.buffers import Buffer
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""A batch that inflates to more bytes is never in memory as a whole. The value is 128 times Kafka's default
+"""A batch that has more bytes after decompression is never in memory as a whole. The value is 128 times Kafka's default
 max.message.bytes."""
 
 PIECE_BYTES = 1 << 20
-"""The approximate size of a piece. It is small compared with a broker's memory, and large enough that the calls cost
-little."""
+"""The approximate size of a piece. It is small compared with a broker's memory. It is so large that the calls take
+little of the time."""
 
 MAX_PARTS = 256
 """The most blocks or frames that become one piece. It is limited, because a hostile stream may have many thousands of
@@ -205,7 +205,8 @@ _INT32 = struct.Struct(">i")
 
 
 _SNAPPY_MAX_RATIO = 22
-"""The densest element of a snappy block is a copy of 64 bytes in three; a block that claims more is broken."""
+"""The highest compression ratio of snappy: an element of three bytes can copy 64 bytes. A block with a higher ratio is
+invalid."""
 
 
 def _snappy(pieces: Iterable[Buffer]) -> Iterator[Buffer]:
@@ -382,8 +383,8 @@ def _rotate(value: int, turn: int) -> int:
 
 ZSTD_DEFAULT_LEVEL = 3
 _ZSTD_PART_BLOCKS = 8
-"""The number of blocks that are decompressed at once. It is limited, because the library cannot limit its output, and a
-block may inflate to 128 KiB."""
+"""The number of blocks that are decompressed at once. The library cannot limit its output, and a block may become 128
+KiB. So the number of blocks is limited."""
 _ZSTD_MAX_HEADER_BYTES = 18
 _ZSTD_BLOCK_HEADER_BYTES = 3
 _ZSTD_RLE = 1

@@ -21,7 +21,7 @@ from kcli.protocol.batches.batch import (
 _LENGTH = struct.Struct(">i")
 _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
-"""The header of a message of magic 0, the smallest of all."""
+"""The size of the smallest header: that of a message of magic 0."""
 
 
 def only_batch(records: Buffer) -> Buffer:

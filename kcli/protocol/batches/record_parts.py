@@ -26,8 +26,8 @@ MOST_RECORDS = 65_536
 """The most records of a part. Their columns take about 10 MB."""
 
 _RUN = 32
-"""With at least this many records of equal size, numpy finds their starts. Fewer records are found as fast one by
-one."""
+"""If at least this many records have equal sizes, numpy finds their starts. For fewer records, one by one is as
+fast."""
 
 _STEPS = 256
 """The number of records that are found one by one before numpy is tried again."""

@@ -13,8 +13,8 @@ _ATTRIBUTES_BYTES = 1
 
 
 SMALL_RECORD_BYTES = 128
-"""The largest average size of records that are copied byte by byte with numpy. It is cheaper to copy larger records one
-by one."""
+"""Records up to this average size are copied byte by byte with numpy. For larger records, copying one record after
+another is faster."""
 
 
 def with_new_prefixes(

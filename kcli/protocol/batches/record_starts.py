@@ -25,19 +25,20 @@ Bytes: TypeAlias = NDArray[np.uint8]
 Bools: TypeAlias = NDArray[np.bool_]
 
 FIRST_WINDOW = 64
-"""The records that a run compares at first. From record 64 on, the offset delta takes a second byte, which ends most
-runs."""
+"""The records that a run compares at first. From record 64 on, the offset delta takes a second byte. This changes the
+size of the records and ends most runs."""
 
 LATER_WINDOW = 8192
 """The records that later runs compare: the offset deltas below this number take at most two bytes."""
 
 SHORT_RUN = 6
 SHORT_ROUND = 256
-"""Runs shorter than SHORT_RUN on average, or rounds that find fewer records than SHORT_ROUND, cost more than single
-steps (measured)."""
+"""Single steps are faster (measured) if runs are shorter than SHORT_RUN on average, or if a round finds fewer records
+than SHORT_ROUND."""
 
 FEW_LANES = 40
-"""With fewer batches than this, a numpy step costs more than a step of the plain loop for each batch (measured)."""
+"""If fewer batches than this are left, a step of the plain loop for each batch is faster than a numpy step
+(measured)."""
 
 MIN_RECORD_SIZE = 7
 """The smallest record. Length, attributes, two deltas, key length, value length and header count have a byte each."""

@@ -24,10 +24,11 @@ from kcli.protocol.wire.varint import MAX_VARLONG_BYTES, VarintError, read_uvari
 __all__ = ["Survey", "survey"]
 
 MANY = 20
-"""With at least this many records, runs are cheaper than steps (measured)."""
+"""From this number of records on, the method runs is faster than the method steps (measured)."""
 
 COLUMNS_FROM = 250
-"""With at least this many records of different shapes, columns are cheaper than steps, despite the copy (measured)."""
+"""From this number of records of different shapes on, the method columns is faster than the method steps, although it
+copies the records (measured)."""
 
 COLUMNS_UNTIL = 20_000
 """The most records of different shapes that are read without a pause. The read takes two or three milliseconds."""
@@ -36,14 +37,14 @@ MOST_RUNS = 250
 """The most runs that are read without a pause. The read takes about two milliseconds."""
 
 SHORT_RUN = 12
-"""If runs have fewer records than this on average, they cost more than steps (measured)."""
+"""If runs have fewer records than this on average, the method steps is faster than the method runs (measured)."""
 
 COPIED_BYTES = 65_536
-"""A batch of few records is copied to `bytes` if it has at most this many bytes. A larger one is read in place."""
+"""A batch of few records is copied to `bytes` if it has at most this many bytes. A larger batch is read in place."""
 
 MAX_STRUCTURE = 32
-"""The most bytes of lengths and counts in a record of a run. A record with more, because of many headers, is read in
-steps."""
+"""The most bytes of lengths and counts in a record of a run. A record with many headers has more such bytes, and is
+read by the method steps."""
 
 _MORE = 0x80
 _ONE_BYTE = 64  # offset deltas below take one byte,

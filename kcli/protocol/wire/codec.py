@@ -24,13 +24,14 @@ from kcli.protocol.wire.packing import cause_text
 from kcli.protocol.wire.shared_array import Output
 
 Message = Any
-"""A message of `kcli.protocol.messages`; the API key and the direction give its class."""
+"""A message of `kcli.protocol.messages`. Its class follows from the API key and the direction."""
 
 _HEADER = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
 
 MAX_HEADER_TAGS = 64
-"""The most tags in a header. Kafka has none so far (KIP-482). The limit bounds the work on invalid bytes."""
+"""The most tagged fields in a header. Kafka's headers have no tagged fields so far (KIP-482). The limit bounds the work
+on invalid bytes."""
 
 
 @dataclass(frozen=True, slots=True)

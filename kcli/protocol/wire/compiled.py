@@ -28,17 +28,20 @@ from kcli.protocol.wire.repeated import REPEATED, RepeatedElements
 from kcli.protocol.wire.shared_array import SharedArray, append_shared
 
 Read = Callable[[bytes, int], tuple[Any, int]]
-"""(frame, position) -> (message, position after it). Raises ProtocolError, or any error on malformed bytes."""
+"""A function from a frame and a position to a message and the position after the message. For malformed bytes, raises
+ProtocolError or another error."""
 ReadInTurns = Callable[[bytes, int], Generator[None, None, tuple[Any, int]]]
 Write = Callable[[Any, bytearray], None]
 """Appends a message to the bytes."""
 WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
 
 STRING_SIZE_MAX = 0x7FFF
-"""Kafka refuses longer strings, also in flexible versions, whose length could be larger."""
+"""The longest string. Kafka refuses longer strings even in flexible versions, although their length field could express
+more."""
 
 NUMBERS_PER_STEP = 100
-"""Elements of an array of numbers that are read or written in one step: 2 µs, as much as an element of another kind."""
+"""The elements of an array of numbers that are read or written in one step. They take 2 µs, as much as one element of
+another kind."""
 
 _FORMATS = {
     "bool": "?",

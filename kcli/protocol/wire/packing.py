@@ -20,12 +20,12 @@ INT64 = Struct(">q")
 _REQUEST_HEADER = Struct(">hhi")
 
 UVARINT_MAX_BYTES = 5
-"""The most bytes of an unsigned varint. Five bytes hold 35 bits, enough for any int32 length. Kafka has this limit
-too."""
+"""The most bytes of an unsigned varint, as in Kafka. Five bytes have 35 bits of the number, which is enough for any
+int32 length."""
 
 TAGS_MAX = 1000
-"""Tagged fields that one struct may have. Kafka's messages define fewer than ten; a limit bounds the work on unknown
-ones, each of which takes two bytes of a request."""
+"""The most tagged fields of a struct. Kafka's messages define fewer than ten. A request may contain many unknown tagged
+fields of two bytes each, so the limit bounds the work on them."""
 
 NO_TAGS = b"\x00"
 _ZERO_UUID = bytes(16)

@@ -15,8 +15,8 @@ Write = Callable[[Any, bytearray], None]
 WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
 
 OWN_BUFFER_BYTES = 64 * 1024
-"""Shared bytes from this size on are a buffer of their own in an answer. Copying fewer costs less than one more buffer
-of a `writelines`."""
+"""Shared bytes of at least this size are a separate buffer in an answer. Copying fewer bytes is faster than one more
+buffer in a `writelines`."""
 
 _SIZE = Struct(">i")
 

@@ -19,8 +19,9 @@ MIN_ITERATIONS, MAX_ITERATIONS, DEFAULT_ITERATIONS = 4096, 16384, 4096
 SALT_BYTES = 20
 NONCE_BYTES = 24
 CHALLENGE_ITERATIONS_MAX = 100 * MAX_ITERATIONS
-"""The most iterations that a client accepts from a server. Without a limit a server could make a client compute for
-hours. This limit, 100 times the largest that Kafka allows for a credential, takes about a second."""
+"""The most iterations that a client accepts from a server. Without a limit, a server could make a client compute for
+hours. The limit is 100 times the largest number that Kafka allows for a credential. So many iterations take about a
+second."""
 
 HIDDEN = "[hidden]"
 """The text that is shown in place of a secret."""

@@ -19,8 +19,8 @@ from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.server.partitions.replicas import LeaderPartition
 
 RECORDS_PER_TURN = 2_000
-"""The records that are replayed in one turn of the event loop. This takes about 10 ms, for which a heartbeat on another
-shard may have to wait."""
+"""The records that are replayed in one turn of the event loop. This takes about 10 ms, and a heartbeat on another shard
+may have to wait for this time."""
 COLUMNS_FROM_BYTES = 1 << 20
 """The smallest piece that is decoded by columns. For such a piece numpy saves more than the 100 ms of its import."""
 

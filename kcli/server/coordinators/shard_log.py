@@ -28,7 +28,7 @@ class RunnerSettings:
     max_batch_bytes: int
     codec: Codec = Codec.NONE
     base_sequence: int = 0
-    """The base sequence of batches without a producer. In Kafka it is 0 in `__consumer_offsets` and -1 in other
+    """The base sequence of batches without a producer. As in Kafka, it is 0 in `__consumer_offsets` and -1 in other
     topics."""
 
 

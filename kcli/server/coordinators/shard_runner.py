@@ -33,8 +33,8 @@ ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""Kafka's value of the linger time for no limit. With this value writes are collected until the end of this turn of the
-event loop."""
+"""The linger time that means no fixed time, as in Kafka. With this value, writes are collected until the end of the
+present turn of the event loop."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):

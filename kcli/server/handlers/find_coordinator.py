@@ -36,8 +36,8 @@ ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
-"""The longest wait for a load. It is long enough for an empty partition. While a longer log is loaded, clients retry by
-themselves."""
+"""The longest wait until a shard is loaded. It is long enough for an empty partition. If the load of a long log takes
+more time, clients send their requests again."""
 KEYS_PER_TURN = 100
 """Keys that are located in one turn of the loop. A key takes 8 µs."""
 CHARACTERS_PER_STEP = 160

@@ -69,8 +69,8 @@ Answering = Generator[None, None, ListOffsetsPartitionResponse]
 thread."""
 
 Turn = Answering | None
-"""A pause of the handler. None: other clients are served. Otherwise the answer of a partition is searched in another
-thread."""
+"""A pause of the handler. If it is None, other clients are served. Otherwise another thread searches the answer for a
+partition."""
 
 SLICE_PARTITIONS = 50
 """Partitions that are answered in one turn of the loop. A turn takes about a millisecond."""

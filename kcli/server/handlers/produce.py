@@ -91,7 +91,7 @@ offset of the log."""
 
 NO_VERDICTS: VerificationResults = {}
 _LOGGED = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR})
-"""Errors of invalid bytes. Clients show only the error code, so the broker logs the reason, as in Kafka."""
+"""Errors for invalid bytes. Clients show only the error code. So the broker logs the reason, as in Kafka."""
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 

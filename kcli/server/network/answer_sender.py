@@ -60,7 +60,7 @@ class SharedSending:
         """The unsent bytes of answers in memory. Bytes that the transports hold are not counted."""
         self.unsent_max_bytes = unsent_max_bytes
         self.senders: dict[AnswerSender, None] = {}
-        """The senders with unsent answers. The sender that has made no progress for the longest time comes first."""
+        """The senders with unsent answers. The first sender is the one that has sent nothing for the longest time."""
         self._due: deque[AnswerSender] = deque()
         self._is_turn_over = False
 

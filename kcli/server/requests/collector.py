@@ -11,11 +11,11 @@ import asyncio
 import gc
 
 PAUSE_SECONDS_MAX = 10.0
-"""The longest pause, and the shortest time until the next pause. The collector must run in between, because other
+"""The longest pause, and the shortest time between two pauses. Between pauses the collector must run, because other
 objects may have cycles."""
 RESUME_TURNS = 20
-"""Turns of the loop from the end of the last work to the end of the pause. One request causes several works: the
-request is decoded, the handler runs, and the response is encoded."""
+"""The turns of the loop from the end of the last piece of work to the end of the pause. One request is several pieces
+of work: the request is decoded, the handler runs, and the response is encoded."""
 
 
 class CollectorPause:

@@ -65,8 +65,8 @@ ELEMENTS_PER_TURN = 500
 """Elements of arrays that are encoded or decoded in one turn of the loop. An element takes 1 to 3 µs, so a turn takes
 about a millisecond.
 
-The codec works in slices, not in a thread: a thread would share the interpreter's lock with the loop, and each wake of
-the loop would wait for the thread to give the lock up.
+The codec works in slices and not in a thread. A thread would compete with the loop for Python's lock. Each time the
+loop wakes up, it would have to wait until the thread releases the lock.
 """
 
 

@@ -69,8 +69,8 @@ class Metered(Generic[M]):
 
 
 Client = tuple[str, str]
-"""A user and a client id. The user is empty if all users share one meter, and the client id if all client ids share one
-meter."""
+"""A user and a client id. If all users share one meter, the user is empty. If all client ids share one meter, the
+client id is empty."""
 
 
 class Limits(Generic[M]):

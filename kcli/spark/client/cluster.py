@@ -55,7 +55,7 @@ LAST_BACKOFF_SECONDS = 1.0
 """retry.backoff.ms and retry.backoff.max.ms of Kafka's clients."""
 
 UNKNOWN_TOPIC_SECONDS = 3.0
-"""How long an unknown topic is looked up again. A new topic is unknown to some brokers for a moment."""
+"""The time for which the client looks up an unknown topic again. Some brokers do not know a new topic for a moment."""
 
 
 class UnreachableError(KcliError):
@@ -72,7 +72,8 @@ class ClientSettings:
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     max_partition_fetch_bytes: int = 8 << 20
-    """Larger than the consumer's default (1 MiB), because a task reads one partition with one request at a time."""
+    """The size of one fetch. It is larger than the consumer's default (1 MiB), because a task reads one partition with
+    one request at a time."""
     security: ClientSecurity | None = None
 
 

@@ -28,12 +28,13 @@ from kcli.protocol.batches.record_starts import Ints
 BATCH_BYTES = 512 << 10
 """The size of a batch before compression. It is half the default of max.message.bytes.
 
-A batch may exceed this size by one record. The size is large, because each batch costs the broker and every reader a
-fixed time.
+A batch may exceed this size by one record. The size is large, because the broker and every reader need some time for
+each batch, whatever its size is.
 """
 
 BATCH_RECORDS = 1 << 20
-"""The largest number of records in a batch, which matters for empty records."""
+"""The largest number of records in a batch. Without this limit, a batch of empty records could have too many
+records."""
 
 _ATTRIBUTES_SIZE = 1
 """The size of a record's attributes, which are unused."""
@@ -47,7 +48,8 @@ class RecordsArea:
     count: int
     records: memoryview
     times: tuple[int, int] | None = None
-    """The timestamps of the first record and of the latest one. If it is None, all records get the time of `seal`."""
+    """The timestamps of the first record and of the latest record. If it is None, all records get the time of
+    `seal`."""
 
 
 def encode_records(

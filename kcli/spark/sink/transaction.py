@@ -44,7 +44,8 @@ from kcli.spark.client.calls import (
 from kcli.spark.client.cluster import Cluster
 
 ABANDON_MS = 5_000
-"""How long an abort after a failure is tried. After that, the next attempt or the transaction's time-out aborts."""
+"""The time for which an abort after a failure is tried. If no abort succeeds, the next attempt or the transaction's
+time-out aborts the transaction."""
 
 NOT_OURS = frozenset(
     {

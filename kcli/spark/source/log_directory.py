@@ -43,7 +43,8 @@ NOT_USERS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
 """Topics that `topic_names` leaves out, because they belong to Kafka itself."""
 
 ATTEMPTS = 5
-"""How often the segments are listed if each time a segment is deleted between listing and opening."""
+"""The most times that the segments are listed. They are listed again if a segment was deleted before it could be
+opened."""
 
 
 class LogDirectories:

@@ -24,7 +24,7 @@ from kcli.storage.log.transaction_index import ENTRY as ABORTED_ENTRY
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CHUNK_BYTES = 8 << 20
-"""The size of one read. A batch that is larger is read whole."""
+"""The size of one read. A larger batch is read as a whole."""
 
 MAX_BATCH_BYTES = 1 << 30
 """The largest valid length of a batch. Kafka's segments are 1 GiB by default, and 2 GiB at most."""

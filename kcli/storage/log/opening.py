@@ -50,9 +50,9 @@ from kcli.storage.log.record_validation import (
 from kcli.storage.log.validation import CheckedBatch, Opening, UnopenedBatch, level_of, target_codec
 
 MAX_OPENED_BYTES = 32 << 30
-"""The most bytes that are read of a batch. zstd can compress this many bytes to Kafka's default max.message.bytes (128
-KiB to 4 bytes). The read takes about half a minute. By default a producer waits no longer for an answer
-(request.timeout.ms)."""
+"""The most decompressed bytes of a batch that are read. zstd can compress this many bytes to Kafka's default
+max.message.bytes, because 128 KiB can become 4 bytes. The read takes about half a minute. By default, a producer does
+not wait longer for an answer (request.timeout.ms)."""
 
 
 def open_batch(batch: UnopenedBatch) -> Opening:

@@ -31,8 +31,8 @@ from kcli.runtime.disk import Disk, read_file
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CACHED_BATCHES = 5
-"""The number of batches that are remembered per producer. Because of this limit, idempotent clients have at most five
-requests in flight."""
+"""The number of batches that are remembered for each producer. Because of this limit, idempotent clients have at most
+five unanswered requests."""
 
 MAX_EPOCH = 32_767
 NO_COORDINATOR_EPOCH = -1

@@ -31,22 +31,22 @@ SHOWN_ERRORS = 3
 """The most errors of single records that the error message of a batch shows, as in Kafka."""
 
 MAX_RECORD_ERRORS = 1000
-"""The most records that an answer lists as invalid. Kafka lists all, but 760 compressed bytes can contain a million
-invalid records."""
+"""The most records that an answer lists as invalid. Kafka lists all invalid records, but 760 compressed bytes can
+contain a million of them."""
 
 SMALL_BYTES = 1_048_588
 """The most decompressed bytes of a batch that is read at once (Kafka's default max.message.bytes). The read takes a few
 milliseconds."""
 
 SMALL_PLAIN_BYTES = 8 << 20
-"""The most bytes of an uncompressed batch that is read at once. It is larger, because records of one shape are compared
-without reading their values."""
+"""The most bytes of an uncompressed batch that is read at once. It is larger than SMALL_BYTES, because records of one
+shape are compared without reading their values."""
 
 FEW_RECORDS = 500
 """The most records that are read one by one without a pause. The read takes about two milliseconds."""
 
 MIN_RECORD_BYTES = 7
-"""The smallest record."""
+"""The size of the smallest record."""
 
 
 class Validation(StrEnum):

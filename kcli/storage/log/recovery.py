@@ -24,7 +24,8 @@ _log = logging.getLogger(__name__)
 RECOVERY_CHUNK_BYTES = 1 << 20
 
 READS_OF_DAMAGE = 2
-"""The number of times that a damaged batch is read before it is truncated, because only the read may have failed."""
+"""The number of times that a damaged batch is read before it is removed. The batch on the disk may be valid, and only
+the first read may have failed."""
 
 
 class OffsetOverflow(Exception):

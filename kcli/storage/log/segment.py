@@ -63,7 +63,7 @@ Placed = tuple[Offset, int, int]
 """A batch that will be written: last offset, max timestamp, size in bytes."""
 
 _LOOKING = threading.Lock()
-"""The lock under which a segment finds its files, which happens once per segment."""
+"""The lock under which a segment finds its files. Each segment does this once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ from kcli.storage.log.segment import Placed
 KEEP_CODEC = "producer"
 
 COPIED_BYTES = 16_384
-"""The largest read-only batch that is copied in order to change it. A larger batch is written as two buffers (a new
-header and the old body), which is cheaper."""
+"""A read-only batch up to this size is copied so that it can be changed. For a larger batch, it is faster to write two
+buffers: a new header and the old body."""
 
 CURRENT_MAGIC = 2
 

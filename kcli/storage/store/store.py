@@ -64,8 +64,9 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 MAX_PREFERRED = 10_000
-"""The largest number of preferred directories that are remembered. It is limited, because clients may set directories
-for partitions that are never created. It is also the largest number of partitions that one request may create."""
+"""The largest number of preferred directories that are remembered. The number is limited, because clients may set
+directories for partitions that are never created. The value is the largest number of partitions that one request may
+create."""
 
 STRAYS_SHOWN = 10
 """The largest number of stray logs that the log lists at a start, because thousands may exist."""

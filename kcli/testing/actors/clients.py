@@ -41,7 +41,7 @@ LATEST, EARLIEST = -1, -2
 # The number of keys. It is small, so that compaction finds old records.
 KEYS = 5
 COMPACTED, RETAINED = "compacted", "retained"
-"""The prefixes of topics whose old records are deleted: by compaction, or by retention.bytes."""
+"""The prefixes of the names of topics whose old records are deleted, by compaction or by retention.bytes."""
 # Errors that end without any action of the client.
 PASSING = frozenset(
     {

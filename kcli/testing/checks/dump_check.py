@@ -26,7 +26,7 @@ CHECKS = (
 EMPTY_BATCHES = re.compile(r"Found timestamp mismatch in :.*\n(  Index timestamp: \d+, log timestamp: -1\n)+")
 """What dump-log reports for an empty batch of the cleaner.
 
-It is no fault: the time index has the time of the empty batch.
+This report is not a fault, because the time index has the time of the empty batch.
 """
 
 OFFSET_GAPS = re.compile(r"Non-consecutive offsets in .*\n(  \d+ is followed by \d+\n)+")

@@ -23,7 +23,7 @@ from kcli.runtime.disk import DirectoryEntry
 
 SIMULATED_SPACE_BYTES = 1 << 40
 STALL_SECONDS = 0.7
-"""How long a slow call takes: as with a worn-out device, or with a volume that is throttled by its host."""
+"""The time that a slow call takes, for example on a worn-out device or on a volume that its host throttles."""
 
 
 class FaultKind(Enum):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kcli.cli.syntax.options import CommandError
 
 READ_CHUNK_BYTES = 1 << 18
-"""The size of one read of standard input. It is large, so that a read costs little per line."""
+"""The size of one read of standard input. It is large, so that one read returns many lines."""
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 

@@ -27,8 +27,8 @@ from kcli.protocol.messages.sync_group import SyncGroupResponse
 _log = logging.getLogger("kcli.coordinator.group")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""The longest time that a member may wait for the answer to its first JoinGroup. It sends no heartbeats before that, so
-a client that is gone is not noticed earlier (KAFKA-7610)."""
+"""The longest time that a member may wait for the answer to its first JoinGroup. The member sends no heartbeats before
+this answer. So the coordinator does not notice earlier that the client is gone (KAFKA-7610)."""
 
 
 class Rebalance:

@@ -30,7 +30,7 @@ class EntriesKind:
     wanted: frozenset[str] | None
     resource_type: int
     broker: str
-    """The broker id; empty for other resources, because their entries are equal if their overrides are equal."""
+    """The broker id. It is empty for other resources: if their overrides are equal, their entries are equal too."""
     overrides: frozenset[tuple[str, str]]
 
 

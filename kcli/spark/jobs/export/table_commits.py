@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 BATCH_PROPERTY = "kcli.last-batch."
 """The prefix of an Iceberg property.
 
-The name continues with the id of the application; the value is its last micro-batch.
+The name of the property is this prefix and the id of an application. The value is the number of the application's last
+micro-batch.
 """
 
 COMPACT_MIN_FILES = 4

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RAISED = "[USER_RAISED_EXCEPTION] "
-"""The mark of an error that a query raised with raise_error. `sifted` does so for a record that does not parse."""
+"""The mark of an error that a query has raised with raise_error. `sifted` raises such an error for a record that does
+not parse."""
 
 PERMANENT_PYTHON = (
     "ValueError",

@@ -35,10 +35,11 @@ POLL_SECONDS = 0.25
 """How often a job checks whether it should stop."""
 
 FINISH_SECONDS = 45.0
-"""How long the running micro-batch may take after a stop. If it is cut off, the next run repeats it."""
+"""The time that the running micro-batch may take after a stop. If it takes longer, it is cancelled, and the next run
+repeats it."""
 
 REPORT_SECONDS = 3.0
-"""How long to wait for the observations of a batch, because Spark reports them on another thread after the batch."""
+"""The longest wait for the observations of a batch. Spark reports them on another thread after the batch."""
 
 BAD_RECORDS = "bad"
 """The name of the metric that counts records that do not parse."""

@@ -21,7 +21,8 @@ from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment
 
 MAX_ROUNDS = 16
-"""Kafka's limit. Each round about halves the imbalance. Two rounds are enough if no subscriptions overlap in part."""
+"""Kafka's limit. Each round about halves the imbalance. If no two subscriptions overlap only in part, two rounds are
+enough."""
 _NOBODY = -1
 
 

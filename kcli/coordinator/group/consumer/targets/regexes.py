@@ -23,18 +23,18 @@ from kcli.coordinator.group.topics import TopicsView
 from kcli.errors import InvalidRegularExpression
 
 MIN_REFRESH_MS = 10_000
-"""The shortest time between two resolutions for a group, as in Kafka. Without it many members with many expressions
-could keep the broker busy."""
+"""The shortest time between two resolutions for a group, as in Kafka. Without this limit, many members with many
+expressions could keep the broker busy."""
 _NEVER_MS = -(2**63)
 _CACHED_PATTERNS = 1_000
-"""The size of the cache of compiled expressions. Each costs a few kilobytes."""
+"""The size of the cache of compiled expressions. An expression takes a few kilobytes."""
 
 
 class RegexChange(Enum):
     NONE = 0
     UPDATED = 1
     RESOLVED = 2
-    """The expression changed to one whose topics are known, so a new target can be computed at once."""
+    """The topics of the member's new expression are already known, so a new target can be computed at once."""
 
 
 class Pattern(Protocol):
