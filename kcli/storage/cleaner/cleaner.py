@@ -57,7 +57,7 @@ CHANGED = "it has changed meanwhile"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A log that may be cleaned, in its present state. A pass may change only `segments`."""
+    """A log that may be cleaned, in its present state. A pass may replace only `segments`."""
 
     log: PartitionLog
     segments: tuple[Segment, ...]
@@ -104,7 +104,8 @@ class LogCleaner:
         return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
-        """Cleans all logs that need a pass, the dirtiest log first. May block."""
+        """Cleans all logs that need a pass. Begins with the dirtiest log, which has the largest share of bytes to
+        clean. May block."""
         results = []
         while (result := self.clean_dirtiest(now_ms)) is not None:
             results.append(result)
@@ -299,8 +300,8 @@ class LogCleaner:
 
 
 def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> Candidate | None:
-    """The log with the segments that may be cleaned, if it needs a pass. These are the sealed segments below the last
-    stable offset whose records are older than `min.compaction.lag.ms`."""
+    """If the log needs a pass, returns it with the segments that may be cleaned. These are the sealed segments below
+    the last stable offset whose records are older than `min.compaction.lag.ms`."""
     truncations, config = log.truncations, log.config
     bounded = [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
     limit = log.last_stable_offset
@@ -327,7 +328,7 @@ def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> 
 
 
 def is_overdue(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> bool:
-    """Whether the dirty part of the sealed segments has a record that is older than `max.compaction.lag.ms`."""
+    """Whether the part of the sealed segments that is not clean has a record older than `max.compaction.lag.ms`."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
         return False  # max.compaction.lag.ms is unlimited, so no file need be read

@@ -34,8 +34,8 @@ MAX_FILE_BYTES = 64 << 20
 class WantedTopic:
     """One topic of the file.
 
-    `configs` is None if the file has no configs for the topic. The value None resets a setting to its default. `places`
-    has the file and line of each part.
+    `configs` is None if the file has no configs for the topic. In `configs`, the value None means that the setting is
+    reset to its default. `places` has the file and line of each part.
     """
 
     name: str
