@@ -146,7 +146,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def security_protocols(self) -> Mapping[str, str]:
-        """Listener name to security protocol.
+        """The security protocol of each listener, by the name of the listener.
 
         A controller listener without an entry is PLAINTEXT, if listener.security.protocol.map has its default and no
         listener uses SSL or SASL.

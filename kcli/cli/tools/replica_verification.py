@@ -78,7 +78,7 @@ class ReplicaBatch:
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """The partition that is furthest from being verified."""
+    """The partition with the largest number of offsets that are not verified yet, and the number of partitions."""
 
     max_lag: int
     topic: str

@@ -78,7 +78,8 @@ class Reassignment:
 class NewTopic:
     """A topic to create.
 
-    It has either counts (-1: the broker's default) or `assignments`, the brokers of each partition.
+    It has either `assignments` (the brokers of each partition), or the numbers of partitions and replicas. In a number,
+    -1 means the broker's default.
     """
 
     name: str
@@ -247,7 +248,7 @@ async def create_partitions(
 async def elect_leaders(
     client: Client, partitions: Iterable[TopicPartition] | None, *, unclean: bool = False
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Elects the preferred replica of each partition (unclean: any live replica) as leader.
+    """Elects the preferred replica of each partition as its leader. If `unclean` is True, elects any live replica.
 
     If `partitions` is None, elects a leader for each partition that needs one.
     """

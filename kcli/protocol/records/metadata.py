@@ -1,6 +1,6 @@
 """The records of `__cluster_metadata`: every type and version that Kafka 4.x reads (KIP-500 and its successors).
 
-A record's value is `frame version 1 | api key | record version | fields`, the first three as unsigned varints. The
+A record's value is `frame version 1 | api key | record version | fields`. The first three are unsigned varints. The
 cluster's metadata.version decides which record version a controller writes (`write_version_for`).
 """
 

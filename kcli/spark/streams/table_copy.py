@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 TOMBSTONE_SECONDS = 12 * 3600.0
 """The age after which a copy is read again from the start.
 
-Brokers keep tombstones for a day (delete.retention.ms), so an older copy could miss one.
+Brokers keep tombstones for a day (delete.retention.ms). A copy that is older could have missed a tombstone.
 """
 
 
 @dataclass(slots=True)
 class TableCopy:
-    """The values of a table by key, as of the offsets in `positions`.
+    """The values of a table by key. They are complete up to the offsets in `positions`.
 
     If the topic is deleted and created again, `topic_id` changes.
     """

@@ -125,7 +125,8 @@ class LineParser:
 
     def _headers(self, text: bytes, number: int) -> list[tuple[str, bytes | None]]:
         pairs = self.headers_separator.split(text)
-        # Unlike Python, Java's split gives no empty string before an empty match at the start, and none at the end.
+        # If the separator matches the empty string, Python's split returns an additional empty string at the start and
+        # at the end. Java's split does not.
         first = self.headers_separator.match(text)
         if len(pairs) > 1 and first is not None and first.end() == 0:
             del pairs[0]
