@@ -72,7 +72,7 @@ class Properties(MutableMapping[str, str]):
 
 
 def load(path: str) -> Properties:
-    """The properties of a file. Raises OSError if it cannot be read, ConfigError if it is invalid."""
+    """The properties of a file. Raises OSError if it cannot be read, and ConfigError if it is invalid."""
     with open(path, "rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
@@ -137,7 +137,8 @@ def _natural_lines(text: str) -> list[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Splits a line into key and value at the first unescaped `=`, `:` or blank. Both stay escaped."""
+    """Splits a line into key and value at the first unescaped `=`, `:` or blank. Escapes in key and value are not
+    resolved."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANK:
         end += 2 if line[end] == "\\" else 1

@@ -77,7 +77,8 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
             case "buffer.memory":
                 config[name] = max(1, int(value) // 1024)
             case "receive.buffer.bytes" | "send.buffer.bytes" | "connections.max.idle.ms":
-                config[name] = max(0, int(value))  # Java's -1 (system default, or never) is 0 in librdkafka
+                # Java's -1 means "system default" or "never"; in librdkafka, 0 means this.
+                config[name] = max(0, int(value))
             case "fetch.max.bytes":
                 config[name] = max(_MESSAGE_BYTES_MIN, int(value))
                 # librdkafka requires room for one message, because a broker always sends the first message whole.

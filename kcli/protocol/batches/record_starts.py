@@ -41,7 +41,8 @@ FEW_LANES = 40
 (measured)."""
 
 MIN_RECORD_SIZE = 7
-"""The smallest record. Length, attributes, two deltas, key length, value length and header count have a byte each."""
+"""The size of the smallest record: one byte each for length, attributes, two deltas, key length, value length and
+header count."""
 
 MAX_VARINT_SIZE = 5
 MAX_VARLONG_SIZE = 10
@@ -65,8 +66,8 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
     if continued * 4 < len(at):
         rows = np.flatnonzero(more)
         end = at + 1
-    # Most varints have two bytes: read the second byte of every row, and use it only where there is one.
     else:
+        # Most varints have two bytes. So the second byte of every row is read, and used only if the varint has it.
         second = buffer.take(at + 1, mode="clip")
         value |= np.where(more, (second & _LOW).astype(np.int64) << 7, 0)
         end = at + 1 + more
@@ -79,7 +80,7 @@ def _finish(buffer: Bytes, at: Ints, value: Ints, end: Ints, rows: Ints, max_siz
     size = int(end[rows[0]] - at[rows[0]]) if len(rows) else 0
     while len(rows):
         if size == max_size:
-            value[rows] = -1  # decodes to the lowest integer, which no check of a length or a sum accepts
+            value[rows] = -1  # decodes to the lowest integer, so every later check refuses it
             break
         byte = buffer.take(at[rows] + size, mode="clip")
         value[rows] |= (byte & _LOW).astype(np.int64) << (7 * size)
@@ -95,7 +96,8 @@ def _unzigzag(value: Ints) -> Ints:
 
 
 def record_starts(buffer: Bytes, begins: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints, int]:
-    """The starts and ends of all records, batch after batch, and the number of the first corrupt batch (-1: none).
+    """Returns the starts and ends of all records, in the order of the batches. Also returns the number of the first
+    corrupt batch, or -1 if no batch is corrupt.
 
     `begins` and `ends` are the positions in `buffer` between which each batch has its records. `counts` are the numbers
     of these records (> 0).

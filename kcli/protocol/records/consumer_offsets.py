@@ -303,7 +303,7 @@ def encode_key(key: ConsumerOffsetsKey) -> bytes:
 
 
 def decode_key(key: bytes) -> ConsumerOffsetsKey:
-    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, and CorruptRecordError for invalid
     bytes."""
     return CONSUMER_OFFSETS.decode_key(key)
 

@@ -75,7 +75,7 @@ def encode_key(key: ShareStateKey) -> bytes:
 
 
 def decode_key(key: bytes) -> ShareStateKey:
-    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, and CorruptRecordError for invalid
     bytes."""
     return SHARE_STATE.decode_key(key)
 

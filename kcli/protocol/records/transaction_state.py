@@ -61,7 +61,7 @@ def encode_key(key: TransactionLogKey) -> bytes:
 
 
 def decode_key(key: bytes) -> TransactionLogKey:
-    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, and CorruptRecordError for invalid
     bytes."""
     return TRANSACTION_STATE.decode_key(key)
 

@@ -263,8 +263,8 @@ class PartitionFiles:
                         yield table, position
                     if position >= end:
                         return
-            # The cleaner or retention has deleted the segment, so the segments are listed again.
             except FileNotFoundError:
+                # The cleaner or retention has deleted the segment, so the segments are listed again.
                 missed += 1
                 if missed == ATTEMPTS:
                     raise

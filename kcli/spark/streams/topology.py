@@ -90,8 +90,8 @@ class Topology:
             options[TRANSACTIONAL_ID] = f"{own}-{name}"
         if mode != UPDATE:
             writer = columns.writeStream.format("kcli").options(**options)
-        # In the output mode `update`, Spark can pass rows only to a function (foreachBatch), not to a Python sink.
         else:
+            # In the output mode `update`, Spark can pass rows only to a function (foreachBatch), not to a Python sink.
             writer = columns.writeStream.foreachBatch(partial(_write_changes, options=options))
         self._add(name, writer, mode)
 

@@ -111,7 +111,7 @@ class CleaningPass:
         self._records_read = self._bytes_read = 0
 
     def run(self) -> Generator[CleaningEvent, None, None]:
-        """Runs the pass. Raises CorruptRecordError if the log is damaged, OSError if the disk fails."""
+        """Runs the pass. Raises CorruptRecordError if the log is damaged, and OSError if the disk fails."""
         plan = self._plan
         offsets = self._map_dirty_part()
         end_offset = Offset(offsets.latest_offset + 1)

@@ -111,8 +111,8 @@ class Settling:
     def _attempt(work: Callable[[], T]) -> T | None:
         try:
             return work()
-        # The log was deleted meanwhile, or its directory has failed and has reported the failure.
         except StorageError:
+            # The log was deleted meanwhile, or its directory has failed and has reported the failure.
             return None
 
     def _forget_gone(self) -> None:

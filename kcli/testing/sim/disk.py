@@ -74,7 +74,7 @@ class SimDisk:
         self._faults: list[Fault] = []
         self._killed = False
         self.calls = 0
-        self.counts: Counter[str] = Counter()  # of the calls, by operation
+        self.counts: Counter[str] = Counter()  # the number of calls, by operation
 
     # Faults and crashes.
 
@@ -150,7 +150,7 @@ class SimDisk:
         inode.content[position] ^= 1 << bit
 
     def kill_clone(self) -> SimDisk:
-        """Returns the disk after a SIGKILL of the process: only the locks are lost.
+        """Returns the disk after a SIGKILL of the process. Only the locks are lost.
 
         Every further call to this disk fails. The copy still knows which data is synced, so that a power failure may
         follow.
