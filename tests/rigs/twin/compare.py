@@ -14,7 +14,7 @@ from rigs.twin.play import Answer
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Fields that may differ, as a pattern for `API path`, and why."""
+    """A pattern for `API path` whose fields may differ, and the reason."""
 
     pattern: str
     reason: str
