@@ -339,8 +339,9 @@ def _moment(parse: Callable[[str], int], text: str) -> int:
 command = Command(
     name="streams-application-reset",
     description=(
-        "This tool helps to reset a Kafka Streams application: it processes its input topics again, from the given "
-        "offsets. Stop every instance of the application first, and clean its local state afterwards."
+        "This tool helps to reset a Kafka Streams application. The application then processes its input topics again, "
+        "from the given offsets. Stop every instance of the application first, and clean the local state of each "
+        "instance afterwards."
     ),
     options=StreamsApplicationResetOptions,
     run=run,

@@ -1,7 +1,7 @@
 """WriteTxnMarkers (key 27, version 1): writes the markers that end transactions (KIP-98, KIP-664).
 
-Transaction coordinators send this request. Operators send it too, to end a hanging transaction. Each partition is
-answered when its marker is committed.
+Transaction coordinators send this request. Operators send it too, to end a hanging transaction. The response is sent
+when each marker is committed or has failed.
 """
 
 from __future__ import annotations

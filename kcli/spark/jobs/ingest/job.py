@@ -56,8 +56,8 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
         "An option of Spark's reader.", metavar="KEY=VALUE", repeatable=True
     )
     url: str | None = option(
-        "jdbc: the URL of the database: a URL of SQLAlchemy (postgresql://user:password@host/db), or "
-        "jdbc:… with the driver in Spark's --jars (only for batch jobs).",
+        "jdbc: the URL of the database. It is a URL of SQLAlchemy, such as postgresql://user:password@host/db. In a "
+        "batch job, it can also begin with jdbc:. Then Spark's --jars must have the driver.",
         metavar="URL",
     )
     table: str | None = option("jdbc: the table.", metavar="NAME")
