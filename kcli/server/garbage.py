@@ -10,7 +10,8 @@ requests are. A frozen object is still freed by its reference count.
 
 Thorough collections. A cycle that was in use when it was frozen is found only by a visit of all objects. The number of
 allocated memory blocks shows whether such a visit is worth its pause. If it has grown by a quarter, objects may have
-leaked, so the next quiet second is used. If it has doubled for ten minutes, all objects are visited in any case.
+leaked, so the next second without a byte from or to a client is used. If it has doubled for ten minutes, all objects
+are visited in any case.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-import time
 from collections.abc import Callable, Mapping
 
 THRESHOLDS = (700, 10, 2)
@@ -26,8 +26,8 @@ THRESHOLDS = (700, 10, 2)
 after 10 or 2 collections of the generation before it. So a collection visits at most about 25,000 new objects, which
 takes less than 10 ms."""
 CHECK_SECONDS = 1.0
-QUIET_CPU_SHARE = 0.01
-"""A second is quiet if the process used less than this share of a processor. 1 % serves about 100 small requests."""
+QUIET_SECONDS = 1.0
+"""The time without a byte from or to any client after which a pause probably delays no client."""
 GROWTH_IF_QUIET = 1.25
 """Growth of the allocated blocks since the last thorough collection. Python itself uses the same quarter."""
 GROWTH_ALWAYS = 2.0
@@ -46,46 +46,45 @@ def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
 class GarbagePolicy:
     """The policy of one process."""
 
-    def __init__(
-        self,
-        *,
-        allocated_blocks: Callable[[], int] = sys.getallocatedblocks,
-        cpu_seconds: Callable[[], float] = time.process_time,
-    ) -> None:
+    def __init__(self, *, allocated_blocks: Callable[[], int] = sys.getallocatedblocks) -> None:
         self._allocated_blocks = allocated_blocks
-        self._cpu_seconds = cpu_seconds
         self._blocks = 0
-        self._cpu_at = 0.0
         self._grown_checks = 0
 
     def start(self) -> None:
-        """Applies the policy until the process ends."""
+        """Bounds the automatic collections until the process ends."""
         gc.set_threshold(*THRESHOLDS)
         gc.callbacks.append(freeze_survivors)
-        self.rebase()
-        self._check_later()
+        self._rebase()
 
-    def rebase(self) -> None:
-        """Freezes all present objects, and measures growth from now on, for example after the start of a node."""
+    def watch(self, last_active: Callable[[], float]) -> None:
+        """Begins the checks after the start of a node. `last_active` returns the loop's time of the last byte from or
+        to a client."""
+        self._rebase()
+        self._check_later(last_active)
+
+    def check(self, idle_seconds: float) -> None:
+        """Runs a thorough collection if it is worth its pause. Called every CHECK_SECONDS."""
+        growth = self._allocated_blocks() / self._blocks
+        self._grown_checks = self._grown_checks + 1 if growth >= GROWTH_ALWAYS else 0
+        is_quiet = idle_seconds >= QUIET_SECONDS
+        if self._grown_checks >= GROWN_CHECKS_MAX or (is_quiet and growth >= GROWTH_IF_QUIET):
+            gc.unfreeze()
+            gc.collect()
+            self._rebase()
+
+    def _rebase(self) -> None:
+        """Freezes all present objects, and measures growth from now on."""
         gc.freeze()
         gc.collect()  # Visits no object. Python delays the oldest generation by the result of its last collection.
         self._blocks = self._allocated_blocks()
         self._grown_checks = 0
 
-    def check(self) -> None:
-        """Runs a thorough collection if it is worth its pause. Called every CHECK_SECONDS."""
-        before, self._cpu_at = self._cpu_at, self._cpu_seconds()
-        is_quiet = self._cpu_at - before < QUIET_CPU_SHARE * CHECK_SECONDS
-        growth = self._allocated_blocks() / self._blocks
-        self._grown_checks = self._grown_checks + 1 if growth >= GROWTH_ALWAYS else 0
-        if self._grown_checks >= GROWN_CHECKS_MAX or (is_quiet and growth >= GROWTH_IF_QUIET):
-            gc.unfreeze()
-            gc.collect()
-            self.rebase()
+    def _check_later(self, last_active: Callable[[], float]) -> None:
+        loop = asyncio.get_running_loop()
 
-    def _check_later(self) -> None:
-        asyncio.get_running_loop().call_later(CHECK_SECONDS, self._checked)
+        def checked() -> None:
+            self.check(loop.time() - last_active())
+            self._check_later(last_active)
 
-    def _checked(self) -> None:
-        self.check()
-        self._check_later()
+        loop.call_later(CHECK_SECONDS, checked)

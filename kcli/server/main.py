@@ -67,7 +67,7 @@ async def _serve(config: BrokerConfig) -> int:
         node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
         await node.start()
         assert node.warming_up is not None, "begun by start"
-        node.warming_up.add_done_callback(lambda _warmed_up: garbage.rebase())
+        node.warming_up.add_done_callback(lambda _warmed_up: garbage.watch(lambda: node.sockets.last_active))
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1

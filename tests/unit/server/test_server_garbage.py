@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 import weakref
@@ -12,10 +13,11 @@ import pytest
 from kcli.server.garbage import (
     CHECK_SECONDS,
     GROWN_CHECKS_MAX,
-    QUIET_CPU_SHARE,
+    QUIET_SECONDS,
     GarbagePolicy,
     freeze_survivors,
 )
+from kcli.testing.sim.loop import SimLoop, simulate
 from rigs.loops import on_a_loop
 
 VISITED_MAX = 40_000
@@ -31,18 +33,11 @@ class Node:
 
 
 class Machine:
-    """The allocated blocks and the CPU time of a process."""
+    """A process with a policy, and the number of its allocated blocks."""
 
     def __init__(self) -> None:
         self.blocks = BLOCKS
-        self.cpu_seconds = 0.0
-        self.policy = GarbagePolicy(
-            allocated_blocks=lambda: self.blocks, cpu_seconds=lambda: self.cpu_seconds
-        )
-
-    def check(self, cpu_share: float) -> None:
-        self.cpu_seconds += cpu_share * CHECK_SECONDS
-        self.policy.check()
+        self.policy = GarbagePolicy(allocated_blocks=lambda: self.blocks)
 
 
 @pytest.fixture(autouse=True)
@@ -111,15 +106,15 @@ async def test_an_old_cycle_is_found_in_a_quiet_second_after_growth() -> None:
     cycle = unused_cycle()
     gc.collect()
     assert cycle() is not None, "a frozen cycle is not visited"
-    machine.check(cpu_share=0.0)
+    machine.policy.check(QUIET_SECONDS)
     assert cycle() is not None, "nothing has grown"
     machine.blocks = BLOCKS * 13 // 10
-    machine.check(cpu_share=1.0)
+    machine.policy.check(0.0)
     assert cycle() is not None, "the second was not quiet"
-    machine.check(cpu_share=QUIET_CPU_SHARE / 2)
+    machine.policy.check(QUIET_SECONDS)
     assert cycle() is None
     later = unused_cycle()
-    machine.check(cpu_share=0.0)
+    machine.policy.check(QUIET_SECONDS)
     assert later() is not None, "growth is measured from the last thorough collection"
 
 
@@ -130,15 +125,31 @@ async def test_a_busy_process_looks_for_old_cycles_when_its_memory_stays_doubled
     cycle = unused_cycle()
     machine.blocks = 2 * BLOCKS
     for _ in range(GROWN_CHECKS_MAX - 1):
-        machine.check(cpu_share=1.0)
+        machine.policy.check(0.0)
     machine.blocks = BLOCKS  # a large request ends, and the count begins again
-    machine.check(cpu_share=1.0)
+    machine.policy.check(0.0)
     machine.blocks = 2 * BLOCKS
     for _ in range(GROWN_CHECKS_MAX - 1):
-        machine.check(cpu_share=1.0)
+        machine.policy.check(0.0)
     assert cycle() is not None
-    machine.check(cpu_share=1.0)
+    machine.policy.check(0.0)
     assert cycle() is None
+
+
+def test_a_watched_process_is_checked_every_second() -> None:
+    async def story(_loop: SimLoop) -> None:
+        machine = Machine()
+        machine.policy.start()
+        last_active = 5.0
+        machine.policy.watch(lambda: last_active)
+        cycle = unused_cycle()
+        machine.blocks = 2 * BLOCKS
+        await asyncio.sleep(last_active)
+        assert cycle() is not None
+        await asyncio.sleep(QUIET_SECONDS + 2 * CHECK_SECONDS)
+        assert cycle() is None
+
+    simulate(1, story)
 
 
 @on_a_loop
