@@ -22,6 +22,7 @@ from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Tok
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
+from kcli.server.coordinators.alarm import Alarm
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.producer_state import Verification
@@ -86,8 +87,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._flush_handle: asyncio.Handle | None = None
         self._in_flight: deque[tuple[Offset, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._alarm = Alarm(now_ms, self._tick)
         self._barriers: list[asyncio.Future[None]] = []
         self._stopped = False
 
@@ -243,22 +243,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     # --- time
 
     def _wake_in_time(self) -> None:
-        """Sets the timer to the shard's next deadline, if this deadline is earlier than the timer."""
         deadline_ms = self._shard.next_deadline_ms
-        if (
-            deadline_ms is None
-            or self._stopped
-            or (self._timer is not None and self._timer_ms <= deadline_ms)
-        ):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        delay = max(deadline_ms - self._now_ms(), 0) / 1000
-        self._timer = self._loop.call_later(delay, self._tick)
+        if deadline_ms is not None and not self._stopped:
+            self._alarm.set(deadline_ms)
 
     def _tick(self) -> None:
-        self._timer = None
         # The time is read only once. A shard that works in slices sets the deadline of its next slice about a
         # millisecond later, so the loop ends before that slice.
         now_ms = self._now_ms()
@@ -279,10 +268,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         """Stops, because another broker has the shard. Waiting requests are answered with NOT_COORDINATOR."""
         self._stopped = True
         last = self._shard.resign(self._now_ms())
-        for handle in (self._flush_handle, self._timer, self._committer):
+        self._alarm.cancel()
+        for handle in (self._flush_handle, self._committer):
             if handle is not None:
                 handle.cancel()
-        self._committer = self._timer = self._flush_handle = None
+        self._committer = self._flush_handle = None
         writes = [write for _, batch in self._in_flight for write in batch] + self._gathered
         self._in_flight.clear()
         self._gathered = []
