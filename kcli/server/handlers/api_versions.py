@@ -7,6 +7,7 @@ the client can use an older version. Malformed client software names (v3+) are I
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.api_versions import (
@@ -64,6 +65,7 @@ def error_response(
     return ApiVersionsResponse(error_code=error.code)
 
 
+@cache  # each new connection asks, often three times for each consumer
 def _range(key: ApiKey) -> ApiVersion:
     spec = API[key]
     low = _PRODUCE_ADVERTISED_FROM if key is ApiKey.PRODUCE else spec.min_version
