@@ -9,6 +9,8 @@ import pytest
 
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
+from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
+from kcli.coordinator.group.consumer.assignors.uniform import assign_homogeneous
 from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
 from kcli.coordinator.group.consumer.state.assignment import assignment, disjoint, is_subset, overlaps, size
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
@@ -325,3 +327,19 @@ def test_policies_by_direction() -> None:
         MigrationPolicy.BIDIRECTIONAL: (True, True),
     }
     assert ConsumerTimes().session_timeout_ms > ConsumerTimes().heartbeat_interval_ms
+
+
+def test_a_member_that_keeps_its_partitions_keeps_its_target_object() -> None:
+    """A join compares the target of each member with the target before. The same object needs no comparison."""
+    topic_id = uuid.UUID(int=1)
+    has = [{topic_id: frozenset((0, 1))}, {topic_id: frozenset((2, 3))}]
+    members = {f"m{nth}": Subscriber(None, (topic_id,), assigned) for nth, assigned in enumerate(has)}
+    members["new"] = Subscriber(None, (topic_id,), {})
+    found = assign_homogeneous(members, {topic_id: 6})
+    assert found["m0"] is has[0]
+    assert found["m1"] is has[1]
+    assert found["new"] == {topic_id: frozenset((4, 5))}
+    # With four partitions in all, only the first member keeps two.
+    fewer = assign_homogeneous(members, {topic_id: 4})
+    assert fewer["m0"] is has[0]
+    assert (fewer["m1"], fewer["new"]) == ({topic_id: frozenset((2,))}, {topic_id: frozenset((3,))})
