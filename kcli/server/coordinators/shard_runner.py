@@ -25,6 +25,7 @@ from kcli.protocol.batches.batch import Record
 from kcli.server.coordinators.alarm import Alarm
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.producer_state import Verification
 
 _log = logging.getLogger("kcli.server.CoordinatorRuntime")
@@ -36,6 +37,10 @@ ShardSendT = TypeVar("ShardSendT")
 UNLIMITED_LINGER = -1
 """Kafka's value of the linger time for no limit. With this value writes are collected until the end of this turn of the
 event loop."""
+
+REPLIES_PER_TURN = 50
+"""Replies of one step that are sent in one turn of the loop. The end of a join phase answers every member of the group.
+Encoding and sending a reply take about 50 µs."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
@@ -89,6 +94,8 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._committer: asyncio.Task[None] | None = None
         self._alarm = Alarm(now_ms, self._tick)
         self._barriers: list[asyncio.Future[None]] = []
+        self._delivering: set[asyncio.Future[None]] = set()
+        """Many replies of one step that are sent in turns. They are sent even if the runner is stopped meanwhile."""
         self._stopped = False
 
     def is_stopped(self) -> bool:
@@ -225,7 +232,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                     barrier.set_result(None)
 
     def _deliver(self, ready: Ready[RecordT, SendT]) -> None:
-        _answer(ready)
+        rest = run_in_turns(_delivered(ready), REPLIES_PER_TURN)
+        if rest is not None:
+            task = asyncio.ensure_future(rest)
+            self._delivering.add(task)
+            task.add_done_callback(self._delivering.discard)
         for work in ready.sends:
             self._send(work)
 
@@ -289,6 +300,12 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 def _answer(ready: Ready[RecordT, SendT]) -> None:
     for reply in ready.replies:
         reply.deliver()
+
+
+def _delivered(ready: Ready[RecordT, SendT]) -> Steps[None]:
+    for reply in ready.replies:
+        reply.deliver()
+        yield
 
 
 def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:

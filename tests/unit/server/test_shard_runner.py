@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,7 @@ from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
-from kcli.coordinator.runtime import Ready
+from kcli.coordinator.runtime import Answer, Ready
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import (
     CoordinatorNotAvailableException,
@@ -37,7 +38,7 @@ from kcli.protocol.messages.offset_commit import (
 from kcli.runtime.rng import SystemRng
 from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
 from kcli.server.coordinators.shard_log import RunnerSettings
-from kcli.server.coordinators.shard_runner import ShardRunner
+from kcli.server.coordinators.shard_runner import REPLIES_PER_TURN, ShardRunner
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from kcli.testing.sim.loop import SimLoop, simulate
@@ -231,6 +232,23 @@ async def test_work_in_slices_leaves_the_loop_to_others_between_two_slices(tmp_p
             left.append(shard.left)
         assert set(left) == {5, 4, 3, 2, 1, 0}
         runner.stop()
+
+
+@on_a_loop
+async def test_the_answers_to_a_large_group_are_sent_in_turns(tmp_path: Path) -> None:
+    async with rig(tmp_path) as it:
+        tokens = [asyncio.get_running_loop().create_future() for _ in range(5 * REPLIES_PER_TURN)]
+        replies = tuple(Answer(token, nth) for nth, token in enumerate(tokens))
+        it.runner.run(lambda shard, now_ms: Ready(replies=replies))
+        # The runner may stop meanwhile: these answers are the result of a committed step.
+        it.runner.stop()
+        sent = [0]
+        while sent[-1] < len(tokens):
+            sent.append(sum(token.done() for token in tokens))
+            await asyncio.sleep(0)
+        steps = [later - earlier for earlier, later in itertools.pairwise(sent)]
+        assert 0 < max(steps) <= REPLIES_PER_TURN
+        assert [token.result() for token in tokens] == list(range(len(tokens)))
 
 
 class SlowClock:
