@@ -18,6 +18,7 @@ from kcli.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.shared_array import SharedArray
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.requests.access import OPEN
 
@@ -44,7 +45,7 @@ def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersi
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     features = context.ports.features()
     return ApiVersionsResponse(
-        api_keys=tuple(_range(key) for key in context.ports.served_on(context.listener)),
+        api_keys=_ranges(context.ports.served_on(context.listener), context.api_version),
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in features.supported.items()
@@ -65,7 +66,13 @@ def error_response(
     return ApiVersionsResponse(error_code=error.code)
 
 
-@cache  # each new connection asks, often three times for each consumer
+@cache
+def _ranges(keys: tuple[ApiKey, ...], _version: int) -> SharedArray[ApiVersion]:
+    """The ranges of these APIs. They are made and encoded once for each version, because each new connection asks for
+    them, and a consumer opens three connections."""
+    return SharedArray(_range(key) for key in keys)
+
+
 def _range(key: ApiKey) -> ApiVersion:
     spec = API[key]
     low = _PRODUCE_ADVERTISED_FROM if key is ApiKey.PRODUCE else spec.min_version
