@@ -1,6 +1,7 @@
-"""Real librdkafka members that start together: the time until the group is stable, and the requests until then.
+"""The part `joins`: real librdkafka members that start together.
 
-`bench/run.py --only joins` runs it. With `group.initial.rebalance.delay.ms=0` these rounds are expected:
+It measures the time until the group is stable, and counts the requests until then. With
+`group.initial.rebalance.delay.ms=0` these rounds are expected:
 
 - classic and cooperative-sticky: one generation (two JoinGroups and one SyncGroup per member). More generations cost
   seconds, because a follower sends at most one JoinGroup per second, and learns of a rebalance by a heartbeat (3 s);
@@ -16,6 +17,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from measure import Bench
 
 MEMBERS = 20
 PARTITIONS_PER_MEMBER = 2
@@ -28,6 +30,7 @@ PROTOCOLS = {
     "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky"},
     "KIP-848": {"group.protocol": "consumer"},
 }
+GOALS = {"classic eager": "<= 0.8", "cooperative-sticky": "<= 0.6", "KIP-848": "<= 5.5"}
 COUNTED = ("JoinGroup", "SyncGroup", "Heartbeat", "FindCoordinator", "OffsetFetch")
 """librdkafka's statistics do not count ConsumerGroupHeartbeat. OffsetFetch has one request per assignment."""
 
@@ -70,6 +73,21 @@ class Member:
         self.requests = Counter()
         for broker in json.loads(statistics)["brokers"].values():
             self.requests.update(broker["req"])
+
+
+def joins(bench: Bench) -> None:
+    """Starts 20 members of each protocol. The first group also waits for the creation of `__consumer_offsets`."""
+    partitions = MEMBERS * PARTITIONS_PER_MEMBER
+    topic = bench.topic("joins", partitions)
+    fill(bench.broker.bootstrap, topic, partitions)
+    for protocol, settings in PROTOCOLS.items():
+        result = joined(bench.broker.bootstrap, topic, f"joins-{protocol}", settings)
+        name = f"{MEMBERS} members join, {protocol}"
+        bench.add(name, result.seconds, "s", GOALS[protocol])
+        bench.add(f"{name}: assignments", result.rebalances, "")
+        for api in COUNTED:
+            if result.requests[api]:
+                bench.add(f"{name}: {api}", result.requests[api], "requests")
 
 
 def fill(bootstrap: str, topic: str, partitions: int) -> None:
