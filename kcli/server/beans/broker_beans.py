@@ -7,6 +7,7 @@ loop: the share of time in which its thread used no CPU.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ def _process(sources: BeanSources) -> Iterator[Bean]:
             "ProcessCpuSeconds": figures.cpu_seconds,
             "ResidentMemoryBytes": figures.resident_bytes,
             "StartTimeMs": sources.ports.metrics.started_ms,
+            "TaskCount": len(asyncio.all_tasks()),
             "ThreadCount": figures.threads,
             "VirtualMemoryBytes": figures.virtual_bytes,
         },
