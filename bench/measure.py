@@ -14,6 +14,8 @@ from pathlib import Path
 from kcli.testing.broker_process import BrokerProcess
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+CPU_CLOCK = 2
+"""The clock of all threads of a process, counted in nanoseconds: CPUCLOCK_SCHED in Linux's posix-timers.h."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CORES = sorted(os.sched_getaffinity(0))
 PARTITIONS = 4
@@ -69,13 +71,19 @@ class Bench:
         """Creates a topic."""
         from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
         created = min(partitions, PARTITIONS_PER_REQUEST)
         admin.create_topics([NewTopic(name, created, 1)])[name].result(30)
         while created < partitions:
             created = min(partitions, created + PARTITIONS_PER_REQUEST)
             admin.create_partitions([NewPartitions(name, created)])[name].result(30)
         return name
+
+    def delete(self, topic: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
+        admin.delete_topics([topic])[topic].result(30)
 
     def cost(self, work: Callable[[], float]) -> Cost:
         """Runs `work`, which returns its duration in seconds."""
@@ -120,9 +128,10 @@ def _cpu_s(pid: int) -> float:
     """Returns the CPU seconds of a process and of its children that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
+        own = time.clock_gettime(~pid << 3 | CPU_CLOCK)
+    except OSError:  # it has ended meanwhile
         return 0.0
-    return sum(map(int, fields[11:15])) / TICKS_PER_SECOND
+    return own + sum(map(int, fields[13:15])) / TICKS_PER_SECOND
 
 
 @contextmanager

@@ -36,7 +36,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "connections": many_connections,
     "partitions": many_partitions,
 }
-OVERRIDES = {"group.initial.rebalance.delay.ms": "0"}
+OVERRIDES = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "1000"}
 
 
 def main() -> None:

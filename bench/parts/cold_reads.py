@@ -10,7 +10,7 @@ from pathlib import Path
 
 from measure import PAGE_BYTES, Bench, timed
 
-from parts.clients import consume, produce
+from parts.clients import consume, make_offsets_topic, produce
 
 SIZE = 1000
 SAMPLES = 200
@@ -21,6 +21,7 @@ BLOCK_BYTES = 1 << 20
 
 def cold_reads(bench: Bench) -> None:
     bootstrap, topic, records = bench.broker.bootstrap, bench.topic("cold"), bench.records // 5
+    make_offsets_topic(bootstrap)
     produce(bootstrap, topic, SIZE, records)
     segments = sorted((bench.broker.directory / "data").glob(f"{topic}-*/*.log"))
     warm = bench.load("warm reads of 1 kB", records, lambda: consume(bootstrap, topic, records, "warm"))

@@ -9,7 +9,7 @@ import time
 from confluent_kafka import Consumer, Producer, TopicPartition
 from measure import Bench
 
-from parts.clients import consume, produce
+from parts.clients import consume, make_offsets_topic, produce
 
 ONE_BY_ONE = 100_000
 LATENCY_SECONDS = 5
@@ -21,6 +21,7 @@ def data(bench: Bench) -> None:
         1000: (">= 1.2 x Kafka", "<= 2.5", "", ""),
     }
     bootstrap = bench.broker.bootstrap
+    make_offsets_topic(bootstrap)
     for size, (rate, cpu, read_rate, read_cpu) in goals.items():
         records = bench.records if size == 100 else bench.records // 5
         topic = bench.topic(f"size-{size}")
