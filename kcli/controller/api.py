@@ -107,8 +107,8 @@ class ControllerApi(Generic[Q, R]):
 
     key: ApiKey
     decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R]]
-    timeout_ms: Callable[[Q], int] = lambda _request: 0
-    """In milliseconds; 0 means no limit."""
+    timeout_ms: Callable[[Q], int] | None = None
+    """In milliseconds. None if the API has no time limit. As in Kafka, 0 fails the request before the decision."""
 
 
 CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = ControllerApi(
@@ -151,7 +151,6 @@ UPDATE_FEATURES: ControllerApi[UpdateFeaturesRequest, UpdateFeaturesResponse] = 
     lambda controller, request, _context, _now_ms: features.update_features(
         controller.image, controller.settings, request
     ),
-    lambda request: request.timeout_ms,
 )
 ALTER_PARTITION_REASSIGNMENTS: ControllerApi[
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
@@ -169,7 +168,6 @@ LIST_PARTITION_REASSIGNMENTS: ControllerApi[
     lambda controller, request, _context, _now_ms: Decision(
         (), reassignments.list_partition_reassignments(controller.image, request)
     ),
-    lambda request: request.timeout_ms,
 )
 ELECT_LEADERS: ControllerApi[ElectLeadersRequest, ElectLeadersResponse] = ControllerApi(
     ApiKey.ELECT_LEADERS,

@@ -43,7 +43,8 @@ def alter_partition_reassignments(
         responses.append(ar.ReassignableTopicResponse(name=topic.name, partitions=partitions))
     response = ar.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
+        # Kafka's response to a request without topics has an empty text, and any other response has none.
+        error_message=None if request.topics else "",
         responses=tuple(responses),
     )
     return decide(updates.records, response)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kcli.controller.api import CREATE_TOPICS
+from kcli.controller.decision import ApiError
 from kcli.controller.topics import MAX_PARTITIONS_PER_REQUEST, too_many_partitions
 from kcli.errors import KafkaError
 from kcli.protocol.messages.create_topics import (
@@ -38,7 +39,7 @@ def error_response(
     topics = in_turns(
         request.topics,
         lambda topic: CreatableTopicResult(
-            name=topic.name, error_code=error.code, error_message=error.message
+            name=topic.name, error_code=error.code, error_message=ApiError.of(error).message
         ),
         REFUSALS_PER_TURN,
     )

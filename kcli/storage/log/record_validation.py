@@ -172,7 +172,7 @@ class BrokenRules:
     def add_keyless(self, index: int) -> None:
         self._add(
             index,
-            f"Compacted topic cannot accept message without key in topic partition {self._topic_partition}.",
+            f"Compacted topic cannot accept message without key in topic partition {self._topic_partition}",
         )
 
     def add_mistimed(self, index: int, problem: str) -> None:

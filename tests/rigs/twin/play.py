@@ -25,13 +25,17 @@ NOT_YET = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 """Errors that pass while a coordinator starts or ends a transaction. The request is sent again."""
+SILENT = "no answer"
+"""Stands for the answer of a server that leaves a request without any, as Kafka does after an error of its own."""
+ANSWER_S = 10.0
 TRIES = 40
 PAUSE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered to a case in one version. `response` is None if it closed the connection."""
+    """What a server answered to a case in one version. `response` is None if it closed the connection, and SILENT if it
+    sent nothing."""
 
     case: Case
     version: int
@@ -143,10 +147,14 @@ class Player:
     async def _call(self, request: Any, key: ApiKey, version: int) -> Any:
         client = await self._connected()
         try:
-            response = await client.call(request, key, version, "twin")
+            async with asyncio.timeout(ANSWER_S):
+                response = await client.call(request, key, version, "twin")
         except (asyncio.IncompleteReadError, ConnectionError):
             self.close()
             return None
+        except TimeoutError:
+            self.close()
+            return SILENT
         # The schema of the version holds what was read, and no more.
         codec.encode_response(response, key, version, 1)
         return response

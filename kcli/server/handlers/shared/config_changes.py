@@ -109,13 +109,14 @@ def check_resource(
             raise InvalidRequestException(f"Unknown resource type {unknown}")
 
 
-def require_own_id(context: NodeContext, name: str) -> None:
-    """Raises KafkaError if a broker resource is not this broker."""
+def require_own_id(context: NodeContext, name: str, *, noun: str = "Node") -> None:
+    """Raises KafkaError if a broker resource is not this broker. `noun` begins the error text of an id that is not a
+    number."""
     node_id = context.ports.config.node_id
     try:
         named = int(name)
     except ValueError:
-        raise InvalidRequestException(f"Node id must be an integer, but it is: {name}") from None
+        raise InvalidRequestException(f"{noun} id must be an integer, but it is: {name}") from None
     if named != node_id:
         raise InvalidRequestException(f"Unexpected broker id, expected {node_id}, but received {name}")
 
