@@ -173,7 +173,8 @@ def _synonyms(
     sensitive: bool,
     defaults: Mapping[str, str] | None = None,
 ) -> tuple[ConfigSynonym, ...]:
-    """The synonyms of `name`: each source that sets one of `names`, from the first source that sets `name` itself.
+    """The synonyms of `name`: the sources that set one of `names`, beginning with the first source that sets `name`
+    itself.
 
     Kafka leaves out the sources before the first source that sets `name`. So `log.roll.ms` has no synonym if only
     `log.roll.hours` is set.

@@ -1,5 +1,5 @@
-"""Raises and lowers the cluster's feature levels (KIP-584, KIP-1022). If one feature of a request is refused, none of
-them changes."""
+"""Raises and lowers the cluster's feature levels (KIP-584, KIP-1022). If one feature of a request is refused, no
+feature changes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def update_features(
 def _refused(error: InvalidUpdateVersionException) -> uf.UpdateFeaturesResponse:
     """The response with one error for the whole request.
 
-    Only a success has a result for each feature (before version 2).
+    Before version 2, a response without an error has a result for each feature.
     """
     message = f"The update failed for all features since the following feature had an error: {error.message}"
     return uf.UpdateFeaturesResponse(error_code=error.code, error_message=message)

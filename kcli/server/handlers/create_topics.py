@@ -28,7 +28,8 @@ ACCESS = per_resource(CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC)
 
 
 async def handle(context: NodeContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    if len(request.topics) > MAX_PARTITIONS_PER_REQUEST:  # the controller would say so after it has counted
+    # The controller would refuse them too, but only after counting.
+    if len(request.topics) > MAX_PARTITIONS_PER_REQUEST:
         raise too_many_partitions()
     return await ask_controller(context, CREATE_TOPICS, request)
 

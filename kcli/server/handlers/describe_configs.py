@@ -113,9 +113,10 @@ def _entries(
     """The wanted entries of a resource. Raises KafkaError if the resource is unknown or invalid."""
     _check(context, image, resource)
     dynamic = context.ports.dynamic_config
-    # An empty list asks for all keys, as null does.
+    # An empty list asks for all keys. Null asks for all keys too.
     wanted = frozenset(resource.configuration_keys) if resource.configuration_keys else None
-    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:  # not kept: any library may add a logger
+    # Never from the cache, because any library may add a logger.
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         return tuple(_results(broker_loggers.describe(), wanted, request))
     of_broker = resource.resource_type == ConfigResourceType.BROKER
     overrides = image.config(

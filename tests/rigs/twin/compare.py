@@ -14,7 +14,8 @@ from rigs.twin.play import Answer
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Fields that may differ, as a pattern for `API path`, and why. `cases` is a pattern for the names of the cases."""
+    """A pattern for `API path` whose fields may differ, and the reason. `cases` is a pattern for the names of the
+    cases."""
 
     pattern: str
     reason: str

@@ -1,4 +1,4 @@
-"""Sends the cases of a table to a server, one after another, and puts the server's own ids out of its answers."""
+"""Sends the cases of a table to a server, one after another, and removes the server's own ids from its answers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Learned:
-    """The ids that the server gave, which requests stand for and answers are freed of."""
+    """The ids that the server has given. They are put into requests, and removed from answers."""
 
     member: str = MEMBER
     producer: int = PRODUCER
@@ -155,7 +155,7 @@ class Player:
         except TimeoutError:
             self.close()
             return SILENT
-        # The schema of the version holds what was read, and no more.
+        # Encoding the response raises an error if it has a field that the version does not have.
         codec.encode_response(response, key, version, 1)
         return response
 
@@ -165,7 +165,7 @@ class Player:
         return self._client
 
     async def _find_topics(self) -> None:
-        """Asks for the ids of topics that exist by now."""
+        """Requests the ids of the topics that exist now."""
         missing = {id_: name for id_, name in TOPIC_IDS.items() if id_ not in self._learned.topics}
         if not missing:
             return

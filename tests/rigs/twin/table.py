@@ -1,4 +1,4 @@
-"""The table: requests of every served API, right, odd and wrong, in the order in which they are sent."""
+"""The table: valid, unusual and invalid requests of every served API, in the order in which they are sent."""
 
 from __future__ import annotations
 

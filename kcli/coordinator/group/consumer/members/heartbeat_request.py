@@ -64,8 +64,8 @@ def owned_partitions(listed: tuple[RequestTopicPartitions, ...] | None) -> Assig
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH if the epoch of a heartbeat is wrong. The epoch may be the previous epoch, because the
-    answer with the new epoch may be lost. In this case the member may only report partitions that are assigned to
+    """Raises FENCED_MEMBER_EPOCH if the epoch of a heartbeat is wrong. The previous epoch is accepted, because the
+    answer with the new epoch may have been lost. But then the member may report only partitions that are assigned to
     it."""
     if epoch == member.epoch:
         return
