@@ -23,7 +23,9 @@ def main() -> None:
     _, status, usage = os.wait4(child, 0)
     seconds = time.perf_counter() - begun
     code, cpu_s = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
-    print(f'{{"code": {code}, "seconds": {seconds}, "cpu_s": {cpu_s}, "peak_mb": {usage.ru_maxrss * 1024 / 1e6}}}')
+    print(
+        f'{{"code": {code}, "seconds": {seconds}, "cpu_s": {cpu_s}, "peak_mb": {usage.ru_maxrss * 1024 / 1e6}}}'
+    )
 
 
 if __name__ == "__main__":
