@@ -1,6 +1,7 @@
-"""Real librdkafka members that start together: the time until the group is stable, and the requests until then.
+"""The part `joins`: real librdkafka members that start together.
 
-`bench/run.py --only joins` runs it. With `group.initial.rebalance.delay.ms=0` these rounds are expected:
+It measures the time until the group is stable, and counts the requests until then. With
+`group.initial.rebalance.delay.ms=0` these rounds are expected:
 
 - classic and cooperative-sticky: one generation (two JoinGroups and one SyncGroup for each member). More generations
   would take seconds. A member that is not the leader sends at most one JoinGroup per second, and notices a rebalance
@@ -20,12 +21,14 @@ A group is stable when each member has its share. The first record of each parti
 from __future__ import annotations
 
 import json
+import statistics
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from measure import Bench
 
 MEMBERS = 20
 PARTITIONS_PER_MEMBER = 2
@@ -42,6 +45,7 @@ PROTOCOLS = {
     "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky"},
     "KIP-848": {"group.protocol": "consumer"},
 }
+GOALS = {"classic eager": "<= 0.8", "cooperative-sticky": "<= 0.6", "KIP-848": "<= 5.5"}
 COUNTED = ("JoinGroup", "SyncGroup", "Heartbeat", "FindCoordinator", "OffsetFetch")
 """librdkafka's statistics do not count ConsumerGroupHeartbeat. OffsetFetch has one request per assignment."""
 
@@ -104,6 +108,33 @@ class Member:
         self.requests = Counter()
         for broker in json.loads(statistics)["brokers"].values():
             self.requests.update(broker["req"])
+
+
+def joins(bench: Bench) -> None:
+    """Starts 20 members of each protocol, several times.
+
+    The first round also waits for the creation of `__consumer_offsets`.
+    """
+    partitions = MEMBERS * PARTITIONS_PER_MEMBER
+    bootstrap, topic = bench.broker.bootstrap, bench.topic("joins", partitions)
+    fill(bootstrap, topic, partitions)
+    for protocol, settings in PROTOCOLS.items():
+        rounds = [joined(bootstrap, topic, f"joins-{protocol}-{nth}", settings) for nth in range(ROUNDS)]
+        name = f"{MEMBERS} members, {protocol}"
+        _spread(bench, f"{name}: stable", [each.stable_s for each in rounds], GOALS[protocol])
+        _spread(bench, f"{name}: read", [each.read_s for each in rounds])
+        bench.add(f"{name}: assignments, worst", max(each.rebalances for each in rounds), "")
+        for api in COUNTED:
+            most = max(each.requests[api] for each in rounds)
+            if most:
+                bench.add(f"{name}: {api}, worst", most, "requests")
+
+
+def _spread(bench: Bench, name: str, seconds: list[float], goal: str = "") -> None:
+    """Adds the best, the middle and the worst of several times. The goal is for the worst."""
+    bench.add(f"{name}, best", min(seconds), "s")
+    bench.add(f"{name}, median", statistics.median(seconds), "s")
+    bench.add(f"{name}, worst", max(seconds), "s", goal)
 
 
 def fill(bootstrap: str, topic: str, partitions: int) -> None:
