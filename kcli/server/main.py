@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -24,6 +23,7 @@ from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
+from kcli.server.garbage import GarbagePolicy
 from kcli.server.node import Node
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
@@ -61,11 +61,13 @@ async def _serve(config: BrokerConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    garbage = GarbagePolicy()
+    garbage.start()
     try:
         node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
         await node.start()
         assert node.warming_up is not None, "begun by start"
-        node.warming_up.add_done_callback(_freeze_garbage_collection)
+        node.warming_up.add_done_callback(lambda _warmed_up: garbage.watch(lambda: node.sockets.last_active))
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1
@@ -75,12 +77,6 @@ async def _serve(config: BrokerConfig) -> int:
     halted = node.halted.done()
     await node.stop(clean=not halted)
     return 1 if halted else 0
-
-
-def _freeze_garbage_collection(_warmed_up: asyncio.Task[None]) -> None:
-    """Excludes all present objects from garbage collection, because these objects live as long as the node."""
-    gc.collect()
-    gc.freeze()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -488,7 +488,8 @@ class Segment:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def indexes_are_full(self, max_index_bytes: int) -> bool:
-        return self.offset_index.is_full(max_index_bytes) or self.time_index.is_full(max_index_bytes)
+        indexes = self._indexes or self._look()
+        return indexes.offset.is_full(max_index_bytes) or indexes.time.is_full(max_index_bytes)
 
     def waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
         """The age of the segment, by which the log decides when to begin a new segment. If the records have timestamps,

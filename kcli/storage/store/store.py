@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -461,14 +461,15 @@ class LogStore:
 
     # --- housekeeping
 
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Applies retention to every log except the metadata log, whose retention depends on snapshots. If a disk
-        fails, the logs in other directories are not affected."""
-        return sum(
-            self._safely(
-                lambda log: 0 if log.topic == CLUSTER_METADATA_TOPIC else log.delete_old_segments(now_ms)
-            )
-        )
+    def delete_old_segments(self, now_ms: int) -> Generator[None, None, int]:
+        """Applies retention to every log except the metadata log, whose retention depends on snapshots. Yields after
+        each log. If a disk fails, the logs in other directories are not affected."""
+        deleted = 0
+        for log in list(self.logs.values()):
+            if log.topic != CLUSTER_METADATA_TOPIC:
+                deleted += self._safely(lambda log: log.delete_old_segments(now_ms), [log])
+            yield
+        return deleted
 
     def delete_due_files(self, now_ms: int) -> int:
         """Removes files and directories whose delay is over (`DeletionQueue`). Returns their number. May block."""
@@ -480,26 +481,35 @@ class LogStore:
         for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
             log.producers.expiration_ms = expiration_ms
 
-    def remove_expired_producers(self, now_ms: int) -> int:
-        return sum(log.remove_expired_producers(now_ms) for log in list(self.logs.values()))
+    def remove_expired_producers(self, now_ms: int) -> Generator[None, None, int]:
+        """Forgets the producers that were idle for too long. Yields after each log."""
+        removed = 0
+        for log in list(self.logs.values()):
+            removed += log.remove_expired_producers(now_ms)
+            yield
+        return removed
 
     def flush_due(self, now_ms: int) -> None:
         """Flushes the logs whose `flush.ms` has passed. May block."""
-        self._safely(lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None)
+        self._safely(
+            lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None,
+            list(self.logs.values()),
+        )
 
     def flush_all(self) -> None:
         """Flushes all logs. May block."""
-        self._safely(lambda log: log.flush())
+        self._safely(lambda log: log.flush(), list(self.logs.values()))
 
-    def _safely(self, work: Callable[[PartitionLog], int | None]) -> list[int]:
-        results = []
-        for log in list(self.logs.values()):
+    def _safely(self, work: Callable[[PartitionLog], int | None], logs: Sequence[PartitionLog]) -> int:
+        """Runs the work on each log whose directory is online. Returns the sum of the results. Logs errors of disks."""
+        total = 0
+        for log in logs:
             if log.directory.error is None:
                 try:
-                    results.append(work(log) or 0)
+                    total += work(log) or 0
                 except StorageError as error:
                     _log.error("%s: %s", log.path, error)
-        return results
+        return total
 
     def describe(self) -> list[LogDirDescription]:
         return [
