@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from kcli.config.definition import (
@@ -252,15 +252,25 @@ class LogConfig:
     def resolve(cls, topic_overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]) -> Self:
         """The configuration of a topic: its own overrides, else the broker's values, else Kafka's defaults.
 
+        Raises ConfigError for an invalid value.
+        """
+        defaults = {_field_name(name): server_default(name, broker) for name in TOPIC}
+        return cls(**defaults).overridden(topic_overrides)  # type: ignore[arg-type]  # the field test ties every field to its key's type
+
+    def overridden(self, overrides: Mapping[str, str]) -> Self:
+        """This configuration with the overrides of a topic. Most topics have none and share one object.
+
         Unknown overrides are ignored, as in Kafka, because a newer release may have written them. (Unknown overrides in
         a client's request are refused elsewhere.) Raises ConfigError for an invalid value.
         """
-        values: dict[str, ConfigValue] = {}
-        for name, key in TOPIC.items():
-            text = topic_overrides.get(name)
-            value = key.parse(text) if text is not None else server_default(name, broker)
-            values[name.replace(".", "_")] = value
-        return cls(**values)  # type: ignore[arg-type]  # the field test ties every field to its key's type
+        values = {
+            _field_name(name): TOPIC[name].parse(text) for name, text in overrides.items() if name in TOPIC
+        }
+        return replace(self, **values) if values else self  # type: ignore[arg-type]  # as above
+
+
+def _field_name(name: str) -> str:
+    return name.replace(".", "_")
 
 
 FIELD_NAMES = tuple(field.name for field in fields(LogConfig))
