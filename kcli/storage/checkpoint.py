@@ -41,7 +41,7 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, Offset]) -> None:
     rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
-    _write_table(disk, path, rows, len(offsets))
+    replace_file(disk, path, _encode_table(rows, len(offsets)))
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:
@@ -55,11 +55,9 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:
     return epochs
 
 
-def write_epochs(
-    disk: Disk, path: str, epochs: Iterable[tuple[LeaderEpoch, Offset]], *, sync: bool = True
-) -> None:
+def encode_epochs(epochs: Iterable[tuple[LeaderEpoch, Offset]]) -> bytes:
     rows = [f"{epoch} {start_offset}" for epoch, start_offset in epochs]
-    _write_table(disk, path, rows, len(rows), sync=sync)
+    return _encode_table(rows, len(rows))
 
 
 def _read_table(disk: Disk, path: str, *, columns: int) -> list[tuple[int, list[str]]]:
@@ -90,9 +88,8 @@ def _malformed(path: str, line: int, expected: str, found: str) -> CorruptRecord
     return CorruptRecordError(f"{path}, line {line}: expected {expected}, found {found!r}")
 
 
-def _write_table(disk: Disk, path: str, rows: Iterable[str], count: int, *, sync: bool = True) -> None:
-    text = "".join(f"{row}\n" for row in (VERSION, count, *rows))
-    replace_file(disk, path, text.encode("utf-8"), sync=sync)
+def _encode_table(rows: Iterable[str], count: int) -> bytes:
+    return "".join(f"{row}\n" for row in (VERSION, count, *rows)).encode("utf-8")
 
 
 def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:

@@ -160,6 +160,10 @@ class ProducerState:
             Offset, OpenTransaction
         ] = {}  # ended, but the marker is not below the high watermark
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.producers
+
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:

@@ -198,6 +198,9 @@ def _settle(
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
             log.producers.end_offset = offset
             log.snapshots.take(log.producers)
+    elif log.producers.is_empty and log.producers.end_offset == log.log_end_offset:
+        # Recovery has just read all records, and none came from a producer with an id.
+        log.snapshots.remove_outside(log.log_start_offset, log.log_end_offset)
     else:
         log.rebuild_producers(settings.now_ms())
     log.high_watermark = log.log_start_offset
