@@ -5,6 +5,7 @@ A file is always replaced as a whole (`replace_file`), so a reader finds either 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import uuid
@@ -26,6 +27,7 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 VERSION = 0
 UNKNOWN_BROKER_EPOCH = -1
+_USUAL_METADATA = f"version: {VERSION}\ntopic_id: ".encode()
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
@@ -95,9 +97,15 @@ def _encode_table(rows: Iterable[str], count: int) -> bytes:
 def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
     """The topic id in partition.metadata. None if the file does not exist."""
     try:
-        lines = read_file(disk, path).decode("utf-8", "replace").splitlines()
+        content = read_file(disk, path)
     except FileNotFoundError:
         return None
+    if content.startswith(_USUAL_METADATA):
+        with contextlib.suppress(ValueError):  # other content is read as Kafka reads it, which takes longer
+            topic_id = uuid_from_text(content[len(_USUAL_METADATA) :].decode())
+            if topic_id.int:
+                return topic_id
+    lines = content.decode("utf-8", "replace").splitlines()
     fields = dict(re.split(r":\s+", line, maxsplit=1) for line in lines if re.search(r":\s+", line))
     try:
         version = int(fields["version"])
@@ -112,7 +120,7 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
 
 
 def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:
-    return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
+    return _USUAL_METADATA + uuid_to_text(topic_id).encode()
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:

@@ -281,14 +281,14 @@ def _open_segments(
             deep = not clean or name == last_log
             if deep:
                 segment.look(suffix for suffix in SEGMENT_SUFFIXES if stem + suffix in names)
-            if not _is_sound(segment, names, stem, deep=deep):
+            if not _is_sound(segment, names, stem, clean=clean, deep=deep):
                 damaged.append(segment.base_offset)
         elif name.endswith(SEGMENT_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
             directory.disk.remove(f"{path}/{name}")  # an index without its log file
     return segments, damaged
 
 
-def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bool:
+def _is_sound(segment: Segment, names: Set[str], stem: str, *, clean: bool, deep: bool) -> bool:
     """Whether the indexes of a segment are valid. If `deep`, their sizes and ends are checked. Otherwise only their
     names are checked (as in Kafka)."""
     if stem + INDEX_SUFFIX not in names:
@@ -299,7 +299,7 @@ def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bo
     try:
         if stem + TXN_INDEX_SUFFIX in names:
             segment.txn_index.check(segment.base_offset)
-        sound = not deep or segment.has_sane_indexes()
+        sound = not deep or segment.has_sane_indexes(clean=clean)
     except CorruptRecordError as error:
         _log.warning("%s is read again: %s", segment.log.path, error)
         return False

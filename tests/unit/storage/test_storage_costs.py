@@ -129,7 +129,7 @@ def test_a_clean_start(rig: Rig) -> None:
     rig.per_log()
     rig.open()
     calls = rig.per_log()
-    assert calls == {"list": 1, "open": 5, "read": 5, "stat": 3}
+    assert calls == {"list": 1, "open": 4, "read": 4, "stat": 3}
 
 
 def test_a_start_after_a_kill_writes_a_snapshot_once(rig: Rig) -> None:
