@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 # The limit of Kafka for one request, with which the records stay far below the limit of a batch of the metadata log.
 MAX_ASSIGNMENTS_PER_REQUEST = 2_250
 RETRY_INTERVAL_S = 1.0
+# The partitions that a start considers before other work gets a turn: about a millisecond.
+PARTITIONS_PER_TURN = 250
 
 
 class DirectoryAssignments:
@@ -58,9 +60,15 @@ class DirectoryAssignments:
         self._promised: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
         self._sender: asyncio.Task[None] | None = None
 
-    def load(self, image: MetadataImage) -> None:
+    async def load(self, image: MetadataImage) -> None:
+        """Considers all partitions, in slices. If a partition changes between two slices, it may be reported twice, which
+        does no harm."""
+        count = 0
         for topic in image.topics:
             for number, partition in topic.partitions.items():
+                count += 1
+                if count % PARTITIONS_PER_TURN == 0:
+                    await asyncio.sleep(0)
                 self._consider(topic.name, topic.topic_id, number, partition)
         self._send_soon()
 
