@@ -38,7 +38,7 @@ class Rig:
         )
 
     def sync_file_by_file(self) -> None:
-        self.disk.sync_volume = lambda path: False  # type: ignore[method-assign]  # as on a file system without it
+        self.disk.sync_volume = lambda path: False  # as on a file system without it
 
     def make(self) -> None:
         for number in range(LOGS):
