@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import struct
 import subprocess
 import sys
@@ -21,10 +20,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from hostile_batches import HOSTILE_BATCHES, HostileBatch
 from hostile_requests import ATTACKS as LARGE_REQUESTS
+from measure import resident_mb
 
 from kcli.protocol.messages import api_versions, fetch, metadata, produce
 from kcli.protocol.wire import codec
@@ -217,20 +216,6 @@ class Memory(threading.Thread):
         self._stopping.set()
         self.join()
         return self.peak
-
-
-def resident_mb(pid: int) -> float:
-    """The resident memory of a process and its children."""
-    own = _pages(pid) * os.sysconf("SC_PAGE_SIZE") / 1e6
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return own + sum(resident_mb(int(child)) for child in children)
-
-
-def _pages(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return 0
 
 
 def prepare(broker: BrokerProcess, more_topics: int) -> None:

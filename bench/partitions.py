@@ -11,25 +11,17 @@ start has not deleted.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from measure import Figure, print_json, resident_mb
 
 from kcli.testing.broker_process import BrokerProcess
 
 TOPICS_PER_REQUEST = 100
 DELETED_TOPICS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    name: str
-    value: float
-    unit: str
-    goal: str = ""
 
 
 class Bench:
@@ -59,7 +51,8 @@ class Bench:
         self.timed(f"write {self.records} to each", self.write)
         self.timed("stop, every log written to", self.broker.stop, "<= 5")
         self.timed("start after a clean stop", self.broker.start, "<= 4")
-        self.add("memory after that", self.memory_mb(), "MB")
+        assert self.broker.process is not None
+        self.add("memory after that", resident_mb(self.broker.process.pid), "MB")
         self.timed("stop, nothing written", self.broker.stop, "<= 5")
         self.broker.start()
         self.write()
@@ -128,11 +121,6 @@ class Bench:
     def data(self) -> Path:
         return self.broker.directory / "data"
 
-    def memory_mb(self) -> float:
-        assert self.broker.process is not None
-        status = Path(f"/proc/{self.broker.process.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -151,8 +139,7 @@ def main() -> None:
         finally:
             if broker.process is not None:
                 broker.kill()
-    for figure in bench.figures:
-        print(json.dumps(asdict(figure)))
+    print_json(bench.figures)
 
 
 if __name__ == "__main__":

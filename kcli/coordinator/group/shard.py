@@ -16,6 +16,7 @@ from typing import Protocol
 from kcli.coordinator.group.classic.join import Caller, Join, fail_join
 from kcli.coordinator.group.classic.protocol import ClassicProtocol
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
+from kcli.coordinator.group.consumer.describe import Description
 from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
 from kcli.coordinator.group.consumer.targets.sessions import TimesOf
 from kcli.coordinator.group.group_type import GroupType
@@ -37,7 +38,6 @@ from kcli.coordinator.group.topics import TopicsView
 from kcli.coordinator.runtime import AnswerT, Producer, Step, Token
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.ids import NO_PRODUCER_ID
-from kcli.protocol.messages import consumer_group_describe as cgd
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -246,7 +246,7 @@ class GroupShard:
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
         return self._classic.describe(group_id, api_version)
 
-    def describe_consumer_group(self, group_id: str) -> cgd.DescribedGroup:
+    def describe_consumer_group(self, group_id: str) -> Description:
         return self._consumer.describe(group_id)
 
     def delete_groups(

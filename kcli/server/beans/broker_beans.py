@@ -7,6 +7,7 @@ ratio of the event loop. It is the share of the time in which the thread of the 
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -108,6 +109,7 @@ def _process(sources: BeanSources) -> Iterator[Bean]:
             "ProcessCpuSeconds": figures.cpu_seconds,
             "ResidentMemoryBytes": figures.resident_bytes,
             "StartTimeMs": sources.ports.metrics.started_ms,
+            "TaskCount": len(asyncio.all_tasks()),
             "ThreadCount": figures.threads,
             "VirtualMemoryBytes": figures.virtual_bytes,
         },

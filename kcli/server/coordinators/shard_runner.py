@@ -22,8 +22,10 @@ from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Tok
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
+from kcli.server.coordinators.alarm import Alarm
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.producer_state import Verification
 
 _log = logging.getLogger("kcli.server.CoordinatorRuntime")
@@ -35,6 +37,10 @@ ShardSendT = TypeVar("ShardSendT")
 UNLIMITED_LINGER = -1
 """The linger time that means no fixed time, as in Kafka. With this value, writes are collected until the end of the
 present turn of the event loop."""
+
+REPLIES_PER_TURN = 50
+"""Replies of one step that are sent in one turn of the loop. The end of a join phase answers every member of the group.
+Encoding and sending a reply take about 50 µs."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
@@ -86,9 +92,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._flush_handle: asyncio.Handle | None = None
         self._in_flight: deque[tuple[Offset, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._alarm = Alarm(now_ms, self._tick)
         self._barriers: list[asyncio.Future[None]] = []
+        self._delivering: set[asyncio.Future[None]] = set()
+        """Many replies of one step that are sent in turns. They are sent even if the runner is stopped meanwhile."""
         self._stopped = False
 
     def is_stopped(self) -> bool:
@@ -226,7 +233,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                     barrier.set_result(None)
 
     def _deliver(self, ready: Ready[RecordT, SendT]) -> None:
-        _answer(ready)
+        rest = run_in_turns(_delivered(ready), REPLIES_PER_TURN)
+        if rest is not None:
+            task = asyncio.ensure_future(rest)
+            self._delivering.add(task)
+            task.add_done_callback(self._delivering.discard)
         for work in ready.sends:
             self._send(work)
 
@@ -244,22 +255,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     # --- time
 
     def _wake_in_time(self) -> None:
-        """Sets the timer to the shard's next deadline, if this deadline is before the time of the timer."""
         deadline_ms = self._shard.next_deadline_ms
-        if (
-            deadline_ms is None
-            or self._stopped
-            or (self._timer is not None and self._timer_ms <= deadline_ms)
-        ):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        delay = max(deadline_ms - self._now_ms(), 0) / 1000
-        self._timer = self._loop.call_later(delay, self._tick)
+        if deadline_ms is not None and not self._stopped:
+            self._alarm.set(deadline_ms)
 
     def _tick(self) -> None:
-        self._timer = None
         # The time is read only once. A shard that works in slices sets the deadline of its next slice about a
         # millisecond later. So the loop ends before that slice, and other work can run.
         now_ms = self._now_ms()
@@ -280,10 +280,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         """Stops, because another broker has the shard. Waiting requests are answered with NOT_COORDINATOR."""
         self._stopped = True
         last = self._shard.resign(self._now_ms())
-        for handle in (self._flush_handle, self._timer, self._committer):
+        self._alarm.cancel()
+        for handle in (self._flush_handle, self._committer):
             if handle is not None:
                 handle.cancel()
-        self._committer = self._timer = self._flush_handle = None
+        self._committer = self._flush_handle = None
         writes = [write for _, batch in self._in_flight for write in batch] + self._gathered
         self._in_flight.clear()
         self._gathered = []
@@ -300,6 +301,12 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 def _answer(ready: Ready[RecordT, SendT]) -> None:
     for reply in ready.replies:
         reply.deliver()
+
+
+def _delivered(ready: Ready[RecordT, SendT]) -> Steps[None]:
+    for reply in ready.replies:
+        reply.deliver()
+        yield
 
 
 def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:

@@ -8,6 +8,7 @@ INVALID_REQUEST.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.api_versions import (
@@ -18,6 +19,7 @@ from kcli.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.shared_array import SharedArray
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.requests.access import OPEN
 
@@ -45,7 +47,7 @@ def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersi
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     features = context.ports.features()
     return ApiVersionsResponse(
-        api_keys=tuple(_range(key) for key in context.ports.served_on(context.listener)),
+        api_keys=_ranges(context.ports.served_on(context.listener), context.api_version),
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in features.supported.items()
@@ -64,6 +66,13 @@ def error_response(
     _context: NodeContext, _request: ApiVersionsRequest | None, error: KafkaError
 ) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=error.code)
+
+
+@cache
+def _ranges(keys: tuple[ApiKey, ...], _version: int) -> SharedArray[ApiVersion]:
+    """The ranges of these APIs. They are made and encoded once for each version, because each new connection asks for
+    them, and a consumer opens three connections."""
+    return SharedArray(_range(key) for key in keys)
 
 
 def _range(key: ApiKey) -> ApiVersion:

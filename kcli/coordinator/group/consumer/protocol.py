@@ -14,7 +14,7 @@ from kcli.coordinator.group.classic.join import Caller, Join
 from kcli.coordinator.group.classic.protocol import ClassicProtocol
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer import offsets
-from kcli.coordinator.group.consumer.describe import described
+from kcli.coordinator.group.consumer.describe import Description, described, missing
 from kcli.coordinator.group.consumer.members.classic_members import ClassicMembers
 from kcli.coordinator.group.consumer.members.departure import Departures
 from kcli.coordinator.group.consumer.members.heartbeat import ConsumerHeartbeats
@@ -32,7 +32,6 @@ from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind
 from kcli.coordinator.group.topics import NoTopics, TopicsView
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode, UnknownMemberIdException
-from kcli.protocol.messages.consumer_group_describe import DescribedGroup
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -172,16 +171,11 @@ class ConsumerProtocol:
             group_type=group.group_type.value,
         )
 
-    def describe(self, group_id: str) -> DescribedGroup:
+    def describe(self, group_id: str) -> Description:
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return described(group, self._topics, self._config.consumer_assignors[0])
-        reason = "not found" if group is None else "is not a consumer group"
-        return DescribedGroup(
-            group_id=group_id,
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} {reason}.",
-        )
+        return missing(group_id, "not found" if group is None else "is not a consumer group")
 
     def delete_error(self, group_id: str) -> ErrorCode:
         return ErrorCode.NON_EMPTY_GROUP if self._own(group_id).members else ErrorCode.NONE

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 
 from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
-from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment, size
 from kcli.coordinator.hashing import in_hash_order, uuid_hash
 from kcli.model.topic_partition import TopicIdPartition
 
@@ -41,8 +41,9 @@ def _never_assigned(
     taken: dict[uuid.UUID, set[int]] = {topic_id: set() for topic_id in topic_ids}
     for member in members.values():
         for topic_id, partitions in member.assigned.items():
-            if topic_id in taken:
-                taken[topic_id].update(partitions)
+            of_topic = taken.get(topic_id)
+            if of_topic is not None:
+                of_topic.update(partitions)
     return [
         TopicIdPartition(topic_id, partition)
         for topic_id in topic_ids
@@ -55,6 +56,9 @@ def _keep(
     assigned: Assignment, partition_counts: Mapping[uuid.UUID, int], quota: int, free: list[TopicIdPartition]
 ) -> tuple[Assignment, int]:
     """The partitions that a member keeps, and how many more it may get. Partitions beyond its quota become free."""
+    count = size(assigned)
+    if count <= quota and assigned.keys() <= partition_counts.keys():
+        return assigned, quota - count  # nearly always
     kept: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         if topic_id not in partition_counts:

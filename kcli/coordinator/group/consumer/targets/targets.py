@@ -97,7 +97,8 @@ class Targets:
         targets = ASSIGNORS[name](self._spec(group))
         for member_id in group.members:
             target = targets.get(member_id, NOTHING)
-            if target != group.targets.get(member_id):
+            known = group.targets.get(member_id)
+            if target is not known and target != known:
                 writer.put_all((target_record(group.group_id, member_id, target),))
         writer.put_all((assignment_epoch_record(group.group_id, group.epoch),))
         _log.debug(
