@@ -497,13 +497,16 @@ class Segment:
         first = self.first_timestamp_ms() if self.size_bytes else NO_TIMESTAMP
         return max_timestamp_ms - first if first >= 0 else now_ms - self.created_ms
 
-    def has_sane_indexes(self) -> bool:
-        """Whether both indexes are valid. False if an index is incomplete, or ends with zeros after a crash."""
+    def has_sane_indexes(self, *, clean: bool) -> bool:
+        """Whether both indexes are valid. False if an index is incomplete, or ends with zeros after a crash.
+
+        After a clean stop the time index is not read, because nothing uses it before the next append or search.
+        """
         return (
             not self.offset_index.entries.is_torn
             and not self.time_index.entries.is_torn
             and self.offset_index.is_sane()
-            and self.time_index.is_sane()
+            and (clean or self.time_index.is_sane())
         )
 
 
