@@ -55,8 +55,6 @@ topic takes 0.3 ms, and a broker 2 ms."""
 def handle(
     context: NodeContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
-    if any(resource.resource_type not in DESCRIBED for resource in request.resources):
-        raise InvalidRequestException
     image = context.ports.metadata  # one image for all turns
     results = in_turns(
         request.resources, lambda resource: _describe(context, image, request, resource), RESOURCES_PER_TURN
@@ -79,6 +77,8 @@ def _describe(
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
 ) -> DescribeConfigsResult:
+    if resource.resource_type not in DESCRIBED:
+        raise InvalidRequestException  # refuses the whole request
     try:
         configs = _entries(context, image, request, resource)
     except UnknownTopicOrPartitionException as error:
