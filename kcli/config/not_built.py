@@ -42,7 +42,7 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "controller.quorum.election.",
             "controller.quorum.fetch.",
             "controller.quorum.retry.",
-            "controller.socket.timeout.ms",
+            "controller.quorum.request.",
         ),
         "two-phase commit": ("transaction.two.phase.commit.enable",),
         "share groups": ("group.share.", "share.coordinator.", "share.fetch."),
@@ -56,7 +56,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
         "client telemetry": ("telemetry.",),
         "delegation tokens": ("delegation.token.",),
         "authentication": ("connection.failed.authentication.", "connections.max.reauth."),
-        "early listeners": ("early.start.listeners",),
         "Java security providers": ("security.providers",),
     }.items()
     for prefix in prefixes

@@ -1,8 +1,9 @@
 """A node: its roles, the parts that they share, and the order in which all of them start and stop.
 
-Start: format new directories, open logs, bind listeners (clients wait), start the controller, load the metadata, start
-the broker (the broker registers and is unfenced), admit clients. The stop has the reverse order. If the start fails,
-the node stops without the steps of a clean stop and raises the error. No other module uses the whole node.
+Start: format new directories, open logs, bind listeners (clients wait, other nodes do not), start the controller,
+register the broker, load the metadata, start the broker (it loads its partitions and is unfenced), admit clients. The
+stop has the reverse order. If the start fails, the node stops without the steps of a clean stop and raises the error.
+No other module uses the whole node.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kcli.config.topic import LogConfig
 from kcli.errors import StorageError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
+from kcli.model.addresses import Address
 from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
@@ -41,10 +43,13 @@ from kcli.server.network.listener_settings import (
     queued_bytes_max,
 )
 from kcli.server.network.loop_shared import LoopShared
+from kcli.server.quorum.channel import NodeChannel
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
+from kcli.server.quorum.remote_controller import ASSIGNMENTS_LIMIT_S, FORWARDING_LIMIT_S, RemoteController
 from kcli.server.requests.dispatch import Dispatch, warm_up
+from kcli.server.requests.forwarding import ForwardedCaller, Forwarder
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.directory import LogDirectory
 from kcli.storage.log.record_validation import Validation
@@ -102,8 +107,13 @@ class Node:
         self.logs = self._open_logs()
         self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
         self.controller = ControllerRole(self.logs, config, clock, rng, self.loader, on_fatal=self._halt)
+        self.channels: list[NodeChannel] = []
         self.broker = self._make_broker(background) if config.is_broker else None
-        self.ports = self._make_ports()
+        self._controller_dispatch: Dispatch | None = None
+        self.controller_ports = self._make_controller_ports()
+        self.ports = (
+            self.controller_ports if self.broker is None else self.broker.ports(self.controller_ports)
+        )
         self.sockets = self._make_sockets()
         self.metrics_endpoint = self._make_metrics_endpoint()
         self._is_made = True
@@ -141,7 +151,9 @@ class Node:
                 rng=self.rng,
                 logs=self.logs,
                 loader=self.loader,
-                channel=self.controller,
+                channel=self._channel(FORWARDING_LIMIT_S),
+                heartbeats=self._channel(self.config.integer("broker.heartbeat.interval.ms") / 1000),
+                assignments=self._channel(ASSIGNMENTS_LIMIT_S),
                 removed_topics=self.controller.log.removed_topics,
                 traffic=self.metrics.traffic,
                 background=self._background,
@@ -149,8 +161,30 @@ class Node:
             )
         )
 
-    def _make_ports(self) -> NodePorts:
-        node = NodePorts(
+    def _channel(self, limit_s: float) -> NodeChannel:
+        """A way to the active controller, with a queue and a connection of its own."""
+        remote = RemoteController(
+            self.network,
+            self._active_controller,
+            client_id=str(self.config.node_id),
+            limit_s=limit_s,
+            socket_timeout_s=self.config.integer("controller.socket.timeout.ms") / 1000,
+        )
+        channel = NodeChannel(self.controller, remote)
+        self.channels.append(channel)
+        return channel
+
+    def _active_controller(self) -> Address | None:
+        """The address of the leader of the quorum, or None if this node knows no leader."""
+        view = self.controller.view
+        for voter in view.voters.voters:
+            if voter.key.id == view.leader_id:
+                return voter.endpoints.get(self.config.controller_listener_names[0])
+        return None
+
+    def _make_controller_ports(self) -> NodePorts:
+        """The ports of handlers on controller listeners. A controller never forwards a request."""
+        return NodePorts(
             config=self.config,
             dynamic_config=self.dynamic_config,
             clock=self.clock,
@@ -160,8 +194,12 @@ class Node:
             quorum=self.controller.view,
             metrics=self.metrics,
             served_on=self._served_on,
+            serve_forwarded=self._serve_forwarded,
         )
-        return node if self.broker is None else self.broker.ports(node)
+
+    async def _serve_forwarded(self, frame: bytes, client: ForwardedCaller) -> bytes:
+        assert self._controller_dispatch is not None, "an Envelope comes through it"
+        return await self._controller_dispatch.serve_forwarded(frame, client)
 
     def _make_sockets(self) -> SocketServer:
         config = self.config
@@ -209,9 +247,11 @@ class Node:
     async def _start_parts(self) -> None:
         await self._bind()
         await self.controller.start(self._bound(self.config.advertised_controller_listeners))
+        if self.broker is not None:
+            await self.broker.register(self._bound(self.config.advertised_listeners))
         self._load_metadata()
         if self.broker is not None:
-            await self.broker.start(self._bound(self.config.advertised_listeners))
+            await self.broker.start()
         housekeeping = Housekeeping(self._jobs(), self._background)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
 
@@ -237,6 +277,8 @@ class Node:
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.stop()
         await self.controller.stop()
+        for channel in self.channels:
+            await channel.stop()
         if clean and self.broker is not None:
             await self.broker.finish_deletions()
         await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
@@ -254,22 +296,30 @@ class Node:
         return UNREGISTERED_EPOCH if self.broker is None else self.broker.lifecycle.epoch
 
     async def _bind(self) -> None:
-        """Opens every listener. Clients that connect wait until `admit`."""
-        self.sockets.hold()
-        broker: Serve = self._dispatch(served_on_broker())
-        controller: Serve = self._dispatch(served_on_controller())
+        """Opens every listener. Clients that connect wait until `admit`, except on the early listeners."""
+        early = self.config.early_start_listeners
+        self.sockets.hold(listener.name for listener in self.config.listeners if listener.name not in early)
+        dispatches: dict[bool, Serve] = {}
+        if self.config.is_controller:
+            self._controller_dispatch = self._dispatch(self.controller_ports, served_on_controller())
+            dispatches[True] = self._controller_dispatch
+        if self.broker is not None:
+            forwarder = self.broker.channel
+            dispatches[False] = self._dispatch(self.ports, served_on_broker(), forwarder)
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
-            broker, controller = (measured(serve, self.metrics.requests) for serve in (broker, controller))
+            dispatches = {key: measured(serve, self.metrics.requests) for key, serve in dispatches.items()}
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
             opened = await self.sockets.listen(
-                listener_settings(self.config, listener), controller if is_controller else broker
+                listener_settings(self.config, listener), dispatches[is_controller]
             )
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 
-    def _dispatch(self, served: dict[ApiKey, str]) -> Dispatch:
-        return Dispatch(self.ports, served, quotas=self.quotas, metrics=self.metrics)
+    def _dispatch(
+        self, ports: NodePorts, served: dict[ApiKey, str], forwarder: Forwarder | None = None
+    ) -> Dispatch:
+        return Dispatch(ports, served, quotas=self.quotas, metrics=self.metrics, forwarder=forwarder)
 
     def _bound(self, listeners: tuple[Listener, ...]) -> list[Listener]:
         """The listeners with the ports that the system chose in place of port 0."""

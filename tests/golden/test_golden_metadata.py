@@ -277,6 +277,7 @@ async def _live_and_leave(config: BrokerConfig, data: Path) -> None:
     await controller.start()
     try:
         await lifecycle.start()
+        await lifecycle.unfence()
         served = loader.image
         assert (served.epoch, controller.view.epoch) == (3, 3)
         assert all(

@@ -79,6 +79,7 @@ class QuorumRig:
         )
         await self.controller.start()
         await self.lifecycle.start()
+        await self.lifecycle.unfence()
         return self
 
     async def stop(self) -> None:

@@ -105,6 +105,7 @@ class Node:
         assert controller.view.epoch > self.epoch
         self.epoch = controller.view.epoch
         await lifecycle.start()
+        await lifecycle.unfence()
         self.expected.check(loader.image)
         assert all(
             partition.leader == 1 for topic in loader.image.topics for partition in topic.partitions.values()

@@ -73,6 +73,13 @@ SERVED: dict[ApiKey, str] = {
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.ENVELOPE,
     )
 }
 """The module of the handler of each API."""

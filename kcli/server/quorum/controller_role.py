@@ -122,6 +122,11 @@ class ControllerRole:
             await self.active.stop()
         self.active = None
 
+    @property
+    def is_active(self) -> bool:
+        """Whether this controller leads the quorum and takes requests."""
+        return self.active is not None
+
     async def send(
         self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
     ) -> R:
