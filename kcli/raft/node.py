@@ -21,9 +21,9 @@ from kcli.raft.messages import (
     ControlBatch,
     DataBatch,
     Flushed,
-    Message,
     Ready,
     Resign,
+    Shutdown,
     Start,
 )
 from kcli.raft.states import MOVES, Candidate, Leader, Resigned, State, Unattached
@@ -53,7 +53,7 @@ class RaftNode:
     def high_watermark(self) -> Offset:
         return self.state.high_watermark if isinstance(self.state, Leader) else NO_OFFSET
 
-    def step(self, message: Message, now: float) -> Ready:
+    def step(self, message: Start | Append | Flushed | Resign | Shutdown, now: float) -> Ready:
         """Takes a message. `now`: seconds of a monotonic clock, for election timers; a lone voter has no such timers.
 
         Raises QuorumError on `Start` unless this node is the only voter, and NotControllerException on `Append` if this
@@ -66,7 +66,7 @@ class RaftNode:
                 return self._append(values)
             case Flushed(end_offset=end_offset):
                 return self._flushed(end_offset)
-            case Resign():
+            case Resign() | Shutdown():
                 return self._resign()
             case _ as unreachable:
                 assert_never(unreachable)
@@ -74,8 +74,9 @@ class RaftNode:
     # --- elections
 
     def _start(self, start: Start) -> Ready:
-        self.voters = start.voters
-        self.kraft_version = start.kraft_version
+        newest = start.voter_history[-1] if start.voter_history else start
+        self.voters = newest.voters
+        self.kraft_version = newest.kraft_version
         self.state = _restored(start, self.key)
         if not self.voters.is_only_voter(self.key):
             raise QuorumError(_why_not_alone(self.key, self.voters))
@@ -84,7 +85,7 @@ class RaftNode:
         vote = self._election_state()
         assert self.voters.is_majority(len(candidate.granted)), "the vote of the only voter is a majority"
         self._move(Leader(self.epoch, epoch_start_offset=start.log_end_offset))
-        first = ControlBatch(self.epoch, self._first_records(candidate, start.voters_in_log))
+        first = ControlBatch(self.epoch, self._first_records(candidate, bool(start.voter_history)))
         return Ready(persist=(vote, self._election_state()), append=(first,), flush=True)
 
     def _first_records(self, elected: Candidate, voters_in_log: bool) -> tuple[RaftControl, ...]:
@@ -137,8 +138,9 @@ class RaftNode:
 def _restored(start: Start, key: ReplicaKey) -> State:
     """The state before the election, from quorum-state. If the log has a newer epoch, the stored state is ignored."""
     stored = start.stored
-    if stored is None or stored.epoch < start.log_epoch:
-        return Unattached(start.log_epoch)
+    log_epoch = start.epochs[-1][0] if start.epochs else FIRST_LEADER_EPOCH
+    if stored is None or stored.epoch < log_epoch:
+        return Unattached(log_epoch)
     if stored.leader_id == key.id:
         return Resigned(stored.epoch)
     if stored.voted is not None and stored.voted.matches(key):

@@ -25,7 +25,18 @@ from kcli.model.addresses import Address
 from kcli.model.ids import NO_LEADER
 from kcli.protocol.batches.control import VotersRecord
 from kcli.raft.election_state import ElectionState
-from kcli.raft.messages import Append, Batch, ControlBatch, Flushed, Message, Ready, Resign, Start
+from kcli.raft.messages import (
+    Append,
+    Batch,
+    ControlBatch,
+    EpochStart,
+    Flushed,
+    Message,
+    Ready,
+    Resign,
+    Start,
+    VotersAt,
+)
 from kcli.raft.node import RaftNode
 from kcli.raft.states import Leader, State
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet
@@ -82,11 +93,12 @@ class RaftWorld(Commands):
         self._step(
             Start(
                 stored=self._file,
+                log_start=0,
                 log_end_offset=self._end,
-                log_epoch=self._log[-1][1].epoch if self._log else 0,
+                epochs=tuple(EpochStart(batch.epoch, offset) for offset, batch in self._log),
                 voters=self._voters,
                 kraft_version=self._kraft_version,
-                voters_in_log=in_log,
+                voter_history=(VotersAt(0, self._kraft_version, self._voters),) if in_log else (),
             )
         )
 

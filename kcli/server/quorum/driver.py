@@ -9,10 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
-from kcli.model.ids import LeaderEpoch, Offset
-from kcli.raft.messages import Append, Batch, ControlBatch, DataBatch, Flushed, Message, Ready, Resign, Start
+from kcli.model.ids import FIRST_OFFSET, LeaderEpoch, Offset
+from kcli.raft.messages import (
+    Append,
+    Batch,
+    ControlBatch,
+    DataBatch,
+    EpochStart,
+    Flushed,
+    Ready,
+    Resign,
+    Start,
+    VotersAt,
+)
 from kcli.raft.node import RaftNode
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
@@ -45,11 +55,12 @@ class RaftDriver:
         ready = self._step(
             Start(
                 stored=log.read_election_state(),
+                log_start=log.log.log_start_offset,
                 log_end_offset=log.end_offset,
-                log_epoch=log.epoch,
+                epochs=tuple(EpochStart(*entry) for entry in log.log.leader_epochs.entries),
                 voters=quorum_voters.voters,
                 kraft_version=quorum_voters.kraft_version,
-                voters_in_log=quorum_voters.in_log,
+                voter_history=_history(quorum_voters),
             )
         )
         for state in ready.persist:
@@ -76,7 +87,7 @@ class RaftDriver:
     def resign(self) -> None:
         self._step(Resign())
 
-    def _step(self, message: Message) -> Ready:
+    def _step(self, message: Start | Append | Flushed | Resign) -> Ready:
         ready = self._node.step(message, self._clock.monotonic())
         assert ready.truncate is None and not ready.send, "a lone voter follows no log and sends nothing"
         return ready
@@ -88,6 +99,12 @@ class RaftDriver:
                 last_offset = self._log.append_controls(records, epoch, now_ms)
             case DataBatch(epoch=epoch, values=values):
                 last_offset = self._log.append_records(values, epoch, now_ms)
-            case _ as unreachable:
-                assert_never(unreachable)
+            case _:
+                raise AssertionError("a lone voter receives no batches")
         return Appended(last_offset, epoch, now_ms)
+
+
+def _history(quorum_voters: QuorumVoters) -> tuple[VotersAt, ...]:
+    if not quorum_voters.in_log:
+        return ()
+    return (VotersAt(FIRST_OFFSET, quorum_voters.kraft_version, quorum_voters.voters),)

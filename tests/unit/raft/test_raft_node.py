@@ -14,7 +14,7 @@ from kcli.model.addresses import Address
 from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from kcli.protocol.batches.control import Voter as VoterId
 from kcli.raft.election_state import ElectionState
-from kcli.raft.messages import Append, DataBatch, Flushed, Ready, Resign, Start
+from kcli.raft.messages import Append, DataBatch, Flushed, Ready, Resign, Start, VotersAt
 from kcli.raft.node import QuorumError, RaftNode
 from kcli.raft.states import Candidate, Leader, Resigned, Unattached
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
@@ -40,11 +40,12 @@ def start(
     ready = node.step(
         Start(
             stored=stored,
+            log_start=0,
             log_end_offset=end,
-            log_epoch=epoch,
+            epochs=((epoch, 0),) if epoch else (),
             voters=voters,
             kraft_version=kraft,
-            voters_in_log=in_log,
+            voter_history=(VotersAt(0, kraft, voters),) if in_log else (),
         ),
         NOW,
     )

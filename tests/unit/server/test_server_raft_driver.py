@@ -10,9 +10,11 @@ import pytest
 from kcli.errors import NotControllerException, StorageError
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.replay import ImageReplayer
+from kcli.model.addresses import Address
 from kcli.raft.election_state import ElectionState
-from kcli.raft.messages import Outgoing, Ready, Resign
+from kcli.raft.messages import Outgoing, Peer, Ready
 from kcli.raft.node import RaftNode
+from kcli.raft.requests import ProbeRequest
 from kcli.raft.voters import ReplicaKey
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
@@ -91,7 +93,9 @@ def test_after_resigning_nothing_is_appended() -> None:
     assert rig.log.end_offset == end_offset
 
 
-@pytest.mark.parametrize("ready", [Ready(truncate=3), Ready(send=(Outgoing(ReplicaKey(2), Resign()),))])
+@pytest.mark.parametrize(
+    "ready", [Ready(truncate=3), Ready(send=(Outgoing(1, Peer(2, Address("h", 9093)), ProbeRequest()),))]
+)
 def test_duties_of_a_larger_quorum_are_refused_not_forgotten(ready: Ready) -> None:
     rig = DriverRig()
     rig.start()
