@@ -29,7 +29,7 @@ class EpochStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VotersAt:
-    """The voters and the kraft.version from the batch at `offset` on. A snapshot has the offset of its end."""
+    """The voters and the kraft.version from the batch at `offset` on. A snapshot has the offset of its last record."""
 
     offset: Offset
     kraft_version: int

@@ -20,6 +20,7 @@ from kcli.errors import NotControllerException
 from kcli.metadata.image import ControllerRegistration, Endpoint, VersionRange
 from kcli.metadata.replay import ImageReplayer
 from kcli.raft.node import RaftNode
+from kcli.raft.settings import RaftSettings
 from kcli.raft.voters import ReplicaKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
@@ -49,7 +50,7 @@ class ControllerRole:
         self.log = MetadataLog(logs, config, clock, rng)
         self.active: ActiveController | None = None
         self.housekeeping: QuorumHousekeeping | None = None
-        self._raft = RaftNode(ReplicaKey(config.node_id, self.log.directory_id))
+        self._raft = RaftNode(ReplicaKey(config.node_id, self.log.directory_id), RaftSettings(), rng.random)
         self.view = QuorumView(self._raft, self.log)
         self._driver = RaftDriver(self._raft, self.log, clock)
         self._loader = loader

@@ -23,7 +23,8 @@ from kcli.raft.messages import (
     Start,
     VotersAt,
 )
-from kcli.raft.node import RaftNode
+from kcli.raft.node import QuorumError, RaftNode
+from kcli.raft.voters import ReplicaKey, VoterSet
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
 
@@ -52,6 +53,8 @@ class RaftDriver:
         Raises QuorumError if the node cannot be a quorum by itself, StorageError if its disk fails.
         """
         log = self._log
+        if not quorum_voters.voters.is_only_voter(self._node.key):
+            raise QuorumError(_why_not_alone(self._node.key, quorum_voters.voters))
         ready = self._step(
             Start(
                 stored=log.read_election_state(),
@@ -108,3 +111,20 @@ def _history(quorum_voters: QuorumVoters) -> tuple[VotersAt, ...]:
     if not quorum_voters.in_log:
         return ()
     return (VotersAt(FIRST_OFFSET, quorum_voters.kraft_version, quorum_voters.voters),)
+
+
+def _why_not_alone(key: ReplicaKey, voters: VoterSet) -> str:
+    if not voters.voters:
+        return (
+            f"Node {key.id} has no voters: neither the metadata log nor its snapshots name any, and "
+            "controller.quorum.voters is empty. Format its directory with --standalone."
+        )
+    if voters.voter(key) is None:
+        known = ", ".join(
+            f"{voter.key.id} with directory {voter.key.directory_id}" for voter in voters.voters
+        )
+        return f"Node {key.id} with directory {key.directory_id} is not a voter of its quorum; the voters are: {known}."
+    others = ", ".join(str(voter_id) for voter_id in voters.ids if voter_id != key.id)
+    return (
+        f"Node {key.id} shares its quorum with voters {others}; only a quorum of a single voter can be run."
+    )

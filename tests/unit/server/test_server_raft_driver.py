@@ -15,6 +15,7 @@ from kcli.raft.election_state import ElectionState
 from kcli.raft.messages import Outgoing, Peer, Ready
 from kcli.raft.node import RaftNode
 from kcli.raft.requests import ProbeRequest
+from kcli.raft.settings import RaftSettings
 from kcli.raft.voters import ReplicaKey
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
@@ -34,7 +35,7 @@ class DriverRig:
         ensure_formatted(config, Machine(self.disk, clock, rng), lambda _line: None)
         logs = LogStore.open(self.disk, clock, [DATA], node_id=1, rng=rng)
         self.log = MetadataLog(logs, config, clock, rng)
-        self.node = RaftNode(ReplicaKey(1, self.log.directory_id))
+        self.node = RaftNode(ReplicaKey(1, self.log.directory_id), RaftSettings(), lambda: 0.0)
         self.driver = RaftDriver(self.node, self.log, clock)
 
     def start(self) -> tuple[Appended, ...]:
