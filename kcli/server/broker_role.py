@@ -132,6 +132,7 @@ class BrokerRole:
             loader=node.loader,
             channel=node.channel,
             quorum=node.quorum,
+            raft=node.raft,
             metrics=node.metrics,
             served_on=node.served_on,
             logs=self._given.logs,

@@ -44,6 +44,7 @@ from kcli.server.network.loop_shared import LoopShared
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
+from kcli.server.quorum.quorum import Quorum
 from kcli.server.requests.dispatch import Dispatch, warm_up
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.directory import LogDirectory
@@ -64,8 +65,7 @@ IDLE_CHECK_INTERVAL_MS = 10_000
 class Node:
     """A node, which serves clients from `start` to `stop`. A failure that ends the node sets `halted` to the reason.
 
-    `controller` always exists, because this node is the whole quorum. `broker` is None if `process.roles` does not
-    contain it.
+    `controller` and `broker` are None if `process.roles` does not contain them.
     """
 
     def __init__(
@@ -101,7 +101,8 @@ class Node:
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
         self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
-        self.controller = ControllerRole(self.logs, config, clock, rng, self.loader, on_fatal=self._halt)
+        self.quorum = Quorum(self.logs, config, clock, rng, network, self.loader, on_fatal=self._halt)
+        self.controller = ControllerRole(self.quorum, config, clock, rng, on_fatal=self._halt)
         self.broker = self._make_broker(background) if config.is_broker else None
         self.ports = self._make_ports()
         self.sockets = self._make_sockets()
@@ -142,7 +143,7 @@ class Node:
                 logs=self.logs,
                 loader=self.loader,
                 channel=self.controller,
-                removed_topics=self.controller.log.removed_topics,
+                removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
                 background=self._background,
                 cleaner_executor=cleaner_executor,
@@ -157,7 +158,8 @@ class Node:
             rng=self.rng,
             loader=self.loader,
             channel=self.controller,
-            quorum=self.controller.view,
+            quorum=self.quorum.view,
+            raft=self.quorum,
             metrics=self.metrics,
             served_on=self._served_on,
         )
@@ -208,12 +210,24 @@ class Node:
 
     async def _start_parts(self) -> None:
         await self._bind()
-        await self.controller.start(self._bound(self.config.advertised_controller_listeners))
+        controller_listeners = self._bound(self.config.advertised_controller_listeners)
+        await self.controller.start(controller_listeners)
+        await self.quorum.start(controller_listeners)
         self._load_metadata()
         if self.broker is not None:
+            await self._metadata_loaded()
             await self.broker.start(self._bound(self.config.advertised_listeners))
         housekeeping = Housekeeping(self._jobs(), self._background)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
+
+    async def _metadata_loaded(self) -> None:
+        """Returns when the quorum has a leader and this node has its metadata. Raises StorageError if the node must
+        halt before."""
+        loaded = self._loop.create_task(self.loader.loaded())
+        await asyncio.wait((loaded, self.halted), return_when=asyncio.FIRST_COMPLETED)
+        loaded.cancel()
+        if self.halted.done():
+            raise StorageError(self.halted.result())
 
     async def _warm_up(self) -> None:
         """Loads, after the start, the modules that the first client needs."""
@@ -233,10 +247,11 @@ class Node:
         self.sockets.stop_accepting()
         if self.broker is not None:
             await self.broker.stop(clean=clean)
+        await self.controller.stop(clean=clean)
+        await self.quorum.stop(clean=clean)
         await self.sockets.close()
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.stop()
-        await self.controller.stop()
         if clean and self.broker is not None:
             await self.broker.finish_deletions()
         await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
