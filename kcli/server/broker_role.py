@@ -138,6 +138,7 @@ class BrokerRole:
             loader=node.loader,
             channel=self._given.channel,
             quorum=node.quorum,
+            raft=node.raft,
             metrics=node.metrics,
             served_on=node.served_on,
             serve_forwarded=node.serve_forwarded,

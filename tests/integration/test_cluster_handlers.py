@@ -112,8 +112,8 @@ async def test_the_quorum_is_described(tmp_path: Path) -> None:
             (partition,) = answer.topics[0].partitions
             assert (partition.leader_id, partition.leader_epoch) == (1, 1)
             (voter,) = partition.current_voters
-            assert partition.high_watermark == voter.log_end_offset == node.controller.log.end_offset
-            assert voter.replica_directory_id == (node.controller.log.directory_id if version == 2 else None)
+            assert partition.high_watermark == voter.log_end_offset == node.quorum.log.end_offset
+            assert voter.replica_directory_id == (node.quorum.log.directory_id if version == 2 else None)
         (told,) = answer.nodes
         assert (told.node_id, told.listeners[0].name) == (1, "CONTROLLER")
         answer = await quorum(node, 2, "t", 0)

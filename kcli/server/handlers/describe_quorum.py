@@ -1,12 +1,18 @@
-"""DescribeQuorum (key 55, versions 0-2): the leader of the metadata log, and the progress of each voter.
+"""DescribeQuorum (key 55, versions 0-2): the leader of the metadata log, and the progress of voters and observers.
 
+Only the leader knows the progress, so other controllers answer NOT_LEADER_OR_FOLLOWER.
 KIP-595. The response contains fetch and catch-up times from version 1 on (KIP-836), and directories and endpoints of
 the voters from version 2 on (KIP-853).
 """
 
 from __future__ import annotations
 
-from kcli.errors import ErrorCode, InvalidRequestException, UnknownTopicOrPartitionException
+from kcli.errors import (
+    InvalidRequestException,
+    KafkaError,
+    NotLeaderOrFollowerException,
+    UnknownTopicOrPartitionException,
+)
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -19,6 +25,7 @@ from kcli.protocol.messages.describe_quorum import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.quorum.metadata_log import PARTITION
+from kcli.server.quorum.view import QuorumReplica
 from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 
 ACCESS = whole_request(DESCRIBE_CLUSTER)
@@ -34,13 +41,19 @@ def handle(context: NodeContext, request: DescribeQuorumRequest) -> DescribeQuor
     (topic,) = request.topics
     (partition,) = topic.partitions
     if (topic.topic_name, partition.partition_index) != (CLUSTER_METADATA_TOPIC, PARTITION):
-        unknown = ResponsePartitionData(
-            partition_index=partition.partition_index,
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=UnknownTopicOrPartitionException.default_message,
-        )
-        return _response(topic.topic_name, unknown)
+        return _refused(topic.topic_name, partition.partition_index, UnknownTopicOrPartitionException)
+    if not context.ports.quorum.is_leader:
+        return _refused(topic.topic_name, partition.partition_index, NotLeaderOrFollowerException)
     return _response(topic.topic_name, _quorum(context), _nodes(context))
+
+
+def _refused(topic: str, partition: int, error: type[KafkaError]) -> DescribeQuorumResponse:
+    return _response(
+        topic,
+        ResponsePartitionData(
+            partition_index=partition, error_code=error.code, error_message=error.default_message
+        ),
+    )
 
 
 def _response(
@@ -53,24 +66,26 @@ def _response(
 
 
 def _quorum(context: NodeContext) -> ResponsePartitionData:
-    """The state of the quorum. The leader itself does not fetch, so its fetch time and catch-up time are always the
-    present time."""
-    quorum, now_ms = context.ports.quorum, context.ports.clock.now_ms()
+    """The state of the quorum. The times of a replica that has never fetched or never caught up are -1."""
+    quorum = context.ports.quorum
+    replicas = quorum.replicas(context.ports.clock)
     return ResponsePartitionData(
         partition_index=PARTITION,
         leader_id=quorum.leader_id,
         leader_epoch=quorum.epoch,
         high_watermark=quorum.high_watermark,
-        current_voters=tuple(
-            ReplicaState(
-                replica_id=voter.key.id,
-                replica_directory_id=voter.key.directory_id,
-                log_end_offset=quorum.log_end_offset,
-                last_fetch_timestamp=now_ms,
-                last_caught_up_timestamp=now_ms,
-            )
-            for voter in quorum.voters.voters
-        ),
+        current_voters=tuple(_row(each) for each in replicas if each.is_voter),
+        observers=tuple(_row(each) for each in replicas if not each.is_voter),
+    )
+
+
+def _row(replica: QuorumReplica) -> ReplicaState:
+    return ReplicaState(
+        replica_id=replica.key.id,
+        replica_directory_id=replica.key.directory_id,
+        log_end_offset=replica.end_offset,
+        last_fetch_timestamp=replica.fetched_ms,
+        last_caught_up_timestamp=replica.caught_up_ms,
     )
 
 

@@ -30,6 +30,7 @@ from kcli.server.partitions.replicas import Replicas
 from kcli.server.quorum.channel import ControllerChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import ProducerIds
+from kcli.server.quorum.quorum import Quorum
 from kcli.server.quorum.remote_controller import ApiRanges
 from kcli.server.quorum.view import QuorumView
 from kcli.server.requests.context import RequestContext
@@ -57,6 +58,7 @@ class NodePorts:
     loader: MetadataLoader
     channel: ControllerChannel
     quorum: QuorumView
+    raft: Quorum
     metrics: Metrics
     served_on: Callable[[str], tuple[ApiKey, ...]]
     """The APIs that are served on a listener."""

@@ -27,6 +27,7 @@ from kcli.errors import (
     StorageError,
     TimeoutException,
 )
+from kcli.model.ids import NO_OFFSET
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kcli.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -195,7 +196,7 @@ class BrokerLifecycle:
         request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.epoch,
-            current_metadata_offset=self._loader.image.offset,
+            current_metadata_offset=self._loader.image.offset if self._loader.is_loaded else NO_OFFSET,
             want_fence=not self._is_ready,
             want_shut_down=want_shut_down,
             offline_log_dirs=tuple(self._offline_directories()),

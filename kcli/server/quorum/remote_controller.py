@@ -170,7 +170,7 @@ class RemoteController:
         if self._limit_s is None or age_s < self._limit_s:
             return False
         asked.answer.set_exception(
-            TimeoutException(f"No active controller answered {asked.key.name} within {self._limit_s:.0f} s")
+            TimeoutException(f"No active controller answered {asked.key.name} within {self._limit_s:g} s")
         )
         return True
 

@@ -147,9 +147,9 @@ def test_the_broker_leaves_before_the_controller_and_the_logs_come_last(steps: l
         "transactions stop",
         "groups stop",
         "leave",
+        "controller stops",
         "close connections",
         "accept no client",
-        "controller stops",
         "close logs",
     ]
 

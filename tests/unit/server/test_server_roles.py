@@ -43,6 +43,7 @@ from kcli.testing.sim.cluster import DATA, SimNode
 from kcli.testing.sim.disk import SimDisk
 from kcli.testing.sim.loop import SimExecutor, SimLoop, simulate
 from kcli.testing.sim.network import SimNetwork
+from rigs.loops import until
 
 CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
 CONTROLLER, BROKER = 7, 2
@@ -79,6 +80,14 @@ def new_topic(name: str) -> ct.CreateTopicsRequest:
     return ct.CreateTopicsRequest(topics=(topic,), timeout_ms=10_000)
 
 
+async def active(machine: SimNode) -> None:
+    """Waits until the controller of a machine leads and its metadata is loaded."""
+    node = machine.running
+    assert node is not None
+    await node.loader.loaded()
+    await until(lambda: CONTROLLER in node.metadata.controllers)
+
+
 def on_controller(scenario: Callable[[SimNetwork, SimNode], Awaitable[None]], **overrides: str) -> None:
     """Runs `scenario(network, node)` beside a node with the controller role alone."""
 
@@ -86,6 +95,7 @@ def on_controller(scenario: Callable[[SimNetwork, SimNode], Awaitable[None]], **
         network = SimNetwork(loop, random.Random(5))
         node = controller_node(network, {key.replace("_", "."): text for key, text in overrides.items()})
         await node.start()
+        await active(node)
         await scenario(network, node)
 
     simulate(1, main)
@@ -153,6 +163,7 @@ class TestControllerAlone:
             )
             await node.stop()
             await node.start()
+            await active(node)
             described = await ask(
                 await connected(network),
                 ApiKey.DESCRIBE_CONFIGS,
@@ -209,6 +220,7 @@ class BrokerRig:
         self.controller = controller
         self.logs = LogStore.open(disk, machine.clock, [DATA], node_id=BROKER, rng=rng)
         self.loader = MetadataLoader(controller.metadata)
+        self.loader.caught_up()
         controller.loader.subscribe(self.loader.publish)
         channel = NodeChannel(
             controller.controller,
@@ -231,7 +243,7 @@ class BrokerRig:
                 channel=channel,
                 heartbeats=channel,
                 assignments=channel,
-                removed_topics=controller.controller.log.removed_topics,
+                removed_topics=controller.quorum.log.removed_topics,
                 traffic=TrafficTable(),
                 background=executor,
                 cleaner_executor=executor,
