@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.errors import KafkaError, UnsupportedVersionException
+from kcli.errors import KcliError, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.model.ids import BrokerId
 from kcli.raft.messages import Answered, Message, Outgoing, Unanswered, Unsupported
@@ -86,11 +86,14 @@ class RaftPeers:
                 message = await self._exchange(link, outgoing)
         except UnsupportedVersionException:
             message = Unsupported(outgoing.request_id)
-        except (OSError, TimeoutError, KafkaError) as error:
+        except (OSError, TimeoutError, KcliError) as error:
             _log.debug("No answer of node %d at %s: %s", outgoing.peer.id, link.address, error)
             if link.connection is not None:
                 link.connection.close()
                 link.connection = None
+        except Exception:
+            # Without a result the raft node would wait for this peer forever.
+            _log.exception("The answer of node %d at %s could not be read", outgoing.peer.id, link.address)
         self._post(message)
 
     def _link(self, outgoing: Outgoing) -> _Link:
@@ -117,7 +120,7 @@ class RaftPeers:
 
     async def _connected(self, link: _Link) -> Connection:
         """The open connection, or a new one after the back-off of the last failure. Raises OSError, TimeoutError and
-        KafkaError."""
+        KcliError."""
         from kcli.client.connection import Connection
 
         if link.connection is not None and not link.connection.is_closed:
