@@ -17,8 +17,11 @@ batch. The records for the start or stop of a broker may be more: they are split
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
+    """`kraft_version`: the level to which the quorum must rise before the request is decided again (KIP-853)."""
+
     records: tuple[MetadataRecord, ...]
     response: R
+    kraft_version: int | None = None
 
 
 def decide(records: list[MetadataRecord], response: R) -> Decision[R]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from kcli.errors import ErrorCode
 from kcli.protocol.messages import add_raft_voter as ar
 from kcli.protocol.messages import remove_raft_voter as rr
+from kcli.protocol.messages import update_features as uf
 from kcli.protocol.wire.api import ApiKey
 from rigs.controllers import CLUSTER, Controllers
 from rigs.loops import on_a_loop, until
@@ -147,3 +149,32 @@ async def test_requests_of_another_cluster_are_refused(tmp_path: Path) -> None:
         removal = rr.RemoveRaftVoterRequest(cluster_id="another", voter_id=1)
         response = await quorum.ask(leader, ApiKey.REMOVE_RAFT_VOTER, removal)
         assert response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+@on_a_loop
+async def test_static_voters_move_into_the_log_when_kraft_version_rises(tmp_path: Path) -> None:
+    async with Controllers(tmp_path, dynamic=False) as quorum:
+        await quorum.write("1000")
+        leader = await quorum.leader()
+        update = uf.FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+        request = uf.UpdateFeaturesRequest(feature_updates=(update,))
+
+        async def raised() -> bool:
+            response = await quorum.ask(leader, ApiKey.UPDATE_FEATURES, request)
+            if response.error_code is ErrorCode.INVALID_UPDATE_VERSION:
+                assert "have reported its directory id" in response.error_message
+            return response.error_code is ErrorCode.NONE
+
+        await until(raised)  # each voter reports its directory to the leader within a fetch timeout
+        await quorum.write("2000")
+        for node_id in quorum.ids:
+            await quorum.has_read(node_id, "2000")
+            view = quorum.nodes[node_id].quorum.view
+            assert view.kraft_version == 1
+            assert {voter.key.directory_id for voter in view.voters.voters} == {
+                node.quorum.log.directory_id for node in quorum.nodes.values()
+            }
+        await quorum.kill(leader)
+        await quorum.write("3000")
+        state = tmp_path / str(await quorum.leader()) / "__cluster_metadata-0" / "quorum-state"
+        assert json.loads(state.read_text())["data_version"] == 1

@@ -8,7 +8,6 @@ the voters from version 2 on (KIP-853).
 from __future__ import annotations
 
 from kcli.errors import (
-    InvalidRequestException,
     KafkaError,
     NotLeaderOrFollowerException,
     UnknownTopicOrPartitionException,
@@ -32,36 +31,35 @@ ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(context: NodeContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Describes the partition of the metadata log. A request for any other number of partitions is refused."""
-    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
-        raise InvalidRequestException(
-            f"Exactly one partition of {CLUSTER_METADATA_TOPIC} can be described, "
-            f"not {sum(len(topic.partitions) for topic in request.topics)}"
-        )
-    (topic,) = request.topics
-    (partition,) = topic.partitions
-    if (topic.topic_name, partition.partition_index) != (CLUSTER_METADATA_TOPIC, PARTITION):
-        return _refused(topic.topic_name, partition.partition_index, UnknownTopicOrPartitionException)
+    """Describes the partition of the metadata log. If the request names anything else, each of its partitions is
+    unknown."""
+    asked = [
+        (topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics
+    ]
+    if asked != [(CLUSTER_METADATA_TOPIC, [PARTITION])]:
+        return _refused(request, UnknownTopicOrPartitionException)
     if not context.ports.quorum.is_leader:
-        return _refused(topic.topic_name, partition.partition_index, NotLeaderOrFollowerException)
-    return _response(topic.topic_name, _quorum(context), _nodes(context))
+        return _refused(request, NotLeaderOrFollowerException)
+    topic = ResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=(_quorum(context),))
+    return DescribeQuorumResponse(topics=(topic,), nodes=_nodes(context))
 
 
-def _refused(topic: str, partition: int, error: type[KafkaError]) -> DescribeQuorumResponse:
-    return _response(
-        topic,
-        ResponsePartitionData(
-            partition_index=partition, error_code=error.code, error_message=error.default_message
-        ),
-    )
-
-
-def _response(
-    topic: str, partition: ResponsePartitionData, nodes: tuple[Node, ...] = ()
-) -> DescribeQuorumResponse:
+def _refused(request: DescribeQuorumRequest, error: type[KafkaError]) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
-        topics=(ResponseTopicData(topic_name=topic, partitions=(partition,)),),
-        nodes=nodes,
+        topics=tuple(
+            ResponseTopicData(
+                topic_name=topic.topic_name,
+                partitions=tuple(
+                    ResponsePartitionData(
+                        partition_index=each.partition_index,
+                        error_code=error.code,
+                        error_message=error.default_message,
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
     )
 
 

@@ -15,9 +15,11 @@ from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestCon
 from kcli.controller.bootstrap import encode_records
 from kcli.controller.controller import Controller
 from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision
-from kcli.errors import KafkaError, NotControllerException, TimeoutException
+from kcli.controller.features import quorum_refused
+from kcli.errors import ErrorCode, KafkaError, NotControllerException, TimeoutException, error_for
 from kcli.metadata.replay import ImageReplayer
 from kcli.protocol.records.metadata import MetadataRecord
+from kcli.raft.requests import VoterChangeResponse
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.committed import Ahead
 from kcli.server.quorum.quorum import Quorum
@@ -59,6 +61,9 @@ class ActiveController:
         A decision without records waits for the commit of all records on which it is based.
         """
         decision = self._decide(api, request, context)
+        if decision.kraft_version is not None:
+            await self._upgrade_quorum(decision.kraft_version)
+            decision = self._decide(api, request, context)
         done = self.append(decision.records) if decision.records else self._committed.last_appended
         if done is None:
             return decision.response
@@ -73,8 +78,18 @@ class ActiveController:
     def _decide(self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext) -> Decision[R]:
         controller = self.controller
         # The quorum appends records of its own, which count as offsets too.
-        controller.next_offset = self._quorum.log.end_offset
+        controller.follow_quorum(self._quorum.log.end_offset, self._quorum.view.kraft_version)
         return api.decide(controller, request, context, self._clock.now_ms())
+
+    async def _upgrade_quorum(self, level: int) -> None:
+        """Raises kraft.version, and waits for the commit. Raises InvalidUpdateVersionException if a voter does not
+        support the level."""
+        response = (await self._driver.upgrade(level)).response
+        assert isinstance(response, VoterChangeResponse)
+        if response.error is not ErrorCode.NONE:
+            raise quorum_refused(error_for(response.error, response.message))
+        # The commit of a later record is also the commit of the new level.
+        await self.write(self.controller.no_op())
 
     async def write(self, records: Sequence[MetadataRecord]) -> None:
         """Appends records that no request asked for, and waits for their commit."""

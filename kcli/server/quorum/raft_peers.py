@@ -1,4 +1,7 @@
-"""Connections to the other members of the quorum. The raft node decides which request goes to which server."""
+"""Connections to the other members of the quorum. The raft node decides which request goes to which server.
+
+The codec is imported at the first request, because a lone voter sends none and its start must not wait for the import.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kcli.client.connection import Connection
-from kcli.errors import KafkaError, UnsupportedVersionException
+from kcli.errors import KcliError, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.model.ids import BrokerId
 from kcli.raft.messages import Answered, Message, Outgoing, Unanswered, Unsupported
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
-from kcli.server.quorum.raft_client_wire import api_of, decode_response, encode_request
+
+if TYPE_CHECKING:
+    from kcli.client.connection import Connection
 
 _log = logging.getLogger("kcli.server.RaftManager")
 
@@ -81,11 +86,14 @@ class RaftPeers:
                 message = await self._exchange(link, outgoing)
         except UnsupportedVersionException:
             message = Unsupported(outgoing.request_id)
-        except (OSError, TimeoutError, KafkaError) as error:
+        except (OSError, TimeoutError, KcliError) as error:
             _log.debug("No answer of node %d at %s: %s", outgoing.peer.id, link.address, error)
             if link.connection is not None:
                 link.connection.close()
                 link.connection = None
+        except Exception:
+            # Without a result the raft node would wait for this peer forever.
+            _log.exception("The answer of node %d at %s could not be read", outgoing.peer.id, link.address)
         self._post(message)
 
     def _link(self, outgoing: Outgoing) -> _Link:
@@ -98,6 +106,8 @@ class RaftPeers:
         return link
 
     async def _exchange(self, link: _Link, outgoing: Outgoing) -> Message:
+        from kcli.server.quorum.raft_client_wire import api_of, decode_response, encode_request
+
         connection = await self._connected(link)
         key, at_least = api_of(outgoing.request)
         response = await connection.request(
@@ -110,7 +120,9 @@ class RaftPeers:
 
     async def _connected(self, link: _Link) -> Connection:
         """The open connection, or a new one after the back-off of the last failure. Raises OSError, TimeoutError and
-        KafkaError."""
+        KcliError."""
+        from kcli.client.connection import Connection
+
         if link.connection is not None and not link.connection.is_closed:
             return link.connection
         link.connection = None
