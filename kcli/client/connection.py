@@ -149,7 +149,9 @@ class Connection(asyncio.BufferedProtocol):
     # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's transports do not inherit from asyncio's
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return memoryview(self._buffer)[self._filled :]
