@@ -37,13 +37,8 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "log.dir.failure.timeout.ms",
             "socket.connection.setup.",
         ),
-        "a quorum of several controllers": (
-            "controller.quorum.append.",
-            "controller.quorum.election.",
-            "controller.quorum.fetch.",
-            "controller.quorum.retry.",
-            "controller.socket.timeout.ms",
-        ),
+        "a pause before records are appended to the metadata log": ("controller.quorum.append.",),
+        "requests to a controller in another process": ("controller.socket.timeout.ms",),
         "two-phase commit": ("transaction.two.phase.commit.enable",),
         "share groups": ("group.share.", "share.coordinator.", "share.fetch."),
         "streams groups": ("group.streams.",),
@@ -111,22 +106,11 @@ def check_can_serve(config: BrokerConfig) -> None:
                 key="listeners",
                 where=config.texts.where("listeners"),
             )
-    _check_quorum_of_one(config)
-
-
-def _check_quorum_of_one(config: BrokerConfig) -> None:
     if not config.is_controller:
         raise ConfigError(
             "process.roles must be broker,controller or controller: a node that is only a broker is not built yet",
             key="process.roles",
             where=config.texts.where("process.roles"),
-        )
-    if len(config.quorum_voters) > 1:
-        raise ConfigError(
-            f"controller.quorum.voters names {len(config.quorum_voters)} controllers: "
-            "a quorum of more than this node is not built yet",
-            key="controller.quorum.voters",
-            where=config.texts.where("controller.quorum.voters"),
         )
 
 

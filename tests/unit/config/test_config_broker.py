@@ -238,7 +238,6 @@ def test_a_broker_hears_which_keys_are_the_controllers() -> None:
         ),
         (COMBINED, {"remote.log.storage.system.enable": "true"}, "not built yet (tiered storage)"),
         (BROKER_ONLY, {}, "a node that is only a broker is not built yet"),
-        (COMBINED, {"controller.quorum.voters": "1@a:1,2@b:1"}, "names 2 controllers"),
     ],
 )
 def test_serving_without_a_guard_is_refused(
