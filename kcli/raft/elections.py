@@ -34,9 +34,9 @@ class Elections:
         member = self._member
         match member.state:
             case Unattached(deadline=deadline):
-                return member.is_voter and self._campaign(deadline, now)
+                return member.may_lead and self._campaign(deadline, now)
             case Follower(fetch_deadline=deadline):
-                return member.is_voter and self._campaign(deadline, now)
+                return member.may_lead and self._campaign(deadline, now)
             case Prospective() as state:
                 return self._prospective(state, now)
             case Candidate() as state:

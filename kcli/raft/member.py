@@ -127,6 +127,20 @@ class Member:
         return self.settings.can_vote and self.voters.voter(self.key) is not None
 
     @property
+    def may_lead(self) -> bool:
+        """A voter may lead, and so may one whose removal is perhaps not committed.
+
+        The other voters may need this node: their logs can be too short to get its vote (Raft dissertation, 4.2.2).
+        """
+        if self.is_voter or not self.settings.can_vote:
+            return self.is_voter
+        is_committed = self.history.offset < max(self.high_watermark, self.log.newest_snapshot.end_offset)
+        return (
+            not is_committed
+            and self.history.at(Offset(self.history.offset - 1)).voters.voter(self.key) is not None
+        )
+
+    @property
     def other_voters(self) -> tuple[Voter, ...]:
         return tuple(voter for voter in self.voters.voters if not voter.key.matches(self.key))
 
@@ -139,8 +153,8 @@ class Member:
 
     @property
     def is_listed_correctly(self) -> bool:
-        """The voters contain this node as it is now. Its endpoints are unknown to the node if they are empty."""
-        return not self.settings.own_endpoints or self.own_voter() in self.voters.voters
+        """The entry of this voter is as the node is now. Its endpoints are unknown to the node if they are empty."""
+        return not (self.is_voter and self.settings.own_endpoints) or self.own_voter() in self.voters.voters
 
     def leader_only_error(self, epoch: LeaderEpoch) -> ErrorCode:
         """The error of a request that only the leader of `epoch` may serve, or NONE."""
@@ -336,7 +350,7 @@ class Member:
         return now + self.settings.election_timeout_s * (1 + self.jitter())
 
     def _own_vote(self) -> Votes:
-        return Votes(self.voters, granted=(self.key.id,))
+        return Votes(self.voters, granted=(self.key.id,) if self.is_voter else ())
 
     def _move(self, state: State) -> None:
         assert type(state) in MOVES[type(self.state)], f"{self.state} cannot become {state}"
