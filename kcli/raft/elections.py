@@ -178,7 +178,8 @@ class Elections:
             and (state.epoch, state.leader_id) == (request.epoch, request.leader_id)
         ):
             wait_s = succession_wait_s(member.key, request.preferred, member.settings.election_backoff_max_s)
-            member.state = replace(state, fetch_deadline=now + wait_s)
+            # The leader is gone, so this node may help a successor with its pre-vote. Kafka waits for the deadline.
+            member.state = replace(state, fetch_deadline=now + wait_s, has_fetched=False)
         response = EndEpochResponse(
             error=error,
             epoch=member.epoch,

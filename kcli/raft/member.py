@@ -91,6 +91,7 @@ class Member:
         self.shutting_down = False
         self.draft = Draft()
         self.on_leadership_lost: list[Callable[[], None]] = []
+        self._persisted = found.stored
         self.state: State = self._restored(found.stored, now)
 
     # --- views
@@ -308,22 +309,20 @@ class Member:
     def learn(self, epoch: LeaderEpoch, leader_id: BrokerId, endpoints: Endpoints, now: float) -> None:
         """Another node named an epoch and perhaps its leader: moves if the epoch or the leader is news.
 
-        Raises QuorumError if two leaders are named for one epoch, or if this node is named but does not lead.
+        Raises QuorumError if two leaders are named for one epoch, or if this voter is named but does not lead.
         """
         if epoch < self.epoch:
             return
-        if leader_id == NO_LEADER:
-            if epoch > self.epoch:
-                self.become_unattached(epoch, now)
-            return
         known = self.state.leader_id if epoch == self.epoch else NO_LEADER
-        if leader_id == self.key.id:
-            if known != leader_id:
-                raise QuorumError(_named_leader(self.key, epoch, self.epoch))
-            return
-        if known not in (NO_LEADER, leader_id):
-            raise QuorumError(_two_leaders(epoch, known, leader_id))
-        self._learn_leader(epoch, leader_id, endpoints, now)
+        if leader_id == self.key.id != known and self.is_voter:
+            raise QuorumError(_named_leader(self.key, epoch, self.epoch))
+        if leader_id not in (NO_LEADER, self.key.id):
+            if known not in (NO_LEADER, leader_id):
+                raise QuorumError(_two_leaders(epoch, known, leader_id))
+            self._learn_leader(epoch, leader_id, endpoints, now)
+        elif epoch > self.epoch:
+            # An observer that is named as the leader has a new disk. The voter with the old disk led this epoch.
+            self.become_unattached(epoch, now)
 
     def _learn_leader(
         self, epoch: LeaderEpoch, leader_id: BrokerId, endpoints: Endpoints, now: float
@@ -366,14 +365,10 @@ class Member:
 
     def _persist(self) -> None:
         static_voters = self.voters.ids if self.kraft_version == 0 else None
-        self.draft.persist.append(
-            ElectionState(
-                self.epoch,
-                self.state.leader_id,
-                self.state.voted,
-                static_voters,
-            )
-        )
+        state = ElectionState(self.epoch, self.state.leader_id, self.state.voted, static_voters)
+        if state != self._persisted:
+            self._persisted = state
+            self.draft.persist.append(state)
 
     # --- start
 
