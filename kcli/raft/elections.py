@@ -34,9 +34,9 @@ class Elections:
         member = self._member
         match member.state:
             case Unattached(deadline=deadline):
-                return member.is_voter and self._campaign(deadline, now)
+                return member.may_lead and self._campaign(deadline, now)
             case Follower(fetch_deadline=deadline):
-                return member.is_voter and self._campaign(deadline, now)
+                return member.may_lead and self._campaign(deadline, now)
             case Prospective() as state:
                 return self._prospective(state, now)
             case Candidate() as state:
@@ -178,7 +178,8 @@ class Elections:
             and (state.epoch, state.leader_id) == (request.epoch, request.leader_id)
         ):
             wait_s = succession_wait_s(member.key, request.preferred, member.settings.election_backoff_max_s)
-            member.state = replace(state, fetch_deadline=now + wait_s)
+            # The leader is gone, so this node may help a successor with its pre-vote. Kafka waits for the deadline.
+            member.state = replace(state, fetch_deadline=now + wait_s, has_fetched=False)
         response = EndEpochResponse(
             error=error,
             epoch=member.epoch,

@@ -107,12 +107,14 @@ class Following:
             member.send(ready[int(member.jitter() * len(ready))], self._fetch_request())
 
     def _bootstrap_servers(self) -> list[Peer]:
-        """The configured servers, or else the voters; without this node."""
+        """The configured servers and the known voters, without this node.
+
+        Kafka asks only the configured servers. The voters help if none of the configured servers knows the leader.
+        """
         member = self._member
         listener = member.settings.default_listener
-        addresses = member.settings.bootstrap or tuple(
-            voter.endpoints[listener] for voter in member.voters.voters if listener in voter.endpoints
-        )
+        voters = (voter.endpoints[listener] for voter in member.other_voters if listener in voter.endpoints)
+        addresses = dict.fromkeys((*member.settings.bootstrap, *voters))
         own = member.settings.own_endpoints.values()
         return [
             Peer(BrokerId(FIRST_BOOTSTRAP_ID - place), address)
@@ -121,6 +123,13 @@ class Following:
         ]
 
     # --- responses to this node
+
+    def leader_confirmed(self, now: float) -> None:
+        """Another server named the leader that this node knows. An observer that lost this leader tries it again."""
+        member = self._member
+        state = member.state
+        if isinstance(state, Follower) and not member.is_voter and now >= state.fetch_deadline:
+            member.state = replace(state, fetch_deadline=now + member.settings.fetch_timeout_s)
 
     def fetched(self, response: FetchResponse, now: float) -> None:
         """The leader answered. Raises QuorumError if its log contradicts committed records."""

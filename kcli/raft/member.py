@@ -91,6 +91,7 @@ class Member:
         self.shutting_down = False
         self.draft = Draft()
         self.on_leadership_lost: list[Callable[[], None]] = []
+        self._persisted = found.stored
         self.state: State = self._restored(found.stored, now)
 
     # --- views
@@ -127,6 +128,20 @@ class Member:
         return self.settings.can_vote and self.voters.voter(self.key) is not None
 
     @property
+    def may_lead(self) -> bool:
+        """A voter may lead, and so may one whose removal is perhaps not committed.
+
+        The other voters may need this node: their logs can be too short to get its vote (Raft dissertation, 4.2.2).
+        """
+        if self.is_voter or not self.settings.can_vote:
+            return self.is_voter
+        is_committed = self.history.offset < max(self.high_watermark, self.log.newest_snapshot.end_offset)
+        return (
+            not is_committed
+            and self.history.at(Offset(self.history.offset - 1)).voters.voter(self.key) is not None
+        )
+
+    @property
     def other_voters(self) -> tuple[Voter, ...]:
         return tuple(voter for voter in self.voters.voters if not voter.key.matches(self.key))
 
@@ -139,8 +154,8 @@ class Member:
 
     @property
     def is_listed_correctly(self) -> bool:
-        """The voters contain this node as it is now. Its endpoints are unknown to the node if they are empty."""
-        return not self.settings.own_endpoints or self.own_voter() in self.voters.voters
+        """The entry of this voter is as the node is now. Its endpoints are unknown to the node if they are empty."""
+        return not (self.is_voter and self.settings.own_endpoints) or self.own_voter() in self.voters.voters
 
     def leader_only_error(self, epoch: LeaderEpoch) -> ErrorCode:
         """The error of a request that only the leader of `epoch` may serve, or NONE."""
@@ -294,22 +309,20 @@ class Member:
     def learn(self, epoch: LeaderEpoch, leader_id: BrokerId, endpoints: Endpoints, now: float) -> None:
         """Another node named an epoch and perhaps its leader: moves if the epoch or the leader is news.
 
-        Raises QuorumError if two leaders are named for one epoch, or if this node is named but does not lead.
+        Raises QuorumError if two leaders are named for one epoch, or if this voter is named but does not lead.
         """
         if epoch < self.epoch:
             return
-        if leader_id == NO_LEADER:
-            if epoch > self.epoch:
-                self.become_unattached(epoch, now)
-            return
         known = self.state.leader_id if epoch == self.epoch else NO_LEADER
-        if leader_id == self.key.id:
-            if known != leader_id:
-                raise QuorumError(_named_leader(self.key, epoch, self.epoch))
-            return
-        if known not in (NO_LEADER, leader_id):
-            raise QuorumError(_two_leaders(epoch, known, leader_id))
-        self._learn_leader(epoch, leader_id, endpoints, now)
+        if leader_id == self.key.id != known and self.is_voter:
+            raise QuorumError(_named_leader(self.key, epoch, self.epoch))
+        if leader_id not in (NO_LEADER, self.key.id):
+            if known not in (NO_LEADER, leader_id):
+                raise QuorumError(_two_leaders(epoch, known, leader_id))
+            self._learn_leader(epoch, leader_id, endpoints, now)
+        elif epoch > self.epoch:
+            # An observer that is named as the leader has a new disk. The voter with the old disk led this epoch.
+            self.become_unattached(epoch, now)
 
     def _learn_leader(
         self, epoch: LeaderEpoch, leader_id: BrokerId, endpoints: Endpoints, now: float
@@ -336,7 +349,7 @@ class Member:
         return now + self.settings.election_timeout_s * (1 + self.jitter())
 
     def _own_vote(self) -> Votes:
-        return Votes(self.voters, granted=(self.key.id,))
+        return Votes(self.voters, granted=(self.key.id,) if self.is_voter else ())
 
     def _move(self, state: State) -> None:
         assert type(state) in MOVES[type(self.state)], f"{self.state} cannot become {state}"
@@ -352,14 +365,10 @@ class Member:
 
     def _persist(self) -> None:
         static_voters = self.voters.ids if self.kraft_version == 0 else None
-        self.draft.persist.append(
-            ElectionState(
-                self.epoch,
-                self.state.leader_id,
-                self.state.voted,
-                static_voters,
-            )
-        )
+        state = ElectionState(self.epoch, self.state.leader_id, self.state.voted, static_voters)
+        if state != self._persisted:
+            self._persisted = state
+            self.draft.persist.append(state)
 
     # --- start
 

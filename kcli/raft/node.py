@@ -321,11 +321,14 @@ class RaftNode:
             return False
         before = member.state
         member.learn(response.epoch, response.leader_id, response.leader_endpoints, now)
+        has_moved = member.state is not before
+        if not has_moved and response.leader_id == member.leader_id:
+            self._following.leader_confirmed(now)
         if isinstance(response, FetchResponse):
             # A node that knew no leader may have found it: this response is already from the leader.
             found = isinstance(member.state, Follower) and response.leader_id == member.leader_id
             return found and member.epoch == before.epoch and response.error is ErrorCode.NONE
-        return member.state is before
+        return not has_moved
 
     def _use(self, outgoing: Outgoing, response: QuorumResponse, now: float) -> None:
         peer_id, request = outgoing.peer.id, outgoing.request

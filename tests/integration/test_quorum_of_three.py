@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from kcli.errors import ErrorCode
+from kcli.controller.api import INCREMENTAL_ALTER_CONFIGS
+from kcli.errors import ErrorCode, NotControllerException
 from kcli.protocol.messages import add_raft_voter as ar
+from kcli.protocol.messages import incremental_alter_configs as ia
 from kcli.protocol.messages import remove_raft_voter as rr
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.wire.api import ApiKey
 from rigs.controllers import CLUSTER, Controllers
 from rigs.loops import on_a_loop, until
+
+CHANGE = ia.IncrementalAlterConfigsRequest()
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
@@ -39,6 +43,9 @@ async def test_another_controller_leads_when_the_leader_is_killed(tmp_path: Path
         await quorum.write("2000")
         second = await quorum.leader()
         assert second != first
+        third = next(node_id for node_id in quorum.nodes if node_id != second)
+        with pytest.raises(NotControllerException, match=f"appears to be node {second}"):
+            await quorum.nodes[third].controller.send(INCREMENTAL_ALTER_CONFIGS, CHANGE)
         assert quorum.nodes[second].quorum.view.epoch > epoch
         await quorum.start(first)
         await quorum.has_read(first, "2000")

@@ -37,6 +37,8 @@ from kcli.raft.states.table import State
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
 
 LISTENER = "CONTROLLER"
+SNAPSHOT_PART_BYTES = 200
+MANY = 1000
 
 
 class PowerFailure(Exception):
@@ -132,6 +134,8 @@ class Machine:
         self.flushing: int | None = None
         """The end of the log when the last flush was asked for, or None if it is reported."""
         self.applied = 0
+        self.fetch_batches = MANY
+        """The most batches in the response to a Fetch."""
         self.on_duty: Callable[[str, object], None] = lambda _duty, _value: None
         self.on_send: Callable[[Outgoing], None] = lambda _outgoing: None
         self.on_reply: Callable[[Reply], None] = lambda _reply: None
@@ -252,6 +256,7 @@ class Machine:
         response = reply.response
         if isinstance(response, FetchResponse) and reply.read_from is not None:
             batches = tuple(batch for batch in self.disk.log if batch.next_offset > reply.read_from)
+            batches = batches[: self.fetch_batches]
             return replace(reply, response=replace(response, batches=batches))
         if (
             isinstance(response, FetchSnapshotResponse)
@@ -302,6 +307,3 @@ class Machine:
             ),
             now,
         )
-
-
-SNAPSHOT_PART_BYTES = 200

@@ -9,6 +9,7 @@ begins with its id. Commands take a node id first if there are several nodes; wi
     start                               the node starts from what is on the disk
     append value …                      the active controller appends one batch
     hold | flush [offset]               flushes are kept back; a flush is reported: all, or only up to `offset`
+    small-fetches                       a Fetch returns one batch
     resign | shutdown
     crash-at persist|append|flush [n]   the power fails before the n-th such duty of the next command
     crash                               the power fails now: the node and what is not flushed are gone
@@ -117,6 +118,8 @@ class RaftWorld(Commands):
         ]
         voters = VoterSet(tuple(voter_of(key) for key in keys))
         self.machines.clear()
+        self._in_flight.clear()
+        self._cuts.clear()
         for number in numbers:
             self._add_machine(number, RaftSettings(default_listener=LISTENER), voters, 0 if is_static else 1)
 
@@ -156,6 +159,10 @@ class RaftWorld(Commands):
 
     def _do_hold(self, _words: list[str]) -> None:
         self._holding = True
+
+    def _do_small_fetches(self, _words: list[str]) -> None:
+        for machine in self.machines.values():
+            machine.fetch_batches = 1
 
     def _do_flush(self, words: list[str]) -> None:
         number, rest = self._one(words)

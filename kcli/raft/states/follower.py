@@ -23,8 +23,8 @@ class Follower:
     """The node fetches from the leader of the epoch.
 
     If it gets no answer before `fetch_deadline`, a voter becomes Prospective, and an observer asks the bootstrap
-    servers for the leader. `has_fetched`: this leader answered at least once. From `update_deadline` on, a voter
-    reports its endpoints and versions to the leader, if needed. `has_reported`: the leader knows them.
+    servers for the leader. `has_fetched`: this leader answered, and has not resigned. From `update_deadline` on, a
+    voter reports its endpoints and versions to the leader, if needed. `has_reported`: the leader knows them.
     """
 
     epoch: LeaderEpoch

@@ -82,7 +82,7 @@ class ControllerRole:
         last = self._quorum.committed.last_appended
         if clean and last is not None:
             await asyncio.wait((last,), timeout=COMMIT_TIMEOUT_S)
-        self._end(NotControllerException())
+        self._end(self._quorum.not_leading())
 
     @property
     def is_active(self) -> bool:
@@ -94,7 +94,7 @@ class ControllerRole:
     ) -> R:
         """Sends a request to the controller of this node. Raises NotControllerException while it does not lead."""
         if self.active is None:
-            raise self._quorum.failure or NotControllerException()
+            raise self._quorum.not_leading()
         return await self.active.send(api, request, context)
 
     # The lead.
@@ -138,7 +138,11 @@ class ControllerRole:
         """Ends the lead. Requests that wait for a commit get the error."""
         if self.active is None:
             return
-        _log.info("No longer the active controller: %s", error.message)
+        _log.info(
+            "Renouncing the leadership, reverting to last stable offset %d. %s",
+            self._quorum.committed.next_offset - 1,
+            error.message,
+        )
         if self._housekeeping is not None:
             self._housekeeping.stop()
         self.active.end(error)

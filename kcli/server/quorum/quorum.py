@@ -21,11 +21,12 @@ from kcli.config.listeners import Listener
 from kcli.errors import NotControllerException
 from kcli.metadata.replay import ImageReplayer
 from kcli.model.addresses import Address
-from kcli.model.ids import BrokerId, LeaderEpoch
+from kcli.model.ids import NO_LEADER, BrokerId, LeaderEpoch
 from kcli.raft.messages import Resign, Shutdown
 from kcli.raft.node import RaftNode
 from kcli.raft.settings import RaftSettings
 from kcli.raft.states.leader import Leader
+from kcli.raft.states.table import State
 from kcli.raft.voters import ReplicaKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
@@ -86,6 +87,7 @@ class Quorum:
         settings = raft_settings(config, self._own_endpoints)
         key = ReplicaKey(BrokerId(config.node_id), self.log.directory_id)
         self.node = RaftNode(key, settings, rng.random)
+        self._logged: State = self.node.state
         self.view = QuorumView(self.node, self.log, settings.default_listener)
         self.driver = RaftDriver(
             self.node,
@@ -148,11 +150,14 @@ class Quorum:
         """Begins the lead when the first record of the epoch is committed and everything before is replayed. Ends the
         lead as soon as the raft node gives it up."""
         state = self.node.state
+        if (type(state), state.epoch) != (type(self._logged), self._logged.epoch):
+            _log.info("Completed transition to %s from %s", _shown(state), _shown(self._logged))
+            self._logged = state
         if self.node.is_shut_down:
             self._resigned.set()
         if self._led_epoch is not None:
             if not isinstance(state, Leader) or state.epoch != self._led_epoch:
-                self._end_lead(NotControllerException())
+                self._end_lead(self.not_leading())
             return
         if (
             isinstance(state, Leader)
@@ -161,6 +166,15 @@ class Quorum:
             self._led_epoch = state.epoch
             if self._leadership is not None:
                 self._leadership.begin(state.epoch)
+
+    def not_leading(self) -> NotControllerException:
+        """The error for a request that only the active controller can serve."""
+        if self.failure is not None:
+            return self.failure
+        leader_id = self.node.leader_id
+        if leader_id in (NO_LEADER, self.node.key.id):
+            return NotControllerException("No controller appears to be active.")
+        return NotControllerException(f"The active controller appears to be node {leader_id}.")
 
     def _end_lead(self, error: NotControllerException) -> None:
         self._led_epoch = None
@@ -175,6 +189,10 @@ class Quorum:
         self.failure = NotControllerException(f"The metadata log cannot be written: {error}")
         self._end_lead(self.failure)
         self._on_fatal(error)
+
+
+def _shown(state: State) -> str:
+    return f"{type(state).__name__}(epoch={state.epoch})"
 
 
 def raft_settings(config: BrokerConfig, own_endpoints: Mapping[str, Address]) -> RaftSettings:
