@@ -37,8 +37,7 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "log.dir.failure.timeout.ms",
             "socket.connection.setup.",
         ),
-        "a pause before records are appended to the metadata log": ("controller.quorum.append.",),
-        "requests to a controller in another process": ("controller.socket.timeout.ms",),
+        "a linger of appends to the metadata log": ("controller.quorum.append.",),
         "two-phase commit": ("transaction.two.phase.commit.enable",),
         "share groups": ("group.share.", "share.coordinator.", "share.fetch."),
         "streams groups": ("group.streams.",),
@@ -51,7 +50,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
         "client telemetry": ("telemetry.",),
         "delegation tokens": ("delegation.token.",),
         "authentication": ("connection.failed.authentication.", "connections.max.reauth."),
-        "early listeners": ("early.start.listeners",),
         "Java security providers": ("security.providers",),
     }.items()
     for prefix in prefixes
@@ -106,12 +104,6 @@ def check_can_serve(config: BrokerConfig) -> None:
                 key="listeners",
                 where=config.texts.where("listeners"),
             )
-    if not config.is_controller:
-        raise ConfigError(
-            "process.roles must be broker,controller or controller: a node that is only a broker is not built yet",
-            key="process.roles",
-            where=config.texts.where("process.roles"),
-        )
 
 
 def start_up_warnings(config: BrokerConfig) -> list[str]:
@@ -123,8 +115,6 @@ def start_up_warnings(config: BrokerConfig) -> list[str]:
         if said is not None:
             where = config.texts.where(name)
             found.append(f"{where}: {said}" if where else said)
-    if not config.is_broker:
-        found.append("process.roles is controller: brokers of other nodes cannot register here yet")
     return found + warnings(config)
 
 

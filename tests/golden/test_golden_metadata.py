@@ -282,6 +282,7 @@ async def _live_and_leave(config: BrokerConfig, data: Path) -> None:
     await loader.loaded()
     try:
         await lifecycle.start()
+        await lifecycle.unfence()
         served = loader.image
         assert (served.epoch, quorum.view.epoch) == (3, 3)
         assert all(

@@ -96,6 +96,7 @@ class QuorumRig:
             await self._stop_quorum()
             raise
         await self.lifecycle.start()
+        await self.lifecycle.unfence()
         return self
 
     async def _loaded(self) -> None:

@@ -110,6 +110,7 @@ class Node:
         assert quorum.view.epoch > self.epoch
         self.epoch = quorum.view.epoch
         await lifecycle.start()
+        await lifecycle.unfence()
         self.expected.check(loader.image)
         assert all(
             partition.leader == 1 for topic in loader.image.topics for partition in topic.partitions.values()

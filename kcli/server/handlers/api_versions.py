@@ -7,6 +7,7 @@ the client can use an older version. Malformed client software names (v3+) are I
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.api_versions import (
@@ -19,6 +20,7 @@ from kcli.protocol.messages.api_versions import (
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.requests.access import OPEN
+from kcli.server.requests.forwarding import ELIGIBLE
 
 ACCESS = OPEN
 
@@ -29,6 +31,7 @@ _MIN_ZERO_FROM = 4
 # The lowest version of Produce that is advertised, although the broker serves it only from version 3 on. librdkafka
 # before 2.0 assumes that a broker without Produce v0 does not support MessageSet (KAFKA-18659).
 _PRODUCE_ADVERTISED_FROM = 0
+_NO_VERSION = (0, -1)
 
 
 def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
@@ -43,7 +46,7 @@ def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersi
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     features = context.ports.features()
     return ApiVersionsResponse(
-        api_keys=tuple(_range(key) for key in context.ports.served_on(context.listener)),
+        api_keys=_ranges(context),
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in features.supported.items()
@@ -62,6 +65,25 @@ def error_response(
     _context: NodeContext, _request: ApiVersionsRequest | None, error: KafkaError
 ) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=error.code)
+
+
+def _ranges(context: NodeContext) -> tuple[ApiVersion, ...]:
+    """The versions of the served APIs. A broker that forwards an API lists only the versions that the active controller
+    supports too (KIP-590)."""
+    ranges = [_range(key) for key in context.ports.served_on(context.listener)]
+    controller = context.ports.controller_versions()
+    if not controller:
+        return tuple(ranges)
+    found = []
+    for each in ranges:
+        if each.api_key in ELIGIBLE:
+            low, high = controller.get(each.api_key, _NO_VERSION)
+            low, high = max(low, each.min_version), min(high, each.max_version)
+            if low <= high:
+                found.append(replace(each, min_version=low, max_version=high))
+        else:
+            found.append(each)
+    return tuple(found)
 
 
 def _range(key: ApiKey) -> ApiVersion:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Protocol, TypeVar
 
 from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestContext
+from kcli.errors import NotControllerException
+from kcli.security.principal import Principal
+from kcli.server.quorum.remote_controller import ApiRanges, RemoteController
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -21,3 +24,54 @@ class ControllerChannel(Protocol):
         Raises KafkaError if the request is refused as a whole, NotControllerException if no controller is active.
         """
         ...
+
+
+class LocalController(ControllerChannel, Protocol):
+    """The controller role of this node. It raises NotControllerException unless it is active."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this controller leads the quorum and takes requests."""
+        ...
+
+
+class NodeChannel:
+    """The `ControllerChannel` of a broker. It decides for each request where the active controller is.
+
+    A request goes to the controller role of this node if that role is active. Otherwise it goes over the network.
+    """
+
+    def __init__(self, local: LocalController | None, remote: RemoteController) -> None:
+        self._local = local
+        self._remote = remote
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the active controller runs in this process."""
+        return self._local is not None and self._local.is_active
+
+    async def send(
+        self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
+    ) -> R:
+        """Returns the response of the active controller.
+
+        Raises KafkaError if the request is refused, TimeoutException if no active controller answers in time.
+        """
+        if self._local is not None and self._local.is_active:
+            try:
+                return await self._local.send(api, request, context)
+            except NotControllerException:
+                pass  # the role has resigned, so another controller becomes active
+        return await self._remote.send(api, request, context)
+
+    async def forward(self, frame: bytes, principal: Principal, host: str) -> bytes:
+        """Sends the frame of a client in an Envelope (KIP-590). Returns the response frame. Raises KafkaError."""
+        return await self._remote.forward(frame, principal, host)
+
+    def versions(self) -> ApiRanges:
+        """The API versions of the active controller. Empty if this process has the controller, or none is known."""
+        return {} if self.is_local else self._remote.versions
+
+    async def stop(self) -> None:
+        """Cancels the requests without an answer, and closes the connection."""
+        await self._remote.stop()

@@ -34,7 +34,9 @@ from kcli.server.formatting.format import FormatRequest, Machine, format_directo
 from kcli.server.handlers.served import served_on_controller
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.node import Node
+from kcli.server.quorum.channel import NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.remote_controller import RemoteController
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.store.store import LogStore
 from kcli.testing.sim.cluster import DATA, SimNode
@@ -220,6 +222,16 @@ class BrokerRig:
         self.loader = MetadataLoader(controller.metadata)
         self.loader.caught_up()
         controller.loader.subscribe(self.loader.publish)
+        channel = NodeChannel(
+            controller.controller,
+            RemoteController(
+                network.host("broker"),
+                lambda: None,
+                client_id=str(BROKER),
+                limit_s=TIMEOUT_S,
+                socket_timeout_s=TIMEOUT_S,
+            ),
+        )
         self.role = BrokerRole(
             Surroundings(
                 config=config,
@@ -228,7 +240,9 @@ class BrokerRig:
                 rng=rng,
                 logs=self.logs,
                 loader=self.loader,
-                channel=controller.controller,
+                channel=channel,
+                heartbeats=channel,
+                assignments=channel,
                 removed_topics=controller.quorum.log.removed_topics,
                 traffic=TrafficTable(),
                 background=executor,
@@ -248,7 +262,8 @@ def on_broker_role(scenario: Callable[[BrokerRig], Awaitable[None]]) -> None:
     async def beside(network: SimNetwork, node: SimNode) -> None:
         assert node.running is not None
         rig = BrokerRig(network, node.running, node)
-        await rig.role.start(rig.listeners)
+        await rig.role.register(rig.listeners)
+        await rig.role.start()
         await scenario(rig)
 
     on_controller(beside)
