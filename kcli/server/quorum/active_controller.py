@@ -108,12 +108,17 @@ class ActiveController:
         appended = self._driver.append(encode_records(records, controller.image.metadata_version))
         if self._ended is not None:
             raise self._ended  # the raft node has resigned in the same step
-        delta = controller.replay(
-            records,
-            last_offset=appended.last_offset,
-            epoch=appended.epoch,
-            timestamp_ms=appended.timestamp_ms,
-        )
+        try:
+            delta = controller.replay(
+                records,
+                last_offset=appended.last_offset,
+                epoch=appended.epoch,
+                timestamp_ms=appended.timestamp_ms,
+            )
+        except Exception as error:
+            # The records are in the log, so the next decision would not know of them.
+            self._quorum.fail(error)
+            raise
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Marks the exception as retrieved, because no caller may wait for this future.
         done.add_done_callback(lambda future: future.cancelled() or future.exception())

@@ -107,8 +107,13 @@ class RaftDriver:
         self._failure: BaseException | None = None
 
     def start(self, start: Start) -> None:
-        """Starts the node, which then begins to look for a leader or elects itself."""
-        self.post(start)
+        """Starts the node, which then begins to look for a leader or elects itself.
+
+        Requests of other nodes that came during the replay of the disk are handled after this message. Without the
+        stored state, the node could vote twice in one epoch.
+        """
+        self._inbox.appendleft(start)
+        self._wake.set()
         self._tasks = [
             asyncio.create_task(self._run(), name="raft"),
             asyncio.create_task(self._flush_loop(), name="raft-flush"),

@@ -102,6 +102,24 @@ async def test_the_first_batch_is_committed_when_it_is_flushed() -> None:
 
 
 @on_a_loop
+async def test_a_request_that_comes_before_the_stored_state_is_handled_after_it() -> None:
+    """Otherwise the node could vote twice in one epoch."""
+    rig = DriverRig()
+    step, taken = rig.node.step, []
+
+    def noted(message: Message, now: float) -> Ready:
+        taken.append(type(message).__name__)
+        ready: Ready = step(message, now)
+        return ready
+
+    rig.node.step = noted
+    asking = rig.driver.ask(REQUEST)
+    async with rig:
+        assert taken[:2] == ["Start", "Received"]
+    await asyncio.gather(asking, return_exceptions=True)
+
+
+@on_a_loop
 async def test_an_append_has_its_offset_at_once_and_is_committed_later() -> None:
     async with DriverRig() as rig:
         assert rig.driver.append([b"a"]).last_offset == 3
