@@ -16,7 +16,14 @@ from kcli.controller.bootstrap import encode_records
 from kcli.controller.controller import Controller
 from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision
 from kcli.controller.features import quorum_refused
-from kcli.errors import ErrorCode, KafkaError, NotControllerException, TimeoutException, error_for
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    NotControllerException,
+    StorageError,
+    TimeoutException,
+    error_for,
+)
 from kcli.metadata.replay import ImageReplayer
 from kcli.protocol.records.metadata import MetadataRecord
 from kcli.raft.requests import VoterChangeResponse
@@ -98,22 +105,32 @@ class ActiveController:
 
     def append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
         """Appends the records immediately, in several batches if one batch cannot contain all of them. Returns the
-        future of the commit of the last batch. Raises NotControllerException and StorageError."""
+        future of the commit of the last batch. Raises NotControllerException."""
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
             done = self._append_batch(records[start : start + MAX_RECORDS_PER_BATCH])
         return done
 
     def _append_batch(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
         controller = self.controller
-        appended = self._driver.append(encode_records(records, controller.image.metadata_version))
+        values = encode_records(records, controller.image.metadata_version)
+        try:
+            appended = self._driver.append(values)
+        except StorageError:
+            # The failure has ended the lead, so the request can succeed at another controller.
+            raise self._quorum.not_leading() from None
         if self._ended is not None:
             raise self._ended  # the raft node has resigned in the same step
-        delta = controller.replay(
-            records,
-            last_offset=appended.last_offset,
-            epoch=appended.epoch,
-            timestamp_ms=appended.timestamp_ms,
-        )
+        try:
+            delta = controller.replay(
+                records,
+                last_offset=appended.last_offset,
+                epoch=appended.epoch,
+                timestamp_ms=appended.timestamp_ms,
+            )
+        except Exception as error:
+            # The records are in the log, so the next decision would not know of them.
+            self._quorum.fail(error)
+            raise
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Marks the exception as retrieved, because no caller may wait for this future.
         done.add_done_callback(lambda future: future.cancelled() or future.exception())

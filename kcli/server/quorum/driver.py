@@ -104,7 +104,7 @@ class RaftDriver:
         self._armed: float | None = None
         self._waiting: dict[int, _Waiting] = {}
         self._token = 0
-        self._failure: BaseException | None = None
+        self._has_ended = False
 
     def start(self, start: Start) -> None:
         """Starts the node, which then begins to look for a leader or elects itself.
@@ -121,12 +121,8 @@ class RaftDriver:
 
     async def stop(self) -> None:
         """Ends the tasks. Requests of other nodes that wait get BROKER_NOT_AVAILABLE."""
-        for task in self._tasks:
-            task.cancel()
+        self._end()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._refuse_waiting()
 
     # Messages.
 
@@ -151,7 +147,7 @@ class RaftDriver:
         return future
 
     def _new_token(self, max_bytes: int) -> tuple[int, asyncio.Future[RaftAnswer]]:
-        if self._failure is not None or len(self._waiting) >= MAX_WAITING_REQUESTS:
+        if self._has_ended or len(self._waiting) >= MAX_WAITING_REQUESTS:
             raise BrokerNotAvailableException
         self._token += 1
         future: asyncio.Future[RaftAnswer] = asyncio.get_running_loop().create_future()
@@ -275,9 +271,9 @@ class RaftDriver:
         self._inbox.appendleft(self._log.install(chunk.snapshot_id, snapshot))
 
     def _reply(self, reply: Reply) -> None:
-        waiting = self._waiting.pop(reply.token)
-        if waiting.future.done():
-            return  # the client has gone
+        waiting = self._waiting.pop(reply.token, None)
+        if waiting is None or waiting.future.done():
+            return  # the client has gone, or the node stops
         records = b""
         if reply.read_from is not None:
             records = self._log.log.read(
@@ -288,12 +284,17 @@ class RaftDriver:
     # Failures.
 
     def _fail(self, error: BaseException) -> None:
-        if self._failure is None:
-            self._failure = error
-            self._refuse_waiting()
+        """Ends the driver, because after a failed write or flush nothing may be reported as durable any more."""
+        if not self._has_ended:
+            self._end()
             self._on_fatal(error)
 
-    def _refuse_waiting(self) -> None:
+    def _end(self) -> None:
+        self._has_ended = True
+        for task in self._tasks:
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
             if not each.future.done():

@@ -22,7 +22,7 @@ from kcli.errors import NotControllerException
 from kcli.metadata.replay import ImageReplayer
 from kcli.model.addresses import Address
 from kcli.model.ids import NO_LEADER, BrokerId, LeaderEpoch
-from kcli.raft.messages import Resign, Shutdown
+from kcli.raft.messages import Shutdown
 from kcli.raft.node import RaftNode
 from kcli.raft.settings import RaftSettings
 from kcli.raft.states.leader import Leader
@@ -75,13 +75,13 @@ class Quorum:
         """`on_fatal` ends the node. It is called if the metadata log cannot be read or written."""
         self.log = MetadataLog(logs, config, clock, rng)
         self.loader = loader
-        self.committed = CommittedMetadata(self.log, loader, on_fatal=self._fail)
+        self.committed = CommittedMetadata(self.log, loader, on_fatal=self.fail)
         self.committed.on_advance = self._watch_leadership
         self.failure: NotControllerException | None = None
         self._on_fatal = on_fatal
         self._leadership: Leadership | None = None
         self._led_epoch: LeaderEpoch | None = None
-        self._resigned = asyncio.Event()
+        self._shut_down = asyncio.Event()
         # The node gets its own addresses at the start, because a port 0 is chosen when the listeners are opened.
         self._own_endpoints: dict[str, Address] = {}
         settings = raft_settings(config, self._own_endpoints)
@@ -95,7 +95,7 @@ class Quorum:
             self.committed,
             clock,
             on_step=self._watch_leadership,
-            on_fatal=self._fail,
+            on_fatal=self.fail,
         )
         self._peers = RaftPeers(
             network,
@@ -108,7 +108,7 @@ class Quorum:
         )
         self.driver.sender = self._peers
         self.snapshotting = Snapshotting(
-            self.log, self.committed, self.view, config, clock, post=self.driver.post, on_fatal=self._fail
+            self.log, self.committed, self.view, config, clock, post=self.driver.post, on_fatal=self.fail
         )
 
     async def start(self, listeners: Sequence[Listener] = ()) -> None:
@@ -128,17 +128,14 @@ class Quorum:
         If not `clean`, it only ends the tasks, as a crash would.
         """
         if clean and self.view.is_leader:
+            self._shut_down.clear()
             self.driver.post(Shutdown())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._resigned.wait(), SHUTDOWN_TIMEOUT_S)
+                await asyncio.wait_for(self._shut_down.wait(), SHUTDOWN_TIMEOUT_S)
         await self.snapshotting.stop()
         await self._peers.stop()
         await self.driver.stop()
         await self.committed.stop()
-
-    def resign(self) -> None:
-        """Gives up the lead, because the controller of this node has failed. The node stays a member of the quorum."""
-        self.driver.post(Resign())
 
     # The lead.
 
@@ -154,7 +151,7 @@ class Quorum:
             _log.info("Completed transition to %s from %s", _shown(state), _shown(self._logged))
             self._logged = state
         if self.node.is_shut_down:
-            self._resigned.set()
+            self._shut_down.set()
         if self._led_epoch is not None:
             if not isinstance(state, Leader) or state.epoch != self._led_epoch:
                 self._end_lead(self.not_leading())
@@ -181,7 +178,7 @@ class Quorum:
         if self._leadership is not None:
             self._leadership.end(error)
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Ends the lead and, by `on_fatal`, the node, because the metadata log cannot be read or written."""
         if self.failure is not None:
             return

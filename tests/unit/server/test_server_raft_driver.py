@@ -235,6 +235,8 @@ async def test_requests_that_wait_are_limited_and_refused_at_the_stop(
         answers = [rig.driver.ask(REQUEST), rig.driver.ask(REQUEST)]
         with pytest.raises(BrokerNotAvailableException):
             rig.driver.ask(REQUEST)
+    with pytest.raises(BrokerNotAvailableException):
+        rig.driver.ask(REQUEST)
     results = await asyncio.gather(*answers, return_exceptions=True)
     assert [type(result) for result in results] == [BrokerNotAvailableException] * 2
 
