@@ -4,9 +4,9 @@
 
 All members are in one process, each with its own connection. They send the requests of the protocol directly and do not
 read records, so the figures are those of the coordinator and not of a client library. In both protocols there are two
-partitions per member, and each member sends a heartbeat every --heartbeat-ms. A member learns of a rebalance from the
-answer to a heartbeat. So each rebalance includes a wait of half the interval on average. The broker runs on the first
-core, and the members on the others. The last lines are JSON, one line per figure.
+partitions per member, and each member sends a heartbeat every --heartbeat-ms. The answer to a heartbeat tells a member
+about a rebalance. So each rebalance includes a wait of half the heartbeat interval on average. The broker runs on the
+first core, and the members on the others. The last lines are JSON, one line per figure.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import os
-import re
 import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from run import Bench, _pinned
+from measure import HEADER, Bench, pinned, print_json
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.config import client_config
@@ -397,18 +394,11 @@ async def until_loaded(broker: BrokerProcess, groups: int) -> None:
             assert found.topics, f"the offsets of group-{number} are gone"
 
 
-def memory_mb(bench: Bench) -> float:
-    status = Path(f"/proc/{bench.pid}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+)", status)
-    assert found is not None
-    return int(found[1]) / 1024
-
-
 def start_up(bench: Bench, groups: int) -> None:
     topic = bench.topic("start", 1)
     bench.broker.restart()
     time.sleep(1)
-    empty = memory_mb(bench)
+    empty = bench.memory_mb()
     asyncio.run(prepared(bench.broker, topic, "group-0"))
     asyncio.run(fill(bench, topic, groups))
     for how, end in (("after a stop", bench.broker.stop), ("after a kill", bench.broker.kill)):
@@ -421,8 +411,8 @@ def start_up(bench: Bench, groups: int) -> None:
         bench.add(f"{groups} groups, {how}: start to ready", ready - begun, "s")
         bench.add(f"{groups} groups, {how}: start to loaded", loaded - begun, "s")
     time.sleep(1)
-    bench.add(f"{groups} groups: memory", memory_mb(bench), "MB")
-    bench.add(f"{groups} groups: memory of each", (memory_mb(bench) - empty) * 1024 / groups, "kB")
+    bench.add(f"{groups} groups: memory", bench.memory_mb(), "MB")
+    bench.add(f"{groups} groups: memory of each", (bench.memory_mb() - empty) * 1000 / groups, "kB")
 
 
 def main() -> None:
@@ -443,20 +433,19 @@ def main() -> None:
         "group.consumer.min.heartbeat.interval.ms": str(min(options.heartbeat_ms, 5000)),
         "group.consumer.heartbeat.interval.ms": str(options.heartbeat_ms),
     }
-    print(f"{'figure':<44}{'value':>14} unit")
+    print(HEADER)
     with (
         tempfile.TemporaryDirectory(prefix="kcli-bench-") as name,
         BrokerProcess(Path(name), overrides=overrides) as broker,
     ):
         bench = Bench(broker, 0)
         if "rebalance" in options.only:
-            with _pinned(broker):
+            with pinned(broker):
                 for protocol in PROTOCOLS:
                     asyncio.run(rebalances(bench, protocol, options.members, options))
         if "start" in options.only:
             start_up(bench, options.groups)
-    for figure in bench.figures:
-        print(json.dumps(asdict(figure)))
+    print_json(bench.figures)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,14 @@
     python bench/hostile.py [--only unread-fetches,slow-frames] [--topics 10000] [--settle 30]
 
 Each attack runs in a process of its own. Meanwhile a neighbour sends one small request after another. The table has the
-neighbour's latency, the broker's peak memory during the attack, and its memory `--settle` seconds after it. Memory is
-that of the broker and its children.
+neighbour's latency, the broker's peak memory during the attack, and its memory `--settle` seconds after the attack. The
+memory of the broker's child processes is included.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import struct
 import subprocess
 import sys
@@ -21,10 +20,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from hostile_batches import HOSTILE_BATCHES, HostileBatch
 from hostile_requests import ATTACKS as LARGE_REQUESTS
+from measure import resident_mb
 
 from kcli.protocol.messages import api_versions, fetch, metadata, produce
 from kcli.protocol.wire import codec
@@ -105,7 +104,7 @@ async def slow_frames(port: int) -> None:
                 await asyncio.wait_for(writer.drain(), 10)
                 await asyncio.sleep(0.1)
         except (OSError, TimeoutError):
-            pass  # the broker does not read it, or has closed it
+            pass  # the broker does not read the connection, or has closed it
         writer.transport.abort()
 
     await asyncio.gather(*(send() for _ in range(100)))
@@ -217,20 +216,6 @@ class Memory(threading.Thread):
         self._stopping.set()
         self.join()
         return self.peak
-
-
-def resident_mb(pid: int) -> float:
-    """The resident memory of a process and its children."""
-    own = _pages(pid) * os.sysconf("SC_PAGE_SIZE") / 1e6
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return own + sum(resident_mb(int(child)) for child in children)
-
-
-def _pages(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return 0
 
 
 def prepare(broker: BrokerProcess, more_topics: int) -> None:

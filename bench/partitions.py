@@ -2,34 +2,26 @@
 
     python bench/partitions.py [--partitions 20000] [--per-topic 20] [--records 1] [--directory /mnt/disk]
 
-Each partition gets a few small records, so each log has something to flush at the first stop. The stop after that finds
-nothing changed. A start lasts from the process's begin until clients are served. A stop lasts until the process has
-ended. The deletion is followed by SIGTERM at once; `left behind` counts the directories that the next start did not
-take for deleted.
+Each partition gets a few small records, so the first stop must flush each log. At the second stop, no log has changed.
+The time of a start ends when clients are served. The time of a stop ends when the process has ended. Directly after the
+deletion of the topics, the broker gets SIGTERM. `left behind` counts the directories of deleted topics that the next
+start has not deleted.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from measure import Figure, print_json, resident_mb
 
 from kcli.testing.broker_process import BrokerProcess
 
 TOPICS_PER_REQUEST = 100
 DELETED_TOPICS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    name: str
-    value: float
-    unit: str
-    goal: str = ""
 
 
 class Bench:
@@ -59,7 +51,8 @@ class Bench:
         self.timed(f"write {self.records} to each", self.write)
         self.timed("stop, every log written to", self.broker.stop, "<= 5")
         self.timed("start after a clean stop", self.broker.start, "<= 4")
-        self.add("memory after that", self.memory_mb(), "MB")
+        assert self.broker.process is not None
+        self.add("memory after that", resident_mb(self.broker.process.pid), "MB")
         self.timed("stop, nothing written", self.broker.stop, "<= 5")
         self.broker.start()
         self.write()
@@ -116,7 +109,7 @@ class Bench:
         self.broker.stop()
 
     def left_behind(self) -> int:
-        """Directories of deleted topics that no deletion is waiting for."""
+        """The directories of deleted topics that no deletion waits for."""
         kept = {f"{name}-{nth}" for name in self.topics for nth in range(self.per_topic)}
         return sum(
             path.is_dir() and path.name.startswith("topic-") and path.name not in kept
@@ -127,11 +120,6 @@ class Bench:
     @property
     def data(self) -> Path:
         return self.broker.directory / "data"
-
-    def memory_mb(self) -> float:
-        assert self.broker.process is not None
-        status = Path(f"/proc/{self.broker.process.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def main() -> None:
@@ -151,8 +139,7 @@ def main() -> None:
         finally:
             if broker.process is not None:
                 broker.kill()
-    for figure in bench.figures:
-        print(json.dumps(asdict(figure)))
+    print_json(bench.figures)
 
 
 if __name__ == "__main__":

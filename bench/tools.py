@@ -1,10 +1,11 @@
-"""Tools: what each command costs on a cluster of many topics, beside its goal.
+"""Measures the time, CPU time and memory of each command on a cluster of many topics, and compares them with goals.
 
     python bench/tools.py [--topics 10000] [--groups 1000] [--only describe,offsets,…]
 
-Creates the topics and groups on a broker of its own, and runs each command once as a process of its own. The broker
-runs on the first core, the commands on the rest. CPU seconds hold on a noisy machine; seconds do not. The peak memory
-is the command's. Ends with one JSON line per command.
+Starts a broker, creates the topics and groups, and runs each command once in a new process. The broker runs on the
+first core, and the commands on the other cores. If other programs use the machine, the CPU seconds are still valid, but
+the elapsed seconds are not. The peak memory is that of the command alone (launch.py).
+At the end, prints one JSON line for each command.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import multiprocessing
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,24 +21,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from run import Bench, _pinned
+from measure import Bench, running
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
 from kcli.client.admin.topics import NewTopic
 from kcli.client.config import client_config
 from kcli.model.topic_partition import TopicPartition
-from kcli.testing.broker_process import BrokerProcess
 
 TOPICS_PER_REQUEST = 2000
 GROUPS_AT_ONCE = 50
 TOPICS_PER_GROUP = 3
 MEMORY_GOAL_MB = 200
+LAUNCHER = Path(__file__).with_name("launch.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A command to measure. `goal_s` is for 10,000 topics and a quiet machine with two cores; 0: no goal."""
+    """A command to measure. `goal_s` is for 10,000 topics and a quiet machine with two cores. 0 means no goal."""
 
     key: str
     arguments: tuple[str, ...]
@@ -48,7 +47,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one run of a command cost."""
+    """The time, CPU time and memory of one run of a command."""
 
     command: str
     seconds: float
@@ -73,7 +72,7 @@ HEADER = (
 
 
 def tools(directory: Path, topics: Sequence[str]) -> Iterator[Tool]:
-    """The commands, in an order in which the last ones destroy what the others need."""
+    """The commands. The last commands delete topics and groups that the other commands need."""
     offsets = directory / "offsets.json"
     partitions = [{"topic": topic, "partition": 0, "offset": -1} for topic in topics]
     offsets.write_text(json.dumps({"partitions": partitions, "version": 1}))
@@ -94,23 +93,19 @@ def measure(tool: Tool, bench: Bench, output: Path) -> Cost:
     name, *rest = tool.arguments
     command = [sys.executable, "-m", "kcli", name, "--bootstrap-server", bench.broker.bootstrap, *rest]
     cpu = bench.cpu_s()
-    begun = time.perf_counter()
-    with output.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - begun
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(
-            f"{' '.join(command)} ended with {process.returncode}:\n{output.read_text()[-2000:]}"
-        )
+    launched = subprocess.run(
+        [sys.executable, "-I", "-S", LAUNCHER, output, *command], check=True, capture_output=True, text=True
+    )
+    cost = json.loads(launched.stdout)
+    if cost["code"]:
+        raise SystemExit(f"{' '.join(command)} ended with {cost['code']}:\n{output.read_text()[-2000:]}")
     return Cost(
         command=" ".join(tool.arguments)[:46] if tool.key != "delete-records" else "delete-records",
-        seconds=round(seconds, 3),
+        seconds=round(cost["seconds"], 3),
         goal_s=tool.goal_s,
-        tool_cpu_s=round(usage.ru_utime + usage.ru_stime, 3),
+        tool_cpu_s=round(cost["cpu_s"], 3),
         broker_cpu_s=round(bench.cpu_s() - cpu, 3),
-        peak_mb=round(usage.ru_maxrss / 1024, 1),
+        peak_mb=round(cost["peak_mb"], 1),
         output_lines=_lines(output),
     )
 
@@ -138,15 +133,6 @@ async def fill(bootstrap: str, topics: Sequence[str], groups: int) -> None:
             await asyncio.gather(*map(commit, range(start, min(start + GROUPS_AT_ONCE, groups))))
 
 
-def fill_in_another_process(bootstrap: str, topics: Sequence[str], groups: int) -> None:
-    """Runs `fill` elsewhere, because the peak memory of a command includes that of the process that starts it."""
-    process = multiprocessing.Process(target=lambda: asyncio.run(fill(bootstrap, topics, groups)))
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise SystemExit("the topics and groups could not be created")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -155,24 +141,18 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1_000)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
     parts = options.only.split(",") if options.only else []
     costs = []
-    with tempfile.TemporaryDirectory(prefix="kcli-bench-") as name:
-        directory = Path(name)
-        with BrokerProcess(directory / "broker") as broker, _pinned(broker):
-            topics = [f"bench-{number:06}" for number in range(options.topics)]
-            begun = time.perf_counter()
-            fill_in_another_process(broker.bootstrap, topics, options.groups)
-            print(
-                f"{options.topics:,} topics, {options.groups:,} groups: {time.perf_counter() - begun:.1f} s"
-            )
-            print(HEADER, flush=True)
-            bench = Bench(broker, 0)
-            for tool in tools(directory, topics):
-                if not parts or tool.key in parts:
-                    costs.append(measure(tool, bench, directory / "output"))
-                    print(costs[-1].line(), flush=True)
+    with running() as bench, tempfile.TemporaryDirectory(prefix="kcli-bench-") as name:
+        topics = [f"bench-{number:06}" for number in range(options.topics)]
+        begun = time.perf_counter()
+        asyncio.run(fill(bench.broker.bootstrap, topics, options.groups))
+        print(f"{options.topics:,} topics, {options.groups:,} groups: {time.perf_counter() - begun:.1f} s")
+        print(HEADER, flush=True)
+        for tool in tools(Path(name), topics):
+            if not parts or tool.key in parts:
+                costs.append(measure(tool, bench, Path(name) / "output"))
+                print(costs[-1].line(), flush=True)
     for cost in costs:
         print(json.dumps(asdict(cost)))
 

@@ -12,20 +12,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from run import PARTITIONS, Bench, _pinned
-
-from kcli.testing.broker_process import BrokerProcess
+from measure import HEADER, PARTITIONS, Bench, running
 
 TIMEOUT = 30
 UNCOMMITTED, COMMITTED = "read_uncommitted", "read_committed"
@@ -187,15 +182,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--records", type=int, default=160_000, help="in each topic that is read")
     options = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    print(f"{'figure':<64}{'value':>14} unit")
-    with tempfile.TemporaryDirectory(prefix="kcli-bench-") as name, BrokerProcess(Path(name)) as broker:
-        bench = Bench(broker, options.records)
-        with _pinned(broker):
-            for producers, records in itertools.product((1, 8), (1, 100)):
-                rate(bench, producers, records, PARTITIONS, options.seconds)
-            for per_transaction in (10, 1000):
-                isolation_cost(bench, options.records, per_transaction)
+    print(HEADER)
+    with running(options.records) as bench:
+        for producers, records in itertools.product((1, 8), (1, 100)):
+            rate(bench, producers, records, PARTITIONS, options.seconds)
+        for per_transaction in (10, 1000):
+            isolation_cost(bench, options.records, per_transaction)
 
 
 if __name__ == "__main__":

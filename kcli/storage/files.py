@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 import threading
-from collections import deque
+from collections import OrderedDict
 
 from kcli.model.ids import Offset
 from kcli.runtime.disk import Disk, File
@@ -46,7 +46,8 @@ def default_handle_capacity() -> int:
 
 
 MIN_OPEN_HANDLES = 64
-MAX_OPEN_HANDLES = 16_384  # more gains nothing: an open costs ten microseconds
+# More handles would gain little, because opening a file takes only ten microseconds.
+MAX_OPEN_HANDLES = 16_384
 
 
 class HandlePool:
@@ -61,7 +62,7 @@ class HandlePool:
     def __init__(self, disk: Disk, capacity: int | None = None) -> None:
         self.disk = disk
         self._capacity = default_handle_capacity() if capacity is None else capacity
-        self._open: deque[Handle] = deque()
+        self._open: OrderedDict[Handle, None] = OrderedDict()
         self._guard = threading.Lock()
 
     def open(self, handle: Handle, *, create: bool) -> File:
@@ -71,9 +72,7 @@ class HandlePool:
             file = self.disk.open(handle.path, create=create)
             handle.open_file = file
             handle.used = True
-            if not handle.pooled:
-                handle.pooled = True
-                self._open.append(handle)
+            self._open[handle] = None
             while len(self._open) > self._capacity:
                 self._evict()
             return file
@@ -84,31 +83,36 @@ class HandlePool:
             self.disk.rename(handle.path, path)
             handle.path = path
 
+    def close(self, handle: Handle) -> None:
+        """Closes a file, which then no longer counts. Otherwise the files of deleted segments would displace those
+        in use."""
+        with self._guard:
+            handle.open_file = None
+            self._open.pop(handle, None)
+
     def _evict(self) -> None:
-        oldest = self._open.popleft()
-        if oldest.open_file is not None and oldest.used:
+        oldest, _ = self._open.popitem(last=False)
+        if oldest.used:
             oldest.used = False
-            self._open.append(oldest)
+            self._open[oldest] = None
         else:
             oldest.open_file = None
-            oldest.pooled = False
 
     def open_count(self) -> int:
         with self._guard:
-            return sum(1 for handle in self._open if handle.open_file is not None)
+            return len(self._open)
 
 
 class Handle:
     """One file of a log, which is opened at its first use."""
 
-    __slots__ = ("_pool", "open_file", "path", "pooled", "used")
+    __slots__ = ("_pool", "open_file", "path", "used")
 
     def __init__(self, pool: HandlePool, path: str) -> None:
         self._pool = pool
         self.path = path
         self.open_file: File | None = None
         self.used = False
-        self.pooled = False
 
     def file(self) -> File:
         """The open file. Raises FileNotFoundError if it does not exist."""
@@ -126,4 +130,4 @@ class Handle:
         self._pool.rename(self, path)
 
     def close(self) -> None:
-        self.open_file = None
+        self._pool.close(self)

@@ -18,6 +18,7 @@ from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.records.consumer_offsets import ConsumerGroupMemberMetadataKey
 from kcli.runtime.rng import SystemRng
+from rigs.answers import result_of
 
 PARTITIONS = 3
 SHUTDOWN_MS = 1795252200000
@@ -186,7 +187,7 @@ def test_a_consumer_group_writes_what_kafka_wrote(golden: Path, group_id: str) -
 
 def test_a_consumer_that_was_alive_at_the_shutdown_goes_on(golden: Path) -> None:
     shard = _loaded(golden, partition_for("grp-live-848", PARTITIONS))
-    group = shard.describe_consumer_group("grp-live-848")
+    group = result_of(shard.describe_consumer_group("grp-live-848"))
     (member,) = group.members
     assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 1, 1)
     assert (member.client_id, member.subscribed_topic_names) == ("live-grp-live-848", ("codec-librd-gzip",))
@@ -196,4 +197,4 @@ def test_a_consumer_that_was_alive_at_the_shutdown_goes_on(golden: Path) -> None
         assert not ready.records
     while shard.tick(SHUTDOWN_MS + 45_000) is not None:
         pass
-    assert shard.describe_consumer_group("grp-live-848").group_state == "Empty"
+    assert result_of(shard.describe_consumer_group("grp-live-848")).group_state == "Empty"

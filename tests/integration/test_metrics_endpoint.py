@@ -60,6 +60,13 @@ def test_beans_by_patterns(tmp_path: Path) -> None:
     )
 
 
+def test_the_process_has_its_threads_and_tasks(tmp_path: Path) -> None:
+    (answer,) = asked(tmp_path, "/jmx?qry=kcli:type=Process")
+    (process,) = json.loads(answer.body)["beans"]
+    assert process["ThreadCount"] >= 1
+    assert process["TaskCount"] >= 2, "the task of the test, and at least one of the node"
+
+
 @pytest.mark.parametrize("program", ["kcli.server.main", "kcli.cli.tools.jmx", "kcli.cli.tools.top.command"])
 def test_the_http_library_is_loaded_only_when_it_is_used(program: str) -> None:
     script = f"import sys, {program}\nassert not {{'aiohttp', 'yarl'}} & sys.modules.keys()"

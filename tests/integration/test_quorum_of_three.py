@@ -101,13 +101,15 @@ async def test_describe_quorum_shows_how_far_each_voter_is(tmp_path: Path) -> No
     async with Controllers(tmp_path, metadata_max_idle_interval_ms="0") as quorum:
         await quorum.write("1000")
         leader, follower = await quorum.leader(), await quorum.follower()
-        end_offset = quorum.nodes[leader].quorum.view.log_end_offset
+        node = quorum.nodes[leader]
 
         async def all_there() -> bool:
             row = await quorum.describe(leader)
-            return {voter.log_end_offset for voter in row.current_voters} == {end_offset}
+            offsets = {voter.log_end_offset for voter in row.current_voters}
+            return len(node.metadata.controllers) == 3 and offsets == {node.quorum.view.log_end_offset}
 
         await until(all_there)
+        end_offset = node.quorum.view.log_end_offset
         row = await quorum.describe(leader)
         assert (row.leader_id, row.high_watermark) == (leader, end_offset)
         assert {

@@ -194,6 +194,22 @@ def test_fetch_response_is_the_general_codecs_bytes(message: fetch.FetchResponse
     assert b"".join(encode_fetch_response(message, version, 77)) == expected
 
 
+def test_an_empty_tag_is_left_out_also_if_it_is_not_the_default_object() -> None:
+    def encoded(partition: fetch.PartitionData) -> bytes:
+        topic = fetch.FetchableTopicResponse(partitions=(partition,))
+        parts = encode_fetch_response(fetch.FetchResponse(responses=(topic,)), 16, 1)
+        return b"".join(map(bytes, parts))
+
+    made = fetch.PartitionData(
+        diverging_epoch=fetch.EpochEndOffset(),
+        current_leader=fetch.LeaderIdAndEpoch(),
+        snapshot_id=fetch.SnapshotId(),
+    )
+    assert encoded(made) == encoded(fetch.PartitionData())
+    known = fetch.PartitionData(current_leader=fetch.LeaderIdAndEpoch(leader_id=1))
+    assert len(encoded(known)) > len(encoded(made))
+
+
 def test_record_bytes_of_a_fetch_response_are_not_copied() -> None:
     records = bytes(1000)
     data = fetch.PartitionData(partition_index=1, records=records)

@@ -77,6 +77,7 @@ from kcli.protocol.records.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from rigs.answers import result_of
 from rigs.scenarios import CountingUuids, World, pairs, partition, show, show_text
 
 _NEWEST = {"join": 9, "leave": 5, "commit": 9, "describe": 6, "hb": 1}
@@ -356,7 +357,7 @@ class GroupWorld(World):
         )
 
     def _do_members(self, words: list[str]) -> None:
-        group = self.shard.describe_consumer_group(pairs(words)["group"])
+        group = result_of(self.shard.describe_consumer_group(pairs(words)["group"]))
         if group.error_code is not ErrorCode.NONE:
             self.out.append(f"{group.error_code.name}: {group.error_message}")
             return

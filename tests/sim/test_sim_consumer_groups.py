@@ -52,7 +52,7 @@ from kcli.protocol.records.consumer_protocol import (
     encode_subscription,
 )
 from kcli.runtime.rng import SystemRng
-from rigs.answers import answers
+from rigs.answers import answers, result_of
 
 GROUP, TOPIC = "g", "t"
 SESSION_MS, REBALANCE_MS = 6_000, 4_000
@@ -266,9 +266,8 @@ class Member:
         if self.life != life or self.sim.quiet:
             return
         self.commit_later(life)
-        there = (
-            self.sim.topics.topic_id
-        )  # what has been deleted is known by a name that is another topic's now
+        # A topic that was deleted may have the name of a newer topic, so topics are compared by id.
+        there = self.sim.topics.topic_id
         known = [each for each in self.owned if each[0] == there and self.positions.get(each) is not None]
         if not known or self.sim.now < self.stalled_until:
             return
@@ -610,12 +609,12 @@ class Simulation:
         assert group.group_state == "Stable"
         if expected == "consumer":
             assert group.group_type == "consumer"
-            members = self.coordinator.shard.describe_consumer_group(GROUP).members
+            members = result_of(self.coordinator.shard.describe_consumer_group(GROUP)).members
         elif group.group_type == "classic":
             members = self.coordinator.shard.describe_group(GROUP, 6).members
         else:
             # The last of the new protocol did not go alone: a classic one went in the same moment.
-            members = self.coordinator.shard.describe_consumer_group(GROUP).members
+            members = result_of(self.coordinator.shard.describe_consumer_group(GROUP)).members
         assert sorted(each.member_id for each in members) == sorted(each.member_id for each in alive)
         owned = sorted(partition for member in alive for partition in member.owned)
         assert owned == [(self.topics.topic_id, number) for number in range(self.topics.partitions)]
@@ -626,7 +625,7 @@ class Simulation:
 
 def facts(shard: GroupShard) -> Any:
     """A group by its members and offsets, in no order."""
-    consumer, classic = shard.describe_consumer_group(GROUP), shard.describe_group(GROUP, 6)
+    consumer, classic = result_of(shard.describe_consumer_group(GROUP)), shard.describe_group(GROUP, 6)
     offsets = shard.fetch_offsets(GROUP, None).topics
     return (
         replace(consumer, members=tuple(sorted(consumer.members, key=lambda member: member.member_id))),

@@ -1,9 +1,9 @@
 """One partition of `__consumer_offsets` as a state machine: its groups, their offsets, their timers.
 
-A call takes a message, the token of its request and the time. It returns a `Ready`, the duties of the caller (see
-`coordinator.runtime`). Each type of group has its own protocol (`group/protocol.py`), and the shard finds the protocol
-of the group that a message names. Offsets are the same for all types. Only `replay` changes them, both in normal
-running and when the shard is loaded.
+A call takes a request, its token and the time. It returns a `Ready`, which lists what the caller must do (see
+`coordinator.runtime`). Each type of group has its own rules, called its protocol (`group/protocol.py`). The shard finds
+the protocol of the group that a request names. Committed offsets are the same for all types. Only `replay` and
+`end_transaction` change them, both in normal running and when the shard is loaded.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Protocol
 from kcli.coordinator.group.classic.join import Caller, Join, fail_join
 from kcli.coordinator.group.classic.protocol import ClassicProtocol
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
+from kcli.coordinator.group.consumer.describe import Description
 from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
 from kcli.coordinator.group.consumer.targets.sessions import TimesOf
 from kcli.coordinator.group.group_type import GroupType
@@ -37,7 +38,6 @@ from kcli.coordinator.group.topics import TopicsView
 from kcli.coordinator.runtime import AnswerT, Producer, Step, Token
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.ids import NO_PRODUCER_ID
-from kcli.protocol.messages import consumer_group_describe as cgd
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -71,8 +71,8 @@ def _default_times(_group_id: str) -> ConsumerTimes:
 
 
 class GroupShard:
-    """The groups of one partition of `__consumer_offsets`. `times_of` returns the times of the consumer group with an
-    id."""
+    """The groups of one partition of `__consumer_offsets`. `times_of` is a function from a group id to the times of
+    that consumer group."""
 
     def __init__(self, config: GroupConfig, rng: Uuids, times_of: TimesOf = _default_times) -> None:
         self._config = config
@@ -120,7 +120,8 @@ class GroupShard:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, now_ms: int
     ) -> GroupReady:
-        """Takes the result of a `ResolveRegexes`, found with the topics of this version. None means that it failed."""
+        """Takes the result of a `ResolveRegexes`, which used the topics of this `version`. If `found` is None, the work
+        failed."""
         with _whole(now_ms) as step:
             self._consumer.regexes_resolved(group_id, found, version, step)
         return step.ready()
@@ -155,7 +156,7 @@ class GroupShard:
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now_ms: int
     ) -> ErrorCode:
-        """Serves a Heartbeat. It is answered at once and writes no record, so it needs no token."""
+        """Serves a Heartbeat. The answer is the return value and there are no records, so no token is needed."""
         try:
             return self._protocols.requests(group_id).heartbeat(
                 group_id, member_id, group_instance_id, generation_id, now_ms
@@ -191,7 +192,7 @@ class GroupShard:
         token: Token[OffsetCommitResponse],
         now_ms: int,
     ) -> GroupReady:
-        """Serves TxnOffsetCommit. It differs from OffsetCommit in the checks of the member, and its offsets stay
+        """Serves TxnOffsetCommit. The checks of the member differ from those of OffsetCommit, and the offsets stay
         pending until the transaction ends."""
         code = self._protocols.requests(request.group_id).admit_transactional_commit(request)
         step: GroupStep = Step(now_ms, producer)
@@ -245,7 +246,7 @@ class GroupShard:
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
         return self._classic.describe(group_id, api_version)
 
-    def describe_consumer_group(self, group_id: str) -> cgd.DescribedGroup:
+    def describe_consumer_group(self, group_id: str) -> Description:
         return self._consumer.describe(group_id)
 
     def delete_groups(
@@ -349,8 +350,8 @@ def _answered(token: Token[AnswerT], response: AnswerT, now_ms: int) -> GroupRea
 
 @contextlib.contextmanager
 def _whole(now_ms: int) -> Iterator[GroupStep]:
-    """A step that is done completely or not at all. A consumer group changes as its records are written. If the step
-    raises in the middle, the group is restored, because later records of it would not fit the log."""
+    """A step that is done completely or not at all. A consumer group changes as soon as its records are written. If the
+    step raises an error, the group is restored, because the log will not contain the records of this step."""
     step: GroupStep = Step(now_ms)
     try:
         yield step

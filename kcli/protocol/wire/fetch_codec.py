@@ -1,7 +1,7 @@
-"""A fast codec for Fetch, versions 4 to 18. A response is a list of parts, and record bytes are not copied.
+"""A fast codec for Fetch, versions 4 to 18. A response is a list of buffers, and record bytes are not copied.
 
-It must give the same messages and bytes as the general codec; a property test compares them. The records in a response
-may be any buffer, or a range of a file.
+It must give the same messages and bytes as the general codec. A property test compares the two codecs. The records in a
+response may be any buffer, or a range of a file.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer, Part
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
-    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
     ReplicaState,
-    SnapshotId,
 )
 from kcli.protocol.wire.packing import (
     INT32,
@@ -78,9 +75,11 @@ _TOPIC_SIZE_MIN = 3
 _FORGOTTEN_PARTITION_SIZE_MIN = 4
 
 _NO_REPLICA_STATE = ReplicaState()
-_NO_DIVERGING_EPOCH = EpochEndOffset()
-_NO_LEADER = LeaderIdAndEpoch()
-_NO_SNAPSHOT = SnapshotId()
+# The default values of PartitionData. They are compared by identity first, because nearly every partition has them.
+_DEFAULTS = PartitionData()
+_NO_DIVERGING_EPOCH = _DEFAULTS.diverging_epoch
+_NO_LEADER = _DEFAULTS.current_leader
+_NO_SNAPSHOT = _DEFAULTS.snapshot_id
 
 
 def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
@@ -89,7 +88,7 @@ def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
 
 
 def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
-    """The same, with a step for each partition and each topic."""
+    """The same as a generator, which yields after each partition and each topic."""
     try:
         return (yield from _decode(version, frame, at))
     except (error, IndexError, UnicodeDecodeError) as cause:
@@ -258,7 +257,7 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
 def encode_fetch_response_steps(
     response: FetchResponse, version: int, correlation_id: int
 ) -> Steps[list[Part]]:
-    """The same, with a step for each partition and each topic."""
+    """The same as a generator, which yields after each partition and each topic."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:
@@ -337,11 +336,12 @@ def _pack_aborted(aborted: tuple[AbortedTransaction, ...] | None, flexible: bool
 
 def _pack_partition_tags(partition: PartitionData) -> bytes:
     fields = []
-    if (diverging := partition.diverging_epoch) != _NO_DIVERGING_EPOCH:
+    diverging, leader, snapshot = partition.diverging_epoch, partition.current_leader, partition.snapshot_id
+    if diverging is not _NO_DIVERGING_EPOCH and diverging != _NO_DIVERGING_EPOCH:
         fields.append((0, _EPOCH_AND_OFFSET.pack(diverging.epoch, diverging.end_offset) + b"\x00"))
-    if (leader := partition.current_leader) != _NO_LEADER:
+    if leader is not _NO_LEADER and leader != _NO_LEADER:
         fields.append((1, _TWO_INT32.pack(leader.leader_id, leader.leader_epoch) + b"\x00"))
-    if (snapshot := partition.snapshot_id) != _NO_SNAPSHOT:
+    if snapshot is not _NO_SNAPSHOT and snapshot != _NO_SNAPSHOT:
         fields.append((2, _OFFSET_AND_EPOCH.pack(snapshot.end_offset, snapshot.epoch) + b"\x00"))
     return pack_tags(fields)
 

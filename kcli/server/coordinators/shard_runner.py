@@ -1,12 +1,12 @@
 """Runs one coordinator shard: appends its records, waits for the commit, sends its replies, and sets its timer.
 
-The runner keeps the contract of `coordinator.runtime.Ready`. Writes are collected for
-`group.coordinator.append.linger.ms` and appended as one batch. When the high watermark is past this batch, its records
-are replayed and the waiting requests are answered. On a single node the batch is committed at once. All steps run on
-the event loop, so the shard needs no lock. If the runner must wait for other replicas, one task waits for all writes.
+A runner obeys the contract of `coordinator.runtime`. Writes are collected for `group.coordinator.append.linger.ms` and
+appended as one batch. When the high watermark is past this batch, the runner replays its records and answers the
+waiting requests. On a single node, a batch is committed as soon as it is appended. All steps run on the event loop, so
+the shard needs no lock. If the runner must wait for other replicas, one task waits for all writes.
 
-There are three ways to use the shard: `call`, `run` and `ask`. The first two use `ask`, which sets the timer
-afterwards, because any call may have changed the next deadline.
+There are three ways to use the shard: `call`, `run` and `ask`. `call` and `run` use `ask`. Every call may change the
+shard's next deadline, so `ask` sets the timer after each call.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Tok
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
+from kcli.server.coordinators.alarm import Alarm
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.producer_state import Verification
 
 _log = logging.getLogger("kcli.server.CoordinatorRuntime")
@@ -33,8 +35,12 @@ ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""Kafka's value of the linger time for no limit. With this value writes are collected until the end of this turn of the
-event loop."""
+"""The linger time that means no fixed time, as in Kafka. With this value, writes are collected until the end of the
+present turn of the event loop."""
+
+REPLIES_PER_TURN = 50
+"""Replies of one step that are sent in one turn of the loop. The end of a join phase answers every member of the group.
+Encoding and sending a reply take about 50 µs."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
@@ -52,8 +58,8 @@ class Shard(Protocol[ShardRecordT, ShardSendT]):
     def resign(self, now_ms: int) -> Ready[ShardRecordT, ShardSendT]: ...
 
 
-# The bound of a type variable cannot contain other type variables, so mypy does not check that the shard of a runner
-# has the runner's types.
+# A bound cannot contain other type variables. So mypy does not check that a runner and its shard have the same type
+# parameters.
 ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
@@ -86,9 +92,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._flush_handle: asyncio.Handle | None = None
         self._in_flight: deque[tuple[Offset, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._alarm = Alarm(now_ms, self._tick)
         self._barriers: list[asyncio.Future[None]] = []
+        self._delivering: set[asyncio.Future[None]] = set()
+        """Many replies of one step that are sent in turns. They are sent even if the runner is stopped meanwhile."""
         self._stopped = False
 
     def is_stopped(self) -> bool:
@@ -123,8 +130,8 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         return token.result() if token.done() and token.exception() is None else token
 
     def _accept(self, ready: Ready[RecordT, SendT], verification: Verification | None = None) -> None:
-        """Carries out a `Ready`: writes its records, and sends its replies when these are committed. Without records
-        the replies are sent at once."""
+        """Carries out a `Ready`: writes its records, and sends its replies when the records are committed. If there are
+        no records, the replies are sent at once."""
         if not ready.records:
             self._deliver(ready)
             return
@@ -194,15 +201,16 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             )
 
     async def _await_commits(self) -> None:
-        """Completes the appended writes in the order of the log. After the time limit the requests get an error. Their
-        records stay in the log, and are replayed if they are committed later."""
+        """Waits for the commits, and completes the appended writes in the order of the log. If a commit takes longer
+        than the time limit, the requests get an error. The records stay in the log. If they are committed later, they
+        are replayed."""
         while self._in_flight:
             end_offset, writes = self._in_flight[0]
             try:
                 await self.partition.wait_committed(end_offset, self._settings.commit_timeout_ms / 1000)
             except KafkaError as error:
                 if self._stopped or error.code is not ErrorCode.REQUEST_TIMED_OUT:
-                    break  # the leadership has ended: `stop` answers the callers
+                    break  # the leadership has ended, and `stop` answers the callers
                 for write in writes:
                     self._fail(write, error.code)
                 continue
@@ -225,7 +233,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                     barrier.set_result(None)
 
     def _deliver(self, ready: Ready[RecordT, SendT]) -> None:
-        _answer(ready)
+        rest = run_in_turns(_delivered(ready), REPLIES_PER_TURN)
+        if rest is not None:
+            task = asyncio.ensure_future(rest)
+            self._delivering.add(task)
+            task.add_done_callback(self._delivering.discard)
         for work in ready.sends:
             self._send(work)
 
@@ -243,24 +255,13 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     # --- time
 
     def _wake_in_time(self) -> None:
-        """Sets the timer to the shard's next deadline, if this deadline is earlier than the timer."""
         deadline_ms = self._shard.next_deadline_ms
-        if (
-            deadline_ms is None
-            or self._stopped
-            or (self._timer is not None and self._timer_ms <= deadline_ms)
-        ):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        delay = max(deadline_ms - self._now_ms(), 0) / 1000
-        self._timer = self._loop.call_later(delay, self._tick)
+        if deadline_ms is not None and not self._stopped:
+            self._alarm.set(deadline_ms)
 
     def _tick(self) -> None:
-        self._timer = None
         # The time is read only once. A shard that works in slices sets the deadline of its next slice about a
-        # millisecond later, so the loop ends before that slice.
+        # millisecond later. So the loop ends before that slice, and other work can run.
         now_ms = self._now_ms()
         # Each deadline is a separate step, so that an error at one deadline does not affect the others.
         while (ready := self.ask(lambda shard, _: shard.tick(now_ms))) is not None:
@@ -279,10 +280,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         """Stops, because another broker has the shard. Waiting requests are answered with NOT_COORDINATOR."""
         self._stopped = True
         last = self._shard.resign(self._now_ms())
-        for handle in (self._flush_handle, self._timer, self._committer):
+        self._alarm.cancel()
+        for handle in (self._flush_handle, self._committer):
             if handle is not None:
                 handle.cancel()
-        self._committer = self._timer = self._flush_handle = None
+        self._committer = self._flush_handle = None
         writes = [write for _, batch in self._in_flight for write in batch] + self._gathered
         self._in_flight.clear()
         self._gathered = []
@@ -301,9 +303,15 @@ def _answer(ready: Ready[RecordT, SendT]) -> None:
         reply.deliver()
 
 
+def _delivered(ready: Ready[RecordT, SendT]) -> Steps[None]:
+    for reply in ready.replies:
+        reply.deliver()
+        yield
+
+
 def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:
-    """Replays a committed write and reports it to the shard, unless the shard already got the error of a time-out.
-    Returns the shard's next `Ready`."""
+    """Replays a committed write, and reports the commit to the shard. If the write has timed out, the shard already has
+    an error, and gets no second report. Returns the shard's next `Ready`."""
     if write.marker is not None:
         shard.end_transaction(write.marker.producer_id, committed=write.marker.committed)
     else:

@@ -19,13 +19,13 @@ from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.operations import GROUP_OPERATIONS, NOT_REQUESTED
-from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
 
-GROUPS_PER_TURN = 50
-"""Groups that are described in one turn of the loop. A group takes 4 µs, and 3 µs more for each member."""
+MEMBERS_PER_TURN = 100
+"""Groups and members that are described in one turn of the loop. A member takes 10 to 20 µs."""
 
 
 def handle(
@@ -33,16 +33,21 @@ def handle(
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
     if not context.ports.groups.serves_consumer_protocol:
         raise UnsupportedVersionException
+    return run_in_turns(_all(context, request), MEMBERS_PER_TURN)
+
+
+def _all(
+    context: BrokerContext, request: ConsumerGroupDescribeRequest
+) -> Steps[ConsumerGroupDescribeResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
-
-    def describe(group_id: str) -> DescribedGroup:
-        group = _described(context, group_id)
-        if group.error_code is not ErrorCode.NONE or operations == NOT_REQUESTED:
-            return group
-        return replace(group, authorized_operations=operations)
-
-    groups = in_turns(request.group_ids, describe, GROUPS_PER_TURN)
-    return then(groups, lambda described: ConsumerGroupDescribeResponse(groups=tuple(described)))
+    groups = []
+    for group_id in request.group_ids:
+        group = yield from _described(context, group_id)
+        if group.error_code is ErrorCode.NONE and operations != NOT_REQUESTED:
+            group = replace(group, authorized_operations=operations)
+        groups.append(group)
+        yield
+    return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
 
 def error_response(
@@ -52,13 +57,13 @@ def error_response(
     return then(groups, lambda failed: ConsumerGroupDescribeResponse(groups=tuple(failed)))
 
 
-def _described(context: BrokerContext, group_id: str) -> DescribedGroup:
+def _described(context: BrokerContext, group_id: str) -> Steps[DescribedGroup]:
     try:
         require_group_id(group_id)
         runner = context.ports.groups.runner(group_id)
     except KafkaError as error:
         return _failed(group_id, error)
-    return runner.ask(lambda shard, _: shard.describe_consumer_group(group_id))
+    return (yield from runner.ask(lambda shard, _: shard.describe_consumer_group(group_id)))
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:

@@ -19,28 +19,33 @@ from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_GROUP, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.operations import GROUP_OPERATIONS, NOT_REQUESTED
-from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP)
 
 
-GROUPS_PER_TURN = 50
-"""Groups that are described in one turn of the loop. A group takes 4 µs, and 3 µs more for each member."""
+MEMBERS_PER_TURN = 500
+"""Groups and members that are described in one turn of the loop. A group takes 4 µs, and a member 1 to 3 µs. A group is
+never divided: 5,000 members take 5 ms."""
 
 
 def handle(
     context: BrokerContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
+    return run_in_turns(_all(context, request), MEMBERS_PER_TURN)
+
+
+def _all(context: BrokerContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
-
-    def describe(group_id: str) -> DescribedGroup:
+    groups = []
+    for group_id in request.groups:
         group = _described(context, group_id)
-        if group.error_code is not ErrorCode.NONE or operations == NOT_REQUESTED:
-            return group
-        return replace(group, authorized_operations=operations)
-
-    groups = in_turns(request.groups, describe, GROUPS_PER_TURN)
-    return then(groups, lambda described: DescribeGroupsResponse(groups=tuple(described)))
+        for _ in range(1 + len(group.members)):
+            yield
+        if group.error_code is ErrorCode.NONE and operations != NOT_REQUESTED:
+            group = replace(group, authorized_operations=operations)
+        groups.append(group)
+    return DescribeGroupsResponse(groups=tuple(groups))
 
 
 def error_response(

@@ -1,8 +1,8 @@
 """OffsetCommit (key 8, versions 2-9): stores the offsets of a group (KIP-211, KIP-320, KIP-345, KIP-848).
 
 The group id may be empty, for old consumers that only store offsets. Partitions that do not exist get
-UNKNOWN_TOPIC_OR_PARTITION. The group gets the existing partitions. If the group refuses the request, each existing
-partition gets the error of the group.
+UNKNOWN_TOPIC_OR_PARTITION. The offsets of the other partitions go to the group. If the group refuses them, each of
+these partitions gets the error of the group.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kcli.server.coordinators.group_ids import existing, merged_codes
+from kcli.server.coordinators.group_ids import decisions, existing, is_one_decision, merged_codes
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, READ_TOPIC, per_resource
 from kcli.server.requests.answers import finished, then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, next_turn, run_in_turns
 
 ACCESS = per_resource(READ_GROUP, READ_TOPIC)
 
@@ -51,7 +51,7 @@ def commit_existing(
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     """Commits the offsets of existing partitions, and refuses missing partitions.
 
-    The checks and the merging run in turns. The commit itself is one decision of the group.
+    The checks and the merging run in turns. A large request is committed in several decisions of the group.
     """
     known = run_in_turns(existing(context.ports.metadata.topics, request.topics), PARTITIONS_PER_TURN)
     return then(known, lambda topics: _commit_known(request, topics, commit))
@@ -64,24 +64,31 @@ def error_response(
 
 
 def _commit_known(
-    request: OffsetCommitRequest, topics: tuple[OffsetCommitRequestTopic, ...], commit: Commit
+    request: OffsetCommitRequest, known: tuple[OffsetCommitRequestTopic, ...], commit: Commit
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    if topics and topics is request.topics:
+    if known and known is request.topics and is_one_decision(known):
         return commit(request)
-    return _merged(request, replace(request, topics=topics), commit)
+    return _merged(request, known, commit)
 
 
 async def _merged(
-    request: OffsetCommitRequest, known: OffsetCommitRequest, commit: Commit
+    request: OffsetCommitRequest, known: tuple[OffsetCommitRequestTopic, ...], commit: Commit
 ) -> OffsetCommitResponse:
-    """Merges the refused partitions into the group's answer, in the order of the request."""
-    accepted = OffsetCommitResponse()
-    if known.topics:
-        try:
-            accepted = await finished(commit(known))
-        except KafkaError as error:
-            accepted = await finished(run_in_turns(_failed(known, error), REFUSALS_PER_TURN))
-    merging = merged_codes(request.topics, accepted.topics, _partition, _topic)
+    """Merges the answers of all decisions and the refused partitions, in the order of the request. If a decision fails,
+    the partitions after this decision get the same error."""
+    answered: list[OffsetCommitResponseTopic] = []
+    failure: KafkaError | None = None
+    for topics in decisions(known):
+        await next_turn()
+        part = replace(request, topics=topics)
+        if failure is None:
+            try:
+                answered += (await finished(commit(part))).topics
+                continue
+            except KafkaError as error:
+                failure = error
+        answered += (await finished(run_in_turns(_failed(part, failure), REFUSALS_PER_TURN))).topics
+    merging = merged_codes(request.topics, answered, _partition, _topic)
     return OffsetCommitResponse(topics=await finished(run_in_turns(merging, PARTITIONS_PER_TURN)))
 
 

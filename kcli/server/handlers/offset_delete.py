@@ -16,18 +16,17 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from kcli.server.coordinators.group_ids import existing, merged_codes, require_group_id
+from kcli.server.coordinators.group_ids import decisions, existing, merged_codes, require_group_id
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DELETE_GROUP, READ_TOPIC, per_resource
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import run_in_turns
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.turns import next_turn, run_in_turns
 
 ACCESS = per_resource(DELETE_GROUP, READ_TOPIC)
 
 
 PARTITIONS_PER_TURN = 500
-"""Partitions that are checked or merged in one turn of the loop. A partition takes 1 to 2 µs. The group deletes all
-offsets in one decision."""
+"""Partitions that are checked or merged in one turn of the loop. A partition takes 1 to 2 µs."""
 
 
 def handle(
@@ -38,25 +37,28 @@ def handle(
     return then(known, lambda topics: _delete(context, request, topics))
 
 
-def _delete(
+async def _delete(
     context: BrokerContext, request: OffsetDeleteRequest, known: tuple[OffsetDeleteRequestTopic, ...]
+) -> OffsetDeleteResponse:
+    """Merges the answers of all decisions and the refused partitions, in the order of the request. A request without
+    partitions still asks the group, which may refuse it."""
+    answered: list[OffsetDeleteResponseTopic] = []
+    for topics in tuple(decisions(known)) or ((),):
+        await next_turn()
+        response = await finished(_decided(context, replace(request, topics=topics)))
+        if response.error_code is not ErrorCode.NONE:
+            return response
+        answered += response.topics
+    merging = merged_codes(request.topics, answered, _partition, _topic)
+    return OffsetDeleteResponse(topics=await finished(run_in_turns(merging, PARTITIONS_PER_TURN)))
+
+
+def _decided(
+    context: BrokerContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    answer: OffsetDeleteResponse | Awaitable[OffsetDeleteResponse] = context.ports.groups.call(
+    return context.ports.groups.call(
         request.group_id,
-        lambda shard, token, now_ms: shard.delete_offsets(replace(request, topics=known), token, now_ms),
-    )
-    return answer if known is request.topics else then(answer, lambda response: _merged(request, response))
-
-
-def _merged(
-    request: OffsetDeleteRequest, response: OffsetDeleteResponse
-) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    """Merges the refused partitions into the group's answer, in the order of the request."""
-    if response.error_code is not ErrorCode.NONE:
-        return response
-    merging = merged_codes(request.topics, response.topics, _partition, _topic)
-    return then(
-        run_in_turns(merging, PARTITIONS_PER_TURN), lambda topics: OffsetDeleteResponse(topics=topics)
+        lambda shard, token, now_ms: shard.delete_offsets(request, token, now_ms),
     )
 
 

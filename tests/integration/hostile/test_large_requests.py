@@ -174,6 +174,24 @@ ROWS = [
         ONE_FOUND,
     ),
     Row(
+        ApiKey.OFFSET_COMMIT,
+        8,
+        offset_commit.OffsetCommitRequest(
+            group_id="g",
+            topics=(
+                offset_commit.OffsetCommitRequestTopic(
+                    name="t",
+                    partitions=(
+                        offset_commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=5),
+                    )
+                    * PARTS,
+                ),
+            ),
+        ),
+        topics_and_partitions("topics", "partitions", "error_code"),
+        {NONE: PARTS},
+    ),
+    Row(
         ApiKey.OFFSET_DELETE,
         0,
         offset_delete.OffsetDeleteRequest(

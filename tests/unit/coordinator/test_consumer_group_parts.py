@@ -9,6 +9,8 @@ import pytest
 
 from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
+from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
+from kcli.coordinator.group.consumer.assignors.uniform import assign_homogeneous
 from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
 from kcli.coordinator.group.consumer.state.assignment import assignment, disjoint, is_subset, overlaps, size
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
@@ -34,7 +36,7 @@ from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbe
 from kcli.protocol.records import consumer_offsets as co
 from kcli.protocol.records.consumer_protocol import TopicPartitions, decode_assignment
 from kcli.runtime.rng import SystemRng
-from rigs.answers import answers
+from rigs.answers import answers, result_of
 
 A, B = uuid.UUID(int=1 << 70), uuid.UUID(int=2 << 70)
 
@@ -189,10 +191,10 @@ def test_such_a_member_is_fenced_before_anything_is_written() -> None:
     value = co.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=2, previous_member_epoch=1, state=50)
     key = co.ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m")
     shard = loaded(member_record("g", odd), epoch_record("g", 2, 0), ConsumerRecord(key, value))
-    before = shard.describe_consumer_group("g")
+    before = result_of(shard.describe_consumer_group("g"))
     with pytest.raises(FencedMemberEpochException):
         heartbeat(shard, 2)
-    assert shard.describe_consumer_group("g") == before
+    assert result_of(shard.describe_consumer_group("g")) == before
     reply: Any = answers(heartbeat(shard, 0))[0][1]
     assert reply.error_code is ErrorCode.NONE
 
@@ -291,7 +293,7 @@ def test_a_group_of_kafka_4_0_is_taken_over() -> None:
     )
     ready = heartbeat(shard, 4)
     assert ConsumerRecord(key, None) in ready.records
-    assert shard.describe_consumer_group("g").group_epoch == 5
+    assert result_of(shard.describe_consumer_group("g")).group_epoch == 5
     reply: Any = answers(ready)[0][1]
     assert reply.member_epoch == 5
 
@@ -325,3 +327,19 @@ def test_policies_by_direction() -> None:
         MigrationPolicy.BIDIRECTIONAL: (True, True),
     }
     assert ConsumerTimes().session_timeout_ms > ConsumerTimes().heartbeat_interval_ms
+
+
+def test_a_member_that_keeps_its_partitions_keeps_its_target_object() -> None:
+    """A join compares the target of each member with the target before. The same object needs no comparison."""
+    topic_id = uuid.UUID(int=1)
+    has = [{topic_id: frozenset((0, 1))}, {topic_id: frozenset((2, 3))}]
+    members = {f"m{nth}": Subscriber(None, (topic_id,), assigned) for nth, assigned in enumerate(has)}
+    members["new"] = Subscriber(None, (topic_id,), {})
+    found = assign_homogeneous(members, {topic_id: 6})
+    assert found["m0"] is has[0]
+    assert found["m1"] is has[1]
+    assert found["new"] == {topic_id: frozenset((4, 5))}
+    # With four partitions in all, only the first member keeps two.
+    fewer = assign_homogeneous(members, {topic_id: 4})
+    assert fewer["m0"] is has[0]
+    assert (fewer["m1"], fewer["new"]) == ({topic_id: frozenset((2,))}, {topic_id: frozenset((3,))})

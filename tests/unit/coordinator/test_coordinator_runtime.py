@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.coordinator.hashing import java_hash, partition_for
+from kcli.coordinator.hashing import REMEMBERED_HASHES, java_hash, partition_for
 from kcli.coordinator.runtime import Step, Timers
 from kcli.errors import ErrorCode, NotCoordinatorException
 
@@ -142,3 +142,12 @@ def test_a_reply_reaches_a_request_that_still_waits() -> None:
     second.refuse(error)
     third.refuse(error)
     assert (waiting.answers, closed.answers, refused.answers) == (["answer"], [], [error])
+
+
+def test_hash_codes_are_remembered_for_a_bounded_number_of_texts() -> None:
+    before = java_hash.cache_info()
+    for _ in range(2):
+        java_hash("a member id that no other test uses")
+    after = java_hash.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (1, 1)
+    assert after.maxsize == REMEMBERED_HASHES

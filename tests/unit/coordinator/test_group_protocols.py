@@ -19,6 +19,8 @@ from kcli.coordinator.group.step import GroupTimers
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.offset_commit import OffsetCommitRequest
 from kcli.runtime.rng import SystemRng
+from rigs.answers import result_of
+from rigs.group_world import GroupWorld
 
 
 def test_a_group_is_served_by_the_protocol_of_its_type() -> None:
@@ -62,4 +64,21 @@ def test_a_shard_without_groups_refuses_what_needs_one() -> None:
     shard = GroupShard(GroupConfig(), SystemRng(1))
     assert shard.heartbeat("g", "m", None, 1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
     assert shard.list_groups() == ()
-    assert shard.describe_consumer_group("g").error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert result_of(shard.describe_consumer_group("g")).error_code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_description_in_turns_is_the_group_of_its_beginning() -> None:
+    world = GroupWorld()
+    world.run("topic t 4")
+    for member in ("m1", "m2", "m3"):
+        world.run(f"hb {member} group=g member={member} epoch=0")
+    steps = world.shard.describe_consumer_group("g")
+    next(steps)
+    world.run("hb left group=g member=m2 epoch=-1")
+    group = result_of(steps)
+    assert [member.member_id for member in group.members] == ["m1", "m2", "m3"]
+    assert group.group_epoch == 3
+    assert [each.member_id for each in result_of(world.shard.describe_consumer_group("g")).members] == [
+        "m1",
+        "m3",
+    ]

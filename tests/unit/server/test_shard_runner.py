@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,7 @@ from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.records import decode, encode
 from kcli.coordinator.group.shard import GroupShard
-from kcli.coordinator.runtime import Ready
+from kcli.coordinator.runtime import Answer, Ready
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import (
     CoordinatorNotAvailableException,
@@ -37,9 +38,10 @@ from kcli.protocol.messages.offset_commit import (
 from kcli.runtime.rng import SystemRng
 from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
 from kcli.server.coordinators.shard_log import RunnerSettings
-from kcli.server.coordinators.shard_runner import ShardRunner
+from kcli.server.coordinators.shard_runner import REPLIES_PER_TURN, ShardRunner
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
+from kcli.testing.sim.loop import SimLoop, simulate
 from rigs.data_path import NODE, BrokerRig, topic_image
 from rigs.loops import on_a_loop, until
 
@@ -56,6 +58,7 @@ class Rig:
         replicas: tuple[int, ...] = (NODE,),
         min_isr: int = 1,
         segment_bytes: int = 1 << 30,
+        initial_rebalance_delay_ms: int = 0,
         **settings: Any,
     ) -> None:
         config = LogConfig(
@@ -64,7 +67,9 @@ class Rig:
         self.broker = BrokerRig(directory, topic_image(TOPIC, replicas=replicas), config=config)
         self.leader = self.broker.replicas.get(TOPIC, 0)
         settings = {"linger_ms": 0, "commit_timeout_ms": 5000, "max_batch_bytes": 1_000_000} | settings
-        self.config = GroupConfig(initial_rebalance_delay_ms=0, min_session_timeout_ms=10)
+        self.config = GroupConfig(
+            initial_rebalance_delay_ms=initial_rebalance_delay_ms, min_session_timeout_ms=10
+        )
         self.shard = GroupShard(self.config, SystemRng(1))
         self.sent = []
         self.runner = ShardRunner(
@@ -229,6 +234,23 @@ async def test_work_in_slices_leaves_the_loop_to_others_between_two_slices(tmp_p
         runner.stop()
 
 
+@on_a_loop
+async def test_the_answers_to_a_large_group_are_sent_in_turns(tmp_path: Path) -> None:
+    async with rig(tmp_path) as it:
+        tokens = [asyncio.get_running_loop().create_future() for _ in range(5 * REPLIES_PER_TURN)]
+        replies = tuple(Answer(token, nth) for nth, token in enumerate(tokens))
+        it.runner.run(lambda shard, now_ms: Ready(replies=replies))
+        # The runner may stop meanwhile: these answers are the result of a committed step.
+        it.runner.stop()
+        sent = [0]
+        while sent[-1] < len(tokens):
+            sent.append(sum(token.done() for token in tokens))
+            await asyncio.sleep(0)
+        steps = [later - earlier for earlier, later in itertools.pairwise(sent)]
+        assert 0 < max(steps) <= REPLIES_PER_TURN
+        assert [token.result() for token in tokens] == list(range(len(tokens)))
+
+
 class SlowClock:
     now_ms = 0
 
@@ -372,6 +394,34 @@ async def test_the_shard_is_woken_at_its_deadlines(tmp_path: Path) -> None:
         assert it.now_ms() - began >= 40
         records = [decode(record.key, record.value) for record in all_records(it.raw())]
         assert records[-1].metadata.generation == 2
+
+
+def test_members_that_ask_while_the_loop_is_held_up_are_in_the_first_generation(tmp_path: Path) -> None:
+    """The join phase ends during the pause, but the second member asked before the end of the pause."""
+
+    async def main(loop: SimLoop) -> None:
+        async with rig(tmp_path, initial_rebalance_delay_ms=100) as it:
+            first = join(it, "a")
+            loop.call_at(0.05, loop.stall, 0.3)
+            loop.call_at(0.2, lambda: others.append(join(it, "b")))
+            others: list[Any] = []
+            assert (await first).generation_id == 1
+            (second,) = others
+            assert (await second).generation_id == 1
+
+    simulate(0, main)
+
+
+def join(it: Rig, client_id: str) -> Any:
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="range"),),
+    )
+    caller = Caller(api_version=3, client_id=client_id, client_host="/h")
+    return it.runner.call(lambda shard, token, now_ms: shard.join_group(request, caller, token, now_ms))
 
 
 def all_records(raw: bytes) -> list[Record]:

@@ -433,6 +433,18 @@ class TestHandles:
         with pytest.raises(FileNotFoundError):
             Handle(pool, str(tmp_path / "absent")).file()
 
+    def test_a_closed_file_does_not_displace_one_in_use(self, tmp_path: Path) -> None:
+        pool = HandlePool(SystemDisk(), 2)
+        kept = Handle(pool, str(tmp_path / "kept"))
+        file = kept.create()
+        for name in "abcd":
+            passing = Handle(pool, str(tmp_path / name))
+            passing.create()
+            passing.close()
+            assert passing.open_file is None
+        assert pool.open_count() == 1
+        assert kept.open_file is file
+
 
 def test_another_process_holds_the_lock(tmp_path: Path) -> None:
     disk = SystemDisk()

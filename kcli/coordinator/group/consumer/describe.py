@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import replace
+
 from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
-from kcli.coordinator.group.topics import TopicsView
+from kcli.coordinator.group.topics import NoTopics, TopicsView
+from kcli.errors import ErrorCode
 from kcli.protocol.messages import consumer_group_describe as cgd
 
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
-def described(group: ConsumerGroup, topics: TopicsView, default_assignor: str) -> cgd.DescribedGroup:
-    return cgd.DescribedGroup(
+Description = Generator[None, None, cgd.DescribedGroup]
+"""Makes the description of a group. Yields after each member, so that a large group can be described in turns."""
+
+
+def described(group: ConsumerGroup, topics: TopicsView, default_assignor: str) -> Description:
+    """Describes the group of this moment, even if the group changes before the description is complete."""
+    head = cgd.DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.preferred_assignor() or default_assignor,
-        members=tuple(
-            _member(member, group.target_of(member.member_id), topics) for member in group.members.values()
-        ),
     )
+    members = [(member, group.target_of(member.member_id)) for member in group.members.values()]
+    return _completed(head, members, topics)
+
+
+def missing(group_id: str, reason: str) -> Description:
+    """Describes a group that is missing or has another type."""
+    head = cgd.DescribedGroup(
+        group_id=group_id,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} {reason}.",
+    )
+    return _completed(head, [], NoTopics())
+
+
+def _completed(
+    head: cgd.DescribedGroup, members: list[tuple[ConsumerMember, Assignment]], topics: TopicsView
+) -> Description:
+    listed = []
+    for member, target in members:
+        listed.append(_member(member, target, topics))
+        yield
+    return replace(head, members=tuple(listed))
 
 
 def _member(member: ConsumerMember, target: Assignment, topics: TopicsView) -> cgd.Member:

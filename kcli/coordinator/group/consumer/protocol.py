@@ -14,7 +14,7 @@ from kcli.coordinator.group.classic.join import Caller, Join
 from kcli.coordinator.group.classic.protocol import ClassicProtocol
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.consumer import offsets
-from kcli.coordinator.group.consumer.describe import described
+from kcli.coordinator.group.consumer.describe import Description, described, missing
 from kcli.coordinator.group.consumer.members.classic_members import ClassicMembers
 from kcli.coordinator.group.consumer.members.departure import Departures
 from kcli.coordinator.group.consumer.members.heartbeat import ConsumerHeartbeats
@@ -32,7 +32,6 @@ from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind
 from kcli.coordinator.group.topics import NoTopics, TopicsView
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode, UnknownMemberIdException
-from kcli.protocol.messages.consumer_group_describe import DescribedGroup
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -46,7 +45,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 class ConsumerProtocol:
-    """The consumer groups of a shard. `topics` are the topics of the present metadata. `topics_changed` sets them."""
+    """The consumer groups of a shard. `topics` are the topics of the present metadata. `topics_changed` replaces these
+    topics."""
 
     def __init__(
         self,
@@ -171,16 +171,11 @@ class ConsumerProtocol:
             group_type=group.group_type.value,
         )
 
-    def describe(self, group_id: str) -> DescribedGroup:
+    def describe(self, group_id: str) -> Description:
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return described(group, self._topics, self._config.consumer_assignors[0])
-        reason = "not found" if group is None else "is not a consumer group"
-        return DescribedGroup(
-            group_id=group_id,
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} {reason}.",
-        )
+        return missing(group_id, "not found" if group is None else "is not a consumer group")
 
     def delete_error(self, group_id: str) -> ErrorCode:
         return ErrorCode.NON_EMPTY_GROUP if self._own(group_id).members else ErrorCode.NONE
@@ -209,7 +204,7 @@ class ConsumerProtocol:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, step: GroupStep
     ) -> None:
-        """Takes the result of a `ResolveRegexes`. None means that it failed, so that it is requested again."""
+        """Takes the result of a `ResolveRegexes`. If it is None, the work failed, and the group requests it again."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
@@ -240,7 +235,8 @@ class ConsumerProtocol:
         self._log.replay(record, live=live)
 
     def _restored(self, group_id: str, failed: Group | None, step: GroupStep) -> None:
-        """Completes the restoration of a group after a failed write: fails waiting requests and restarts the timers."""
+        """Completes the restoration of a group after a failed write: answers the waiting requests with the error, and
+        restarts the timers."""
         group = self._groups.get(group_id)
         _log.warning("[GroupId %s] A write failed; the group is back at what is committed.", group_id)
         if isinstance(failed, ClassicGroup) and failed is not group:

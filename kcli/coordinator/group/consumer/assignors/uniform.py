@@ -1,8 +1,8 @@
 """The uniform assignor for a group whose members all subscribe to the same topics.
 
-For P partitions and M members the quota of a member is P div M partitions, and one more for the first P mod M members.
-A member keeps its partitions up to its quota. The other partitions go to the members below their quota, in order. So
-no more partitions move than necessary.
+For P partitions and M members, the quota of a member is P div M partitions. The first P mod M members have a quota of
+one partition more. A member keeps partitions up to its quota. The other partitions go to the members below their quota,
+in order. So no more partitions move than necessary.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 
 from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
-from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
+from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment, size
 from kcli.coordinator.hashing import in_hash_order, uuid_hash
 from kcli.model.topic_partition import TopicIdPartition
 
@@ -41,8 +41,9 @@ def _never_assigned(
     taken: dict[uuid.UUID, set[int]] = {topic_id: set() for topic_id in topic_ids}
     for member in members.values():
         for topic_id, partitions in member.assigned.items():
-            if topic_id in taken:
-                taken[topic_id].update(partitions)
+            of_topic = taken.get(topic_id)
+            if of_topic is not None:
+                of_topic.update(partitions)
     return [
         TopicIdPartition(topic_id, partition)
         for topic_id in topic_ids
@@ -55,6 +56,9 @@ def _keep(
     assigned: Assignment, partition_counts: Mapping[uuid.UUID, int], quota: int, free: list[TopicIdPartition]
 ) -> tuple[Assignment, int]:
     """The partitions that a member keeps, and how many more it may get. Partitions beyond its quota become free."""
+    count = size(assigned)
+    if count <= quota and assigned.keys() <= partition_counts.keys():
+        return assigned, quota - count  # nearly always
     kept: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         if topic_id not in partition_counts:
