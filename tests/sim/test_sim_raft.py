@@ -370,13 +370,34 @@ class RaftSim:
         for _ in range(3):
             self.append()
             self.run(self.now + COMMIT_S)
-        leaders = [m for m in self.machines.values() if m.node.leader is not None]
-        assert len(leaders) == 1, f"one leader, not {[m.key.id for m in leaders]}"
-        (leader,) = leaders
+        leader = self.only_leader()
         for machine in self.machines.values():
             assert machine.disk.end == leader.disk.end == machine.node.high_watermark, (
                 f"machine {machine.key.id} has all records and knows that they are committed"
             )
+
+    def only_leader(self) -> Machine:
+        leaders = [machine for machine in self.machines.values() if machine.node.leader is not None]
+        assert len(leaders) == 1, f"one leader, not {[machine.key.id for machine in leaders]}"
+        return leaders[0]
+
+    def cut_one_follower(self) -> None:
+        """A voter that hears only the other followers does not end the epoch of a leader that they hear (KIP-996)."""
+        leader = self.only_leader()
+        voters = leader.node.voters
+        followers = [
+            each.key.id for each in voters.voters if self.machines[each.key.id].key.matches(each.key)
+        ]
+        followers.remove(leader.key.id)
+        if not voters.is_majority(len(followers)):
+            return
+        pair = frozenset((leader.key.id, self.rng.choice(followers)))
+        epoch = leader.node.epoch
+        self.cut.add(pair)
+        self.run(self.now + 4 * SETTINGS.fetch_timeout_s)
+        self.cut.discard(pair)
+        self.run(self.now + ELECTION_S)
+        assert self.only_leader() is leader and leader.node.epoch == epoch, "the leader keeps its epoch"
 
 
 def voters_of(batches: tuple[ReceivedBatch, ...]) -> VoterSet | None:
@@ -502,6 +523,7 @@ def run_seed(seed: int) -> RaftSim:
     sim = RaftSim(seed)
     sim.storm()
     sim.heal()
+    sim.cut_one_follower()
     return sim
 
 
