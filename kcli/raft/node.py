@@ -189,6 +189,9 @@ class RaftNode:
             member.ask_for_flush()
         if member.is_voter and member.voters.is_only_voter(self.key):
             member.become_candidate(now)
+        elif start.stored is not None:
+            # The log can have a newer epoch or a newer kraft.version than the file.
+            member.persist()
 
     def _handle(
         self,

@@ -1,7 +1,8 @@
 """The broker role of a node: partitions, coordinators, and the registration with the controller.
 
-Start: load partitions and coordinators from the image, then register. Stop: the coordinators give up their groups and
-transactions, then the controller moves the leaderships to other brokers (KIP-841).
+At the start, the role loads partitions and coordinators from the image, and then registers. At the stop, the
+coordinators give up their groups and transactions. Then the controller moves the leaderships to other brokers
+(KIP-841).
 """
 
 from __future__ import annotations
@@ -171,10 +172,11 @@ class BrokerRole:
         self.cleaning.start()
 
     async def _set_strays_aside(self) -> None:
-        """Deletes the logs of deleted topics that a stop or a crash left, and sets aside the other unknown logs.
+        """Deletes logs of deleted topics, which a stop or a crash may have left. Sets aside other logs that are not in
+        the metadata.
 
-        Kafka sets all unknown logs aside and never deletes them. This broker deletes a log if the metadata log contains
-        the removal of its topic.
+        Kafka sets aside all logs that are not in the metadata, and never deletes them. This broker deletes such a log
+        if the metadata log contains the removal of its topic.
         """
         image, logs = self._given.loader.image, self._given.logs
         strays = self.replicas.strays(image)
@@ -202,7 +204,7 @@ class BrokerRole:
     async def stop(self, *, clean: bool) -> None:
         """Stops the role: gives up leaderships and answers waiting requests.
 
-        If not `clean`, it only ends the tasks. Groups, transactions and the registration do not change.
+        If `clean` is False, this method only ends the tasks. Groups, transactions and the registration do not change.
         """
         await self.cleaning.stop()
         await self.transactions.stop_sending()
@@ -239,5 +241,6 @@ class BrokerRole:
 
 
 def _ids(logs: LogStore, chosen: Callable[[LogDirectory], bool]) -> list[uuid.UUID]:
-    """The ids of the chosen directories. A partition cannot be led in a directory that is not registered (KIP-858)."""
+    """The ids of the chosen directories, for the registration. The broker cannot lead a partition in a directory that
+    is not registered (KIP-858)."""
     return [directory.id for directory in logs.directories if chosen(directory) and directory.id is not None]

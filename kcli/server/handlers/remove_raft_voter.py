@@ -1,6 +1,6 @@
 """RemoveRaftVoter (key 81, version 0): removes a controller from the quorum (KIP-853).
 
-In a quorum of one, the only voter cannot be removed, and every other id is not a voter.
+This quorum has one voter. This voter cannot be removed, and other ids are not voters. So every request is refused.
 """
 
 from __future__ import annotations

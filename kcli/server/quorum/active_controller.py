@@ -111,6 +111,9 @@ class ActiveController:
 
         A decision without records waits for the commit of all records on which it is based.
         """
+        timeout_ms = None if api.timeout_ms is None else api.timeout_ms(request)
+        if timeout_ms is not None and timeout_ms <= 0:
+            raise TimeoutException
         decision = api.decide(self.controller, request, context, self._clock.now_ms())
         if decision.records:
             done = self._append(decision.records)
@@ -118,9 +121,8 @@ class ActiveController:
             done = self._pending[-1].done
         else:
             return decision.response
-        timeout_ms = api.timeout_ms(request)
         try:
-            async with asyncio.timeout(timeout_ms / 1000 if timeout_ms > 0 else None):
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await asyncio.shield(done)
         except TimeoutError:
             raise TimeoutException from None

@@ -62,7 +62,7 @@ class ControllerRole:
     async def start(self, listeners: Sequence[Listener] | None = None) -> None:
         """Starts and leads. `listeners` take precedence over the advertised listeners of the configuration.
 
-        Raises StorageError if the node is not formatted, QuorumError if it cannot be a quorum by itself.
+        Raises StorageError if the node is not formatted, and QuorumError if it cannot be a quorum by itself.
         """
         replayer = ImageReplayer(self._loader.image)
         quorum_voters = await asyncio.to_thread(self.log.load, replayer)

@@ -50,7 +50,7 @@ class RaftDriver:
     async def start(self, quorum_voters: QuorumVoters) -> tuple[Appended, ...]:
         """Elects this node. Its vote is on disk before the new epoch is used. Returns the first batch, not yet flushed.
 
-        Raises QuorumError if the node cannot be a quorum by itself, StorageError if its disk fails.
+        Raises QuorumError if the node cannot be a quorum by itself, and StorageError if its disk fails.
         """
         log = self._log
         if not quorum_voters.voters.is_only_voter(self._node.key):
@@ -71,7 +71,8 @@ class RaftDriver:
         return tuple([self._append(batch) for batch in ready.append])
 
     def append(self, values: Sequence[bytes]) -> Appended:
-        """Appends one batch of records. Raises StorageError if the disk fails, NotControllerException if this node does
+        """Appends one batch of records. Raises StorageError if the disk fails, and NotControllerException if this node
+        does
         not lead."""
         ready = self._step(Append(tuple(values)))
         assert not ready.persist and ready.flush, "an append changes no vote and is flushed later"
