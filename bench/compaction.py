@@ -1,4 +1,4 @@
-"""Compacts one log of keyed records and prints how fast that went and how much memory the cleaner's process took.
+"""Compacts one log of keyed records. Prints the speed, and the memory of the cleaner's process.
 
     python bench/compaction.py [--megabytes 256] [--record-bytes 100] [--batch-records 150] [--distinct 0.25]
                                [--dedupe-buffer-megabytes 128] [--io-buffer-kilobytes 512]

@@ -4,9 +4,9 @@
 
 All members are in one process, each with its own connection. They send the requests of the protocol directly and do not
 read records, so the figures are those of the coordinator and not of a client library. In both protocols there are two
-partitions per member, and each member sends a heartbeat every --heartbeat-ms. A member learns of a rebalance from the
-answer to a heartbeat. So each rebalance includes a wait of half the interval on average. The broker runs on the first
-core, and the members on the others. The last lines are JSON, one line per figure.
+partitions per member, and each member sends a heartbeat every --heartbeat-ms. The answer to a heartbeat tells a member
+about a rebalance. So each rebalance includes a wait of half the heartbeat interval on average. The broker runs on the
+first core, and the members on the others. The last lines are JSON, one line per figure.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python bench/hostile.py [--only unread-fetches,slow-frames] [--topics 10000] [--settle 30]
 
 Each attack runs in a process of its own. Meanwhile a neighbour sends one small request after another. The table has the
-neighbour's latency, the broker's peak memory during the attack, and its memory `--settle` seconds after it. Memory is
-that of the broker and its children.
+neighbour's latency, the broker's peak memory during the attack, and its memory `--settle` seconds after the attack. The
+memory of the broker's child processes is included.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ async def slow_frames(port: int) -> None:
                 await asyncio.wait_for(writer.drain(), 10)
                 await asyncio.sleep(0.1)
         except (OSError, TimeoutError):
-            pass  # the broker does not read it, or has closed it
+            pass  # the broker does not read the connection, or has closed it
         writer.transport.abort()
 
     await asyncio.gather(*(send() for _ in range(100)))

@@ -15,7 +15,7 @@ from kcli.testing.rigs.hostile_batches import equal_deltas, large_values, zeros
 
 @dataclass(frozen=True, slots=True)
 class HostileBatch:
-    """A batch that is much work for its size. `make` takes the present time in milliseconds."""
+    """A batch that takes much work for its size. `make` takes the present time in milliseconds."""
 
     name: str
     make: Callable[[int], bytes]

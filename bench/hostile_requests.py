@@ -1,4 +1,4 @@
-"""Attacks by single large requests, for bench/hostile.py: each is legal, and each is answered in full.
+"""Attacks by single large requests, for bench/hostile.py. Each request is legal, and gets a complete answer.
 
 An attack is a function of the broker's port. It returns when it has its answer. The cluster should have 10,000 topics
 `topic-00000` to `topic-09999`, so that the attacks on metadata and configs have their full size.
@@ -35,7 +35,7 @@ async def metadata_of_unknown_names(port: int) -> None:
 
 
 async def metadata_of_names_to_create(port: int) -> None:
-    """The same from a client that lets the broker create topics."""
+    """Metadata of 200,000 names that no topic has, from a client that lets the broker create topics."""
     topics = tuple(metadata.MetadataRequestTopic(name=f"unknown-{number}") for number in range(200_000))
     await _ask(port, metadata.MetadataRequest(topics=topics), ApiKey.METADATA, 12)
 

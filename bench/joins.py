@@ -2,10 +2,12 @@
 
 `bench/run.py --only joins` runs it. With `group.initial.rebalance.delay.ms=0` these rounds are expected:
 
-- classic and cooperative-sticky: one generation (two JoinGroups and one SyncGroup per member). More generations cost
-  seconds, because a follower sends at most one JoinGroup per second, and learns of a rebalance by a heartbeat (3 s);
-- KIP-848: one heartbeat interval (5 s). The first members get too many partitions, and the others get theirs at their
-  second heartbeat. It takes two intervals if a member asks before the owner of its partitions has given them up.
+- classic and cooperative-sticky: one generation (two JoinGroups and one SyncGroup for each member). More generations
+  would take seconds. A member that is not the leader sends at most one JoinGroup per second, and notices a rebalance
+  only by a heartbeat (3 s);
+- KIP-848: one heartbeat interval (5 s). The first members get too many partitions, and the other members get their
+  partitions at their second heartbeat. If a member sends this heartbeat before the owner has given up the partitions,
+  the rounds take two intervals.
 """
 
 from __future__ import annotations

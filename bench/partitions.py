@@ -2,10 +2,10 @@
 
     python bench/partitions.py [--partitions 20000] [--per-topic 20] [--records 1] [--directory /mnt/disk]
 
-Each partition gets a few small records, so each log has something to flush at the first stop. The stop after that finds
-nothing changed. A start lasts from the process's begin until clients are served. A stop lasts until the process has
-ended. The deletion is followed by SIGTERM at once; `left behind` counts the directories that the next start did not
-take for deleted.
+Each partition gets a few small records, so the first stop must flush each log. At the second stop, no log has changed.
+The time of a start ends when clients are served. The time of a stop ends when the process has ended. Directly after the
+deletion of the topics, the broker gets SIGTERM. `left behind` counts the directories of deleted topics that the next
+start has not deleted.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Bench:
         self.broker.stop()
 
     def left_behind(self) -> int:
-        """Directories of deleted topics that no deletion is waiting for."""
+        """The directories of deleted topics that no deletion waits for."""
         kept = {f"{name}-{nth}" for name in self.topics for nth in range(self.per_topic)}
         return sum(
             path.is_dir() and path.name.startswith("topic-") and path.name not in kept

@@ -1,10 +1,10 @@
-"""Tools: what each command costs on a cluster of many topics, beside its goal.
+"""Measures the time, CPU time and memory of each command on a cluster of many topics, and compares them with goals.
 
     python bench/tools.py [--topics 10000] [--groups 1000] [--only describe,offsets,…]
 
-Creates the topics and groups on a broker of its own, and runs each command once as a process of its own. The broker
-runs on the first core, the commands on the rest. CPU seconds hold on a noisy machine; seconds do not. The peak memory
-is the command's. Ends with one JSON line per command.
+Starts a broker, creates the topics and groups, and runs each command once in a new process. The broker runs on the
+first core, and the commands on the other cores. If other programs use the machine, the CPU seconds are still valid, but
+the elapsed seconds are not. The peak memory is that of the command. At the end, prints one JSON line for each command.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MEMORY_GOAL_MB = 200
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A command to measure. `goal_s` is for 10,000 topics and a quiet machine with two cores; 0: no goal."""
+    """A command to measure. `goal_s` is for 10,000 topics and a quiet machine with two cores. 0 means no goal."""
 
     key: str
     arguments: tuple[str, ...]
@@ -48,7 +48,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one run of a command cost."""
+    """The time, CPU time and memory of one run of a command."""
 
     command: str
     seconds: float
@@ -73,7 +73,7 @@ HEADER = (
 
 
 def tools(directory: Path, topics: Sequence[str]) -> Iterator[Tool]:
-    """The commands, in an order in which the last ones destroy what the others need."""
+    """The commands. The last commands delete topics and groups that the other commands need."""
     offsets = directory / "offsets.json"
     partitions = [{"topic": topic, "partition": 0, "offset": -1} for topic in topics]
     offsets.write_text(json.dumps({"partitions": partitions, "version": 1}))
@@ -139,7 +139,8 @@ async def fill(bootstrap: str, topics: Sequence[str], groups: int) -> None:
 
 
 def fill_in_another_process(bootstrap: str, topics: Sequence[str], groups: int) -> None:
-    """Runs `fill` elsewhere, because the peak memory of a command includes that of the process that starts it."""
+    """Runs `fill` in another process. The peak memory of a command includes the memory of the process that starts it,
+    so this process must stay small."""
     process = multiprocessing.Process(target=lambda: asyncio.run(fill(bootstrap, topics, groups)))
     process.start()
     process.join()

@@ -25,7 +25,8 @@ def check_bootstrap(servers: str | None) -> None:
 def client_properties(
     config_file: str | None, assignments: Iterable[str], profile: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Returns the properties of a client. `key=value` arguments override the file, which overrides the profile.
+    """Returns the properties of a client. `key=value` arguments take precedence over the file, and the file over the
+    profile.
 
     Raises CommandError for a file that cannot be read.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The longest wait for the cluster. A reachable broker answers in a tenth of this time.
 LOOKUP_S = 1.5
-# The most names that are offered, because shells are slow to show more, and users cannot choose from more.
+# The most names that are offered. Shells show more names slowly, and users cannot choose from so many names.
 MAX_NAMES = 1000
 OWN_PREFIX = "__"
 

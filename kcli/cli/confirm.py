@@ -32,8 +32,7 @@ def confirm(loss: str, *, yes: bool) -> None:
 def _line() -> str:
     """Reads a line of the terminal.
 
-    During the read, SIGINT has Python's default handler, because the handler of an event loop does not interrupt a
-    read.
+    The handler of an event loop does not interrupt a read. So during the read, SIGINT has Python's default handler.
     """
     noted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

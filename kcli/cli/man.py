@@ -1,6 +1,6 @@
-"""Manual pages, generated from the declarations of the tools: `python -m kcli.cli.man [DIRECTORY]`.
+"""Generates the manual pages from the declarations of the tools: `python -m kcli.cli.man [DIRECTORY]`.
 
-The pages are checked in under man/; a test fails when they are stale.
+The pages are committed in man/. A test fails if a page differs from its declaration.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from kcli.cli.running import SCRIPT_VARIABLE
 from kcli.cli.syntax.registry import TOOLS
 
 EXECUTABLE = 0o755
-# The simple names of the classes that Kafka's scripts run; their packages have changed between versions, but not their
-# names.
+# The simple names of the classes that Kafka's scripts run. Their packages differ between versions of Kafka, but the
+# simple names do not.
 MAIN_CLASSES = {
     "BrokerApiVersionsCommand": "broker-api-versions",
     "ClientMetricsCommand": "client-metrics",
@@ -47,7 +47,7 @@ MAIN_CLASSES = {
     "VerifiableProducer": "verifiable-producer",
 }
 RUN_CLASS = "kafka-run-class.sh"
-# Because `exec` is a special built-in of the shell, it looks up kcli with the PATH that is assigned before it.
+# `exec` is a special built-in of the shell. So it uses the PATH that is assigned in the same command to find kcli.
 _HERE = '$(dirname "$0")'
 _PATH = f'PATH="{_HERE}/../.venv/bin:{_HERE}:$PATH"'
 

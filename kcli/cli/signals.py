@@ -11,7 +11,8 @@ class Terminated(KeyboardInterrupt):
 
 
 def finish_on_sigterm() -> None:
-    """Makes SIGTERM end a tool as Ctrl-C does: the tool waits for records in flight and leaves its group."""
+    """Makes SIGTERM end a tool as Ctrl-C does: the tool waits for the acknowledgement of its records and leaves its
+    group."""
     signal.signal(signal.SIGTERM, _terminate)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-# Matches the syntax of Java's patterns that Python lacks, and all other escapes, which stay unchanged.
+# Matches the syntax of Java's patterns that Python does not have. Also matches all other escapes, which are not
+# changed.
 _JAVA = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\p\{(?P<kind>\w+)\}|(?P<named>\(\?<)(?=[A-Za-z])|\\.|[\[\]]|&&"
 )

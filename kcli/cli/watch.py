@@ -60,7 +60,8 @@ async def watch(seconds: float, show: Callable[[Output], Awaitable[bool | None]]
 async def _draw(
     output: StampedOutput, show: Callable[[Output], Awaitable[bool | None]], seconds: float
 ) -> bool | None:
-    """Draws the output, cut to the size of the screen. It uses a single write, because several writes would flicker."""
+    """Draws the output, cut to the size of the screen. Uses a single write, because the screen would flicker with
+    several writes."""
     block = io.StringIO()
     with contextlib.redirect_stdout(block), contextlib.redirect_stderr(block):
         is_over = await show(output)

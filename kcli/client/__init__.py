@@ -1,1 +1,1 @@
-"""The asyncio client of the admin tools: connections, metadata, routing, retries, and one coroutine per call."""
+"""The asyncio client of the admin tools: connections, metadata, routing, retries, and one coroutine for each call."""

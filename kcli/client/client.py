@@ -168,7 +168,8 @@ class Client:
         return list(self._known.nodes.values())
 
     async def metadata(self, topics: Iterable[str] | None = ()) -> MetadataResponse:
-        """Requests and returns the metadata of `topics` (None: all). Stores the brokers of the response."""
+        """Requests and returns the metadata of `topics`, or of all topics if it is None. Stores the brokers of the
+        response."""
         wanted = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         response = await self.send(request, ApiKey.METADATA)
@@ -270,7 +271,7 @@ class Client:
         return await self.connection_to(node)
 
     async def _to_any(self) -> Connection:
-        """Returns an open connection, or else connects to the first server that answers."""
+        """Returns an open connection. Without an open connection, connects to the first server that answers."""
         for connection in self._connections.values():
             if not connection.is_closed:
                 return connection
@@ -349,7 +350,8 @@ def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutExceptio
 
 @contextlib.contextmanager
 def looking_up() -> Iterator[None]:
-    """Converts retriable errors in this context to `_NoNode`, because they mean that the right server is unknown."""
+    """Converts retriable errors in this context to `_NoNode`. In a look-up, such an error means that the right server
+    is unknown."""
     try:
         yield
     except KafkaError as error:

@@ -85,7 +85,8 @@ def client_config(
         servers=addresses,
         servers_are_controllers=bool(controllers),
         client_id=properties.get("client.id") or client_id,
-        # Kafka refuses an API time-out below the request time-out. Here a shorter --timeout sets both.
+        # Kafka refuses an API time-out that is shorter than the request time-out. Here a shorter --timeout also
+        # shortens the request time-out.
         request_timeout_ms=min(request_timeout, api_timeout),
         default_api_timeout_ms=api_timeout,
         connection_setup_timeout_ms=_integer(properties, "socket.connection.setup.timeout.ms", 10_000),

@@ -1,6 +1,8 @@
-"""One connection to one server. Responses are matched to requests by correlation id, so many requests may be in flight.
+"""One connection to one server. A response belongs to the request with the same correlation id, so several requests may
+wait for their responses.
 
-The connection recognises another protocol (TLS, HTTP) by the first bytes of the answer, and names it in the error.
+The connection recognises another protocol (TLS, HTTP) by the first bytes of the answer. The error then contains the
+name of that protocol.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ Kafka's own clients allow 100 MB (socket.request.max.bytes).
 """
 
 MAX_IN_FLIGHT = 1000
-"""The most requests in flight, far more than any admin call needs.
+"""The most requests without an answer. This is far more than any admin call needs.
 
-So a peer that never answers cannot fill the memory.
+Without this limit, requests to a peer that never answers could fill the memory.
 """
 
 _SIZE = struct.Struct(">i")
@@ -135,11 +137,12 @@ class Connection(asyncio.BufferedProtocol):
         return decode_response(key, version, frame)[1]
 
     async def _api_versions(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
-        # The caller of `open` limits the time, so the time-out here is only a large number.
+        # The caller of `open` limits the time, so this time-out is only a large number.
         try:
             response = await self.request(request, ApiKey.API_VERSIONS, version=version, timeout=3600)
         except ProtocolError:
-            # An old broker answers an unknown version in the v0 layout, whatever version was requested (KIP-511).
+            # An old broker answers an unknown version of ApiVersions in the layout of version 0, whatever version was
+            # requested (KIP-511).
             if version == 0:
                 raise
             response = await self.request(request, ApiKey.API_VERSIONS, version=0, timeout=3600)

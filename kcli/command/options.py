@@ -211,7 +211,7 @@ def _declared(declaration: type[CommonOptions]) -> Iterator[Option]:
         else:
             taken.add(name)
             yield named
-    # If a tool declares its own --timeout, the common --timeout is left out, because that of the tool has Kafka's
+    # If a tool declares its own --timeout, the common --timeout is left out, because the tool's option has Kafka's
     # meaning.
     yield from (option for option in common if option.name not in taken)
 
@@ -233,8 +233,8 @@ class ParseError(UsageError):
 
     `option` is the option concerned.
 
-    `java_class` is the name of joptsimple's exception. If `is_late` is true, joptsimple raises it only when the tool
-    uses the value, so Kafka's tool does not print the usage table.
+    `java_class` is the name of joptsimple's exception. If `is_late` is True, joptsimple raises this exception only when
+    the tool uses the value. Kafka's tool then does not print the usage table.
     """
 
     def __init__(

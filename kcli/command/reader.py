@@ -1,7 +1,7 @@
 """Parses the options of a command line: `--name value`, `--name=value`, and `-nvalue`.
 
-This is the syntax of argparse4j 0.7.0, which Kafka's newer tools use, and of Python's argparse. The differences between
-the two are in `Grammar`. Errors have the texts of argparse4j.
+This is the syntax of argparse4j 0.7.0, which Kafka's newer tools use, and of Python's argparse. `Grammar` has the
+differences between these two. Errors have the texts of argparse4j.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Words:
         return word
 
     def ends_options(self, word: str) -> bool:
-        """Whether `word` is the `--` after which no argument is an option."""
+        """Whether `word` is `--`. After this word, no argument is an option."""
         ends = word == "--" and not self.past_options
         self.past_options |= ends
         return ends

@@ -27,7 +27,7 @@ RowValue = Union[
     AbstractSet["RowValue"],
     Mapping[str, "RowValue"],
 ]
-"""A result, or a part of one."""
+"""A result, or a part of a result."""
 
 
 @overload

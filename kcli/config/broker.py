@@ -1,8 +1,8 @@
 """`BrokerConfig`: a node's configuration, parsed and typed.
 
-It maps every broker key to its parsed value. Its properties name the values that are needed most and resolve synonyms.
-For example, `log_dirs` is log.dirs or, if that is not set, log.dir. `start_up.node_config` reads and checks the
-configuration of a node.
+It maps every broker key to its parsed value. Its properties give the values that are needed most, and resolve synonyms.
+For example, `log_dirs` is the value of log.dirs or, if log.dirs is not set, of log.dir. `start_up.node_config` reads
+and checks the configuration of a node.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        # An empty log.dirs does not mean log.dir, because it is a mistake that must be reported.
+        # If log.dirs is set but empty, log.dir is not used. The empty value is a mistake, which is reported.
         return split_list(self.text("log.dir" if self["log.dirs"] is None else "log.dirs"))
 
     @property
@@ -146,7 +146,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def security_protocols(self) -> Mapping[str, str]:
-        """Listener name to security protocol.
+        """The security protocol of each listener, by the name of the listener.
 
         A controller listener without an entry is PLAINTEXT, if listener.security.protocol.map has its default and no
         listener uses SSL or SASL.
@@ -217,7 +217,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def advertised_controller_listeners(self) -> tuple[Listener, ...]:
-        """The listeners that this controller registers: its advertised listeners, else its listeners (KIP-853)."""
+        """The listeners that this controller registers: its advertised listeners or, if there are none, its listeners
+        (KIP-853)."""
         advertised = {listener.name: listener for listener in self.all_advertised_listeners}
         return tuple(
             _with_host(advertised.get(listener.name, listener)) for listener in self.controller_listeners

@@ -7,7 +7,7 @@ dynamic defaults, the broker's file, Kafka's defaults. The source of a value is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, BrokerConfig
 from kcli.config.client_metrics import CLIENT_METRICS
@@ -94,7 +94,10 @@ def describe_group(
 
 
 def describe_client_metrics(overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
-    return _described(CLIENT_METRICS, overrides, {}, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG)
+    """Describes every key of a client metrics subscription, sorted by name. As in Kafka, a key that is not set has no
+    synonyms."""
+    entries = _described(CLIENT_METRICS, overrides, {}, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG)
+    return tuple(entry if entry.name in overrides else replace(entry, synonyms=()) for entry in entries)
 
 
 def broker_key(name: str) -> ConfigKey | None:
@@ -170,7 +173,8 @@ def _synonyms(
     sensitive: bool,
     defaults: Mapping[str, str] | None = None,
 ) -> tuple[ConfigSynonym, ...]:
-    """The synonyms of `name`: each source that sets one of `names`, from the first source that sets `name` itself.
+    """The synonyms of `name`: the sources that set one of `names`, beginning with the first source that sets `name`
+    itself.
 
     Kafka leaves out the sources before the first source that sets `name`. So `log.roll.ms` has no synonym if only
     `log.roll.hours` is set.

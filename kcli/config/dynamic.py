@@ -77,7 +77,7 @@ class DynamicConfig:
     def validate(self, overrides: Mapping[str, str], *, own: bool) -> None:
         """Checks all dynamic configs as they will be after a change.
 
-        If `own` is true, `overrides` are the configs of this broker, else the defaults of the cluster.
+        If `own` is True, `overrides` are the configs of this broker. Otherwise they are the defaults of the cluster.
 
         Raises InvalidRequestException with Kafka's text.
         """
@@ -176,8 +176,8 @@ def _check_values(overrides: Mapping[str, str]) -> None:
 
 
 def _check_threads(before: BrokerConfig, after: BrokerConfig) -> None:
-    """Raises if a change makes a thread pool less than half or more than twice its size. Kafka refuses this too, and
-    scripts that change the size in steps rely on that."""
+    """Raises ConfigError if a change makes a thread pool smaller than half its size or larger than twice its size.
+    Kafka refuses such a change too."""
     for name in _THREAD_POOLS:
         old, new = before.integer(name), after.integer(name)
         failed = f"Dynamic thread count update validation failed for {name}={new}"

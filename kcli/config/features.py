@@ -1,7 +1,7 @@
 """The features (KIP-584, KIP-1022), such as metadata.version, with their levels, defaults and dependencies.
 
-The levels are those of Kafka 4.1. The levels of metadata.version end at 4.2-IV1, but the levels above 4.1-IV1 are not
-for production. So a cluster can be formatted or upgraded only up to 4.1-IV1. For a level that is refused,
+The levels are the levels of Kafka 4.1. Kafka 4.1 knows levels of metadata.version up to 4.2-IV1, but the levels above
+4.1-IV1 are not for production. So a cluster can be formatted or upgraded only up to 4.1-IV1. If a level is refused,
 `FeatureError` is raised with Kafka's text.
 """
 
@@ -65,7 +65,8 @@ METADATA_VERSIONS = tuple(MetadataVersion(level, name) for level, name in enumer
 _BY_NAME = {version.name: version for version in METADATA_VERSIONS}
 _BY_LEVEL = {version.level: version for version in METADATA_VERSIONS}
 _BY_RELEASE = {version.release: version for version in METADATA_VERSIONS}
-"""The newest metadata.version of each release. Levels ascend, so a later level replaces the earlier ones."""
+"""The newest metadata.version of each release. The levels ascend, so the last level of a release replaces its earlier
+levels."""
 
 MINIMUM_VERSION = METADATA_VERSIONS[0]
 LATEST_PRODUCTION = _BY_NAME["4.1-IV1"]
@@ -185,8 +186,8 @@ def effective_levels(
 ) -> dict[str, int]:
     """The level of every feature with which a cluster is formatted, by feature name.
 
-    `requested` has the levels that the operator asked for by feature name, and `release` the metadata.version. Other
-    features get their default for that metadata.version. kraft.version is 1 if the voters are dynamic, else 0
+    `requested` has the levels that the operator asked for, by feature name. `release` is the metadata.version. Other
+    features get their default for this metadata.version. kraft.version is 1 if the voters are dynamic, and otherwise 0
     (KIP-853).
     """
     version = _effective_release(requested, release, unstable=unstable)

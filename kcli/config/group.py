@@ -73,7 +73,7 @@ GROUP = ConfigDef((
 # fmt: on
 
 _WITHOUT_BROKER_KEY = frozenset({"share.auto.offset.reset", "share.isolation.level"})
-"""Every group key has a broker key of the same name under `group.`, except these."""
+"""The group keys without a broker key. Every other group key has a broker key: `group.` and the same name."""
 
 BROKER_SYNONYMS: Mapping[str, str] = {
     name: f"group.{name}" for name in GROUP if name not in _WITHOUT_BROKER_KEY

@@ -62,7 +62,7 @@ def parse_listeners(
 ) -> tuple[Listener, ...]:
     """Parses `name://host:port,…`. The names must be different.
 
-    With `distinct_ports`, the ports except 0 must be different too.
+    If `distinct_ports` is True, all ports except 0 must be different too.
 
     Raises ConfigError if the text is invalid.
     """

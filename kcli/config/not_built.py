@@ -1,7 +1,8 @@
-"""Keys of features that are not built: a key is ignored with a warning, or the node refuses to start.
+"""Keys of features that are not built. If such a key is set, the node logs a warning and ignores it, or refuses to
+start.
 
-A key is ignored with a warning if the missing feature would only bring comfort or speed. The node refuses to start if
-ignoring the key would remove a protection (an authorizer, a policy, an encrypted listener).
+If the missing feature would only bring comfort or speed, the key is ignored with a warning. If it would be a protection
+(an authorizer, a policy, an encrypted listener), the node refuses to start.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ MUST_NOT_IGNORE: Mapping[str, str] = {
     "alter.config.policy.class.name": "configuration policies",
     "remote.log.storage.system.enable": "tiered storage",
 }
-"""Keys that protect something or name the place of data, so that the node must not start without their feature."""
+"""Keys that protect data or set the place of data. Without the features of these keys, the node must not start."""
 
 # Keys that are not in Kafka's table of keys, because only plugins read them.
 _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
@@ -119,7 +120,8 @@ def start_up_warnings(config: BrokerConfig) -> list[str]:
 
 
 def feature_not_built(name: str) -> str | None:
-    """The missing feature to which a key belongs. None if the key belongs to no such feature or needs no warning."""
+    """The missing feature to which a key belongs. None if the key does not belong to a missing feature, or needs no
+    warning."""
     if name.startswith(_OF_NO_CONSEQUENCE):
         return None
     for prefix, feature in NOT_BUILT_PREFIXES.items():

@@ -1,7 +1,7 @@
 """Reads and writes `.properties` files by the rules of Java's `Properties.load` and `Properties.store`.
 
-A file is read as ISO-8859-1, as Java does; other characters are written as `\\uXXXX`. Every key remembers its line, so
-that an error can name the line.
+A file is read as ISO-8859-1, as Java does. Other characters are written as `\\uXXXX`. The line of every key is stored,
+so that an error can name the line.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Properties(MutableMapping[str, str]):
 
 
 def load(path: str) -> Properties:
-    """The properties of a file. Raises OSError if it cannot be read, ConfigError if it is invalid."""
+    """The properties of a file. Raises OSError if it cannot be read, and ConfigError if it is invalid."""
     with open(path, "rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
@@ -108,15 +108,15 @@ def dumps(entries: Mapping[str, str], *, now: datetime, comment: str = "") -> st
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the number and content of each logical line. Continued lines are joined; comments and blank lines are left
-    out."""
+    """Yields the number and content of each logical line. Joins continued lines, and leaves out comments and blank
+    lines."""
     pending: list[str] = []
     started_at = 0
     continued = False
     for number, line in enumerate(_natural_lines(text), start=1):
         line = line.lstrip(_BLANK)
         if not any(pending) and (not line or line[0] in "#!"):
-            # For Java, a blank line after a lone backslash ends an empty line.
+            # In Java, a blank line after a line that has only a backslash ends this empty logical line.
             pending, continued = [], False
             continue
         if not continued:
@@ -137,7 +137,8 @@ def _natural_lines(text: str) -> list[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Splits a line into key and value at the first unescaped `=`, `:` or blank. Both stay escaped."""
+    """Splits a line into key and value at the first unescaped `=`, `:` or blank. Escapes in key and value are not
+    resolved."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANK:
         end += 2 if line[end] == "\\" else 1

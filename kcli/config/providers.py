@@ -1,9 +1,9 @@
-"""Configuration providers (KIP-297): they replace variables in values by texts from the environment or from files.
+"""Configuration providers (KIP-297), which replace variables in values by texts from the environment or from files.
 
 The variables are `${env:NAME}`, `${file:/path/secrets.properties:key}` and `${dir:/path:file}`. The key
 `config.providers` lists the providers, such as `env`. A key such as `config.providers.env.class` has the Java class of
-a provider. Kafka's three classes are supported. Any other class is refused, because its variables would be used as if
-they were values.
+a provider. Kafka's three classes are supported. Any other class is refused, because its variables would not be replaced
+and would be used as values.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ CONTROLLER_KEYS = (
 
 MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
 NEWEST_CODEC = 4
-"""The highest codec id, zstd; 0 means no compression, 1 gzip, 2 snappy, 3 lz4."""
+"""The highest codec id. The ids are: 0 no compression, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
 
 
 def node_config(properties: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> BrokerConfig:
@@ -71,8 +71,8 @@ def _derive_node_id(texts: Properties) -> None:
 
 
 def check_removed(texts: Mapping[str, str]) -> None:
-    """Raises ConfigError, with the replacement of zookeeper.connect, if the file is for Kafka with ZooKeeper. Call it
-    before missing keys are reported."""
+    """Raises ConfigError if the file is for Kafka with ZooKeeper. The error names the key that replaces
+    zookeeper.connect. Call this function before missing keys are reported."""
     if "zookeeper.connect" in texts and "process.roles" not in texts:
         raise ConfigError(
             f"zookeeper.connect went away with Kafka 4.0. Set instead {REMOVED['zookeeper.connect']}",

@@ -1,8 +1,8 @@
 """Topic configuration: the keys of Kafka 4.1, the broker keys that supply their defaults, and `LogConfig`.
 
-The value of a topic key comes from the topic's own overrides, else from a broker key of `SERVER_SYNONYMS`, else from
-the default in the table. If several of the broker keys are set, the first of these keys counts. The value of this key
-is converted to the unit of the topic key.
+The value of a topic key comes from the first of these that has a value: the topic's own overrides, a broker key of
+`SERVER_SYNONYMS`, the default in the table. If several of the broker keys are set, the first of these keys counts. Its
+value is converted to the unit of the topic key.
 """
 # ruff: noqa: E501  (a table reads best with one key to a line)
 
@@ -250,10 +250,11 @@ class LogConfig:
 
     @classmethod
     def resolve(cls, topic_overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]) -> Self:
-        """The configuration of a topic: its own overrides, else the broker's values, else Kafka's defaults.
+        """The configuration of a topic. A value comes from the topic's own overrides, then from the broker's values,
+        then from Kafka's defaults.
 
-        Unknown overrides are ignored, as in Kafka, because a newer release may have written them. (Unknown overrides in
-        a client's request are refused elsewhere.) Raises ConfigError for an invalid value.
+        Unknown overrides are ignored, as in Kafka, because a newer release may have written them. Another module
+        refuses unknown overrides in a client's request. Raises ConfigError for an invalid value.
         """
         values: dict[str, ConfigValue] = {}
         for name, key in TOPIC.items():

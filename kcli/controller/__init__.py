@@ -1,1 +1,2 @@
-"""The decisions of the active controller: which records an operation on the cluster needs. No input or output."""
+"""The decisions of the active controller: the records that an operation on the cluster needs. Does no input or
+output."""

@@ -1,8 +1,8 @@
-"""The controller's APIs, one row each: the function that turns a request into a decision.
+"""The table of the controller's APIs. Each row has the function that makes a decision from a request.
 
 A caller passes a row to the controller. For a request that a broker forwarded in an Envelope (KIP-590), the controller
-looks up the row by the API key. A rarely used row imports its deciding function at first use, so that the start of a
-node does not load that code.
+looks up the row by the API key. A row for a rare request imports its function when the row is first used, so that the
+start of a node does not load that code.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 NEWEST_VERSION = 0x7FFF
-"""An API version above all others: a node's own request may use every field of its message."""
+"""An API version above all other versions. A node uses it for its own requests, because they may use every field of a
+message."""
 
 
 def _always(_topic: str) -> bool:
@@ -124,8 +125,10 @@ class ControllerApi(Generic[Q, R]):
 
     key: ApiKey
     decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R]]
-    timeout_ms: Callable[[Q], int] = lambda _request: 0
-    """In milliseconds; 0 means no limit."""
+    timeout_ms: Callable[[Q], int] | None = None
+    """The longest wait for the commit, in milliseconds. None if the API has no time limit. As in Kafka, a request with
+    0
+    fails before the decision."""
 
 
 CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = ControllerApi(
@@ -168,7 +171,6 @@ UPDATE_FEATURES: ControllerApi[UpdateFeaturesRequest, UpdateFeaturesResponse] = 
     lambda controller, request, _context, _now_ms: features.update_features(
         controller.image, controller.settings, request
     ),
-    lambda request: request.timeout_ms,
 )
 ALTER_PARTITION_REASSIGNMENTS: ControllerApi[
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
@@ -186,7 +188,6 @@ LIST_PARTITION_REASSIGNMENTS: ControllerApi[
     lambda controller, request, _context, _now_ms: Decision(
         (), reassignments.list_partition_reassignments(controller.image, request)
     ),
-    lambda request: request.timeout_ms,
 )
 ELECT_LEADERS: ControllerApi[ElectLeadersRequest, ElectLeadersResponse] = ControllerApi(
     ApiKey.ELECT_LEADERS,

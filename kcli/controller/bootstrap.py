@@ -1,4 +1,5 @@
-"""The first records of a cluster: `format` writes them to files, and the first controller appends them to the log.
+"""The first records of a cluster. `format` writes these records to files, and the first controller appends them to the
+log.
 
 `format` writes two files in the form of snapshots. `bootstrap.checkpoint` has the feature levels and SCRAM credentials.
 The snapshot 0-0 has the first voters, for a quorum that keeps its voters in the log (KIP-853).
@@ -36,9 +37,10 @@ DEFAULT_MIN_INSYNC_REPLICAS = "1"
 def bootstrap_records(
     features: Mapping[str, int], scram: Iterable[UserScramCredentialRecord] = ()
 ) -> list[MetadataRecord]:
-    """The bootstrap records: metadata.version, then the other features above level 0 sorted by name, then credentials.
+    """The bootstrap records: first metadata.version, then the other features above level 0 sorted by name, then
+    credentials.
 
-    kraft.version is not among these records, because control records of the log hold it.
+    kraft.version is not among these records, because a control record of the log contains it.
     """
     names = [name for name in sorted(features) if name not in (METADATA_VERSION, KRAFT_VERSION)]
     return [

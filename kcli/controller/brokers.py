@@ -193,7 +193,7 @@ class BrokerState(Enum):
 def heartbeat(
     context: BrokerContext, request: hb.BrokerHeartbeatRequest
 ) -> Decision[hb.BrokerHeartbeatResponse]:
-    """Moves the broker to the state that its heartbeat asks for, as soon as that is safe.
+    """Moves the broker to the state that its heartbeat asks for, as soon as this state is safe.
 
     Raises KafkaError if the broker or its epoch is unknown.
     """
@@ -328,8 +328,7 @@ def fence_expired(context: BrokerContext, exempt: int | None) -> list[MetadataRe
 
     A call fences only one broker, because each fencing moves leaderships.
 
-    `exempt` is the broker in this process. It is never fenced, because it is alive even after a long suspension of
-    the process.
+    `exempt` is the broker in this process. It is never fenced, because it lives as long as the controller does.
     """
     for broker in context.sessions.expired(context.image.brokers, context.now_ms):
         if broker.id != exempt:

@@ -35,7 +35,7 @@ from kcli.protocol.records.metadata import QuotaEntity as RecordEntity
 
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
-# Tolerance for whole numbers that arithmetic on doubles has changed.
+# The largest rounding error that a whole number may have after arithmetic on doubles.
 _FRACTION_MAX = 1e-6
 _INTEGER_MAX = {ConfigType.INT: ("an INT", 2.0**31 - 1), ConfigType.LONG: ("a LONG", 2.0**63)}
 
@@ -88,7 +88,7 @@ def _alter(
 ) -> list[MetadataRecord]:
     ops = {op.key: op for op in entry.ops}
     if len(ops) < len(entry.ops):
-        # Kafka reports a repeated key with the message of a repeated entity.
+        # For a repeated key, Kafka uses the message for a repeated entity.
         raise InvalidRequestException(f"Ignoring duplicate entity {_java_text(entity)}")
     keys = _keys_of(entity, resolvable)
     present: Mapping[str, float] = image.client_quotas.get(entity, {})

@@ -1,4 +1,4 @@
-"""Serves IncrementalAlterConfigs and AlterConfigs. A resource that is refused does not affect the others."""
+"""Serves IncrementalAlterConfigs and AlterConfigs. If a resource is refused, the other resources still change."""
 
 from __future__ import annotations
 

@@ -118,8 +118,8 @@ def _validate_group(config: Mapping[str, str], settings: ControllerSettings) -> 
 
 
 def check_exists(image: MetadataImage, resource: ConfigResource) -> None:
-    """Raises if the topic or broker does not exist. Groups and client-metrics subscriptions need not exist, because
-    their first configuration creates them."""
+    """Raises KafkaError if the topic or broker does not exist. Groups and client-metrics subscriptions need not exist,
+    because their first configuration creates them."""
     if resource.type is ConfigResourceType.TOPIC and resource.name not in image.topics:
         raise UnknownTopicOrPartitionException(f"The topic '{resource.name}' does not exist.")
     if (

@@ -1,8 +1,8 @@
 """Changes the configurations of topics, brokers, groups and client-metrics subscriptions (KIP-226, KIP-339, KIP-1131).
 
-A change is valid if the whole resulting configuration is valid. A key that is set to its present value gives no record,
-except for a broker. There the record makes the broker read the key again, for example to load a renewed key store
-(KIP-226).
+A change is valid if the whole resulting configuration is valid. If a key is set to its present value, no record is
+written, except for a key of a broker. The record then makes the broker read the key again, for example to load a
+renewed key store (KIP-226).
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def elr_enabled(image: MetadataImage) -> bool:
 def _check_min_insync_replicas(
     image: MetadataImage, resource: ConfigResource, name: str, value: str | None
 ) -> None:
-    """Raises if ELR is enabled and the change sets min.insync.replicas for one broker or removes the cluster's default
-    (KIP-966)."""
+    """Checks a change while ELR is enabled (KIP-966). Raises KafkaError if it sets min.insync.replicas for one broker,
+    or removes the cluster's default."""
     if (
         name != MIN_INSYNC_REPLICAS
         or resource.type is not ConfigResourceType.BROKER
@@ -154,7 +154,7 @@ def _check_min_insync_replicas(
 
 
 def clear_elr_records(image: MetadataImage, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-    """The records that clear the ELRs if `records` change min.insync.replicas, on which eligibility depends."""
+    """The records that clear the ELRs if `records` change min.insync.replicas, because the ELRs depend on this key."""
     if not elr_enabled(image):
         return []
     changed = [
@@ -178,7 +178,7 @@ _DEFINITIONS: Mapping[ConfigResourceType, ConfigDef] = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """One resource of a request, with the operations on its keys or (legacy AlterConfigs) all its new values."""
+    """One resource of a request. It has operations on single keys, or all new values for a legacy AlterConfigs."""
 
     resource_type: int
     resource_name: str

@@ -1,8 +1,7 @@
 """The state on which every decision about the cluster depends: the appended image, and the brokers' sessions.
 
-The functions that decide are the rows of `api`. Only `replay` changes the image, in normal running and after a restart
-alike, so both use the same code. The caller must append the records of a decision and replay them before it asks for
-the next decision.
+The functions that decide are the rows of `api`. Only `replay` changes the image, both in normal running and after a
+restart. The caller must append the records of a decision and replay them before it asks for the next decision.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from kcli.runtime.rng import Rng
 
 
 class Controller:
-    """The active controller's state. `settings` and `rng` are inputs of decisions. The sessions of the brokers that are
-    registered already begin at `now_ms`."""
+    """The active controller's state. `settings` and `rng` are inputs of decisions. For brokers that are already
+    registered, a session begins at `now_ms`."""
 
     def __init__(self, replayer: ImageReplayer, settings: ControllerSettings, rng: Rng, now_ms: int) -> None:
         self._replayer = replayer
@@ -52,7 +51,7 @@ class Controller:
         return self._replayer.replay(records, last_offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
     def skip(self, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> None:
-        """Moves the image past a control batch of the log, which holds no metadata records."""
+        """Moves the image past a control batch of the log, because a control batch has no metadata records."""
         self.next_offset = Offset(last_offset + 1)
         self._replayer.skip(last_offset, epoch, timestamp_ms)
 
@@ -91,6 +90,6 @@ class Controller:
         return (AbortTransactionRecord(reason="controller failover"),)
 
     def no_op(self) -> Sequence[MetadataRecord]:
-        """The NoOpRecord that an idle controller appends, so that the high watermark moves and every node sees that the
+        """The NoOpRecord that an idle controller appends. It moves the high watermark, so that every node sees that the
         quorum is alive (KIP-835)."""
         return (NoOpRecord(),)

@@ -1,4 +1,4 @@
-"""The result of a decider: the records to append, and the response to send when they are committed."""
+"""The result of a deciding function: the records to append, and the response to send when they are committed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from kcli.protocol.records.metadata import MetadataRecord
 R = TypeVar("R")
 
 MAX_RECORDS_PER_BATCH = 10_000
-"""Kafka's limit of the records in a batch of the metadata log. It also limits a client's operation, which is one atomic
-batch. The records for the start or stop of a broker may be more: they are split into several batches."""
+"""Kafka's limit of the records in a batch of the metadata log. It also limits a client's operation, because an
+operation is one atomic batch. The start or stop of a broker may need more records, which are divided into several
+batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class Decision(Generic[R]):
 
 
 def decide(records: list[MetadataRecord], response: R) -> Decision[R]:
-    """The decision on a client's operation. Raises PolicyViolationException if it is too large for one batch."""
+    """Makes the decision on a client's operation. Raises PolicyViolationException if the records are too many for one
+    batch."""
     if len(records) > MAX_RECORDS_PER_BATCH:
         raise PolicyViolationException("Unable to perform excessively large batch operation.")
     return Decision(tuple(records), response)
@@ -48,7 +50,7 @@ class ApiError:
 
     @classmethod
     def standard(cls, error: type[KafkaError]) -> ApiError:
-        """The error with its code's own message, for the few places where Kafka sends that message."""
+        """The error with the default message of its code, for the few places where Kafka sends this message."""
         return cls(error.code, error.default_message)
 
 

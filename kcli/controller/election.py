@@ -1,8 +1,8 @@
 """The rules of leader election and of the eligible leader replicas (ELR, KIP-966).
 
 `partition_change` builds the record that changes one partition to its target. A replica is *acceptable* if its broker
-is active and its directory is online. A replica is *valid* if it is acceptable and certain to have every committed
-record: it is in the ISR, or in the ELR while the ISR is empty.
+is active and its directory is online. An acceptable replica is *valid* if it certainly has every committed record. It
+has if it is in the ISR. While the ISR is empty, it has if it is in the ELR.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from kcli.protocol.records.metadata import NO_LEADER_CHANGE, PartitionChangeReco
 class Election(Enum):
     """The kind of election.
 
-    ONLINE keeps the leader if that is valid. PREFERRED elects the first replica if that is valid. UNCLEAN elects any
-    acceptable replica if none is valid.
+    ONLINE keeps the leader if the leader is valid. PREFERRED elects the first replica if this replica is valid. UNCLEAN
+    elects any acceptable replica if there is no valid replica.
     """
 
     ONLINE = auto()
@@ -57,8 +57,7 @@ class _Elected:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTarget:
-    """The new values of a partition; None keeps the present value. Replicas that are `uncleanly_stopped` leave the
-    ELR."""
+    """The new values of a partition. None keeps the present value. Replicas in `uncleanly_stopped` leave the ELR."""
 
     isr: tuple[BrokerId, ...] | None = None
     replicas: tuple[BrokerId, ...] | None = None
@@ -73,7 +72,7 @@ class PartitionTarget:
 def partition_change(
     topic_id: uuid.UUID, partition_id: int, old: PartitionImage, target: PartitionTarget, rules: ElectionRules
 ) -> PartitionChangeRecord | None:
-    """The record that changes `old` to `target`, with the leader elected for it; None if nothing changes."""
+    """The record that changes `old` to `target`, with the newly elected leader. None if nothing changes."""
     replicas = old.replicas if target.replicas is None else target.replicas
     directories = old.directories if target.directories is None else target.directories
     adding = old.adding if target.adding is None else target.adding
@@ -117,7 +116,8 @@ def partition_change(
         leader_recovery_state=-1 if recovery is old.recovery_state else int(recovery),
         eligible_leader_replicas=_changed(elr, old.elr),
         last_known_elr=_changed(last_known, old.last_known_elr),
-        # A record that changes the replicas must name their directories, or the directories would be unknown.
+        # If a record changes the replicas, it must also contain their directories. Otherwise the directories would be
+        # unknown.
         directories=_changed(directories, old.directories) if replicas == old.replicas else directories,
     )
     if leader == NO_LEADER_CHANGE and _same(merge_partition_change(old, record), old):
@@ -158,7 +158,8 @@ def _same(merged: PartitionImage, old: PartitionImage) -> bool:
 def _eligible(
     old: PartitionImage, isr: Sequence[BrokerId], rules: ElectionRules, uncleanly_stopped: Sequence[BrokerId]
 ) -> tuple[BrokerId, ...]:
-    """The ELR for this `isr`: while the ISR is below min.insync.replicas, replicas that leave the ISR join the ELR."""
+    """The ELR for this `isr`. While the ISR is smaller than min.insync.replicas, replicas that leave the ISR join the
+    ELR."""
     if not rules.elr_enabled:
         return old.elr
     if len(isr) >= _effective_min_isr(rules, old.replicas):
@@ -211,7 +212,8 @@ def _last_known(
     rules: ElectionRules,
     replicas: Sequence[BrokerId],
 ) -> tuple[BrokerId, ...]:
-    """The last leader of a partition that has no leader now. It may be elected if both ISR and ELR are empty."""
+    """The last leader of a partition that has no leader now. If both ISR and ELR are empty, this broker may be
+    elected."""
     if not rules.elr_enabled:
         return old.last_known_elr
     if len(isr) >= _effective_min_isr(rules, replicas):

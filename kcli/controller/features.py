@@ -1,5 +1,5 @@
-"""Raises and lowers the cluster's feature levels (KIP-584, KIP-1022). If one feature of a request is refused, none of
-them changes."""
+"""Raises and lowers the cluster's feature levels (KIP-584, KIP-1022). If one feature of a request is refused, no
+feature changes."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 METADATA_CHANGED_AT = frozenset((8, 11, 13, 14, 15, 16, 17, 18, 23))
 DEFAULT_MIN_INSYNC_REPLICAS = "1"
 _REFUSED = "The update failed for all features since the following feature had an error: {}"
+# Kafka puts the name of its error code into the results of versions 0 and 1.
+NO_ERROR_TEXT = "NONE"
 
 
 def update_features(
@@ -43,7 +45,7 @@ def update_features(
     except InvalidUpdateVersionException as error:
         return Decision((), _refused(error))
     results = tuple(
-        uf.UpdatableFeatureResult(feature=update.feature, error_message=None)
+        uf.UpdatableFeatureResult(feature=update.feature, error_message=NO_ERROR_TEXT)
         for update in request.feature_updates
     )
     response = uf.UpdateFeaturesResponse(error_message=None, results=results)
@@ -63,7 +65,7 @@ def quorum_refused(error: KafkaError) -> KafkaError:
 def _refused(error: InvalidUpdateVersionException) -> uf.UpdateFeaturesResponse:
     """The response with one error for the whole request.
 
-    Only a success has a result for each feature (before version 2).
+    Before version 2, a response without an error has a result for each feature.
     """
     return uf.UpdateFeaturesResponse(error_code=error.code, error_message=_REFUSED.format(error.message))
 

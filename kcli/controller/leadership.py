@@ -1,4 +1,4 @@
-"""Elections of many partitions at once: when a broker starts or stops, or an operator asks."""
+"""Elects leaders of many partitions at once, when a broker starts or stops, or on request of an operator."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class PartitionRef:
 def partitions_where(
     image: MetadataImage, wanted: Callable[[PartitionImage], bool]
 ) -> Iterator[PartitionRef]:
-    """The partitions for which `wanted` returns True. Every partition of the cluster is visited, so call it only for
-    rare events such as the start of a broker."""
+    """The partitions for which `wanted` returns True. Every partition of the cluster is visited, so call this function
+    only at rare events such as the start of a broker."""
     for topic in image.topics:
         for number, partition in topic.partitions.items():
             if wanted(partition):
@@ -45,8 +45,8 @@ def partitions_where(
 
 
 def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str, name: str) -> str:
-    """The value of a topic key whose broker key has the same name. The first of these that has a value wins: the topic,
-    the cluster's default, this node's file, Kafka's default."""
+    """The value of a topic key whose broker key has the same name. The value comes from the first of these that sets
+    the key: the topic, the cluster's default, this node's file, Kafka's default."""
     for layer in (image.topic_config(topic), image.config(CLUSTER_DEFAULT), settings.static_config):
         if name in layer:
             return layer[name]
@@ -112,7 +112,8 @@ class PartitionUpdates:
             self.change(ref, PartitionTarget(isr=_without(ref.partition.isr, broker_id)))
 
     def distrust(self, broker_id: BrokerId) -> None:
-        """Removes a broker that stopped uncleanly from every ISR and ELR: it may have lost its newest records."""
+        """Removes a broker that stopped uncleanly from every ISR and ELR, because it may have lost its newest
+        records."""
         for ref in partitions_where(
             self._image, lambda partition: broker_id in partition.isr or broker_id in partition.elr
         ):
@@ -132,8 +133,8 @@ def _without(values: tuple[BrokerId, ...], removed: BrokerId) -> tuple[BrokerId,
 def elect_leaders(
     image: MetadataImage, settings: ControllerSettings, request: el.ElectLeadersRequest
 ) -> Decision[el.ElectLeadersResponse]:
-    """Elects the preferred replica, or any live replica, at an operator's request (KIP-183, KIP-460). If the request
-    names no partitions (null), elects for all partitions that need it."""
+    """Elects the preferred replica, or any live replica, at an operator's request (KIP-183, KIP-460). If the list of
+    partitions is null, elects a leader for each partition that needs one."""
     try:
         election = _ELECTIONS[request.election_type]
     except KeyError:

@@ -1,9 +1,9 @@
-"""Places new replicas, striped over racks, and inside a rack over brokers (KIP-36's aim, KRaft's algorithm).
+"""Spreads new replicas over racks, and over the brokers of each rack (KIP-36, with KRaft's algorithm).
 
-Racks are sorted by name, and the brokers of a rack by id. Both lists are used as rings that start at a random place, so
-that the partitions of small topics do not all go to the first broker. Each partition takes its replicas from the racks
-in turn and starts one rack later than the partition before it. Fenced brokers are used only if a rack has no more
-unfenced brokers, and never as the leader.
+Racks are sorted by name, and the brokers of a rack by id. Each list is used as a ring: after its end, it continues at
+its beginning. A ring starts at a random place, so that the partitions of small topics do not all go to the first
+broker. Each partition takes its replicas from the racks in turn and starts one rack later than the partition before it.
+Fenced brokers are used only if a rack has no more unfenced brokers, and never as the leader.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def place(
 
 
 class _Ring:
-    """The brokers of a rack, drawn in turn.
+    """The brokers of a rack, as a ring.
 
-    Each partition has its own `epoch`, and its first draw is one broker later than the first draw of the epoch before.
+    Each partition has a number, its `epoch` in this ring. The first broker of an epoch comes one place later than the
+    first broker of the epoch before.
     """
 
     def __init__(self, brokers: Sequence[BrokerId], start: int) -> None:
@@ -57,7 +58,7 @@ class _Ring:
         self._index = 0
 
     def draw(self, epoch: int) -> BrokerId | None:
-        """The next broker for this epoch. None if every broker has been drawn."""
+        """Takes the next broker for this epoch. None if the epoch has already taken every broker."""
         if epoch != self._epoch:
             if self._epoch >= 0:
                 self._start = (self._start + 1) % max(1, len(self._brokers))

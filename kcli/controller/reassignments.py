@@ -1,8 +1,8 @@
 """Reassignments of replicas to other brokers: starts, replaces, cancels and lists them (KIP-455, KIP-860).
 
-During a reassignment the partition's replicas are the replicas of the target, and after these the replicas to be
-removed. `adding` and `removing` hold the differences. The reassignment completes when the new replicas are in the ISR
-(`election.partition_change`). No function here waits for that.
+During a reassignment, the list of the partition's replicas has first the replicas of the target, and then the replicas
+to be removed. `adding` and `removing` have the differences. The reassignment is complete when the new replicas are in
+the ISR (`election.partition_change`). No function of this module waits for this.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def alter_partition_reassignments(
         responses.append(ar.ReassignableTopicResponse(name=topic.name, partitions=partitions))
     response = ar.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
+        # Kafka's response to a request without topics has an empty text, and any other response has none.
+        error_message=None if request.topics else "",
         responses=tuple(responses),
     )
     return decide(updates.records, response)
@@ -84,7 +85,7 @@ def _find(image: MetadataImage, name: str, number: int) -> PartitionRef:
 
 
 def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) -> None:
-    """Raises if the target has another number of replicas.
+    """Raises KafkaError if the target has another number of replicas.
 
     During a reassignment, the replicas to be removed are not counted.
     """
@@ -127,7 +128,8 @@ def _start(
 
 
 def _cancel(updates: PartitionUpdates, ref: PartitionRef) -> None:
-    """Restores the replicas from before the reassignment. Raises KafkaError if that would need an unclean election."""
+    """Restores the replicas that the partition had before the reassignment. Raises KafkaError if this would need an
+    unclean election."""
     partition = ref.partition
     if not is_reassigning(partition):
         raise NoReassignmentInProgressException

@@ -87,7 +87,7 @@ def _check(
     asked: ap.RequestPartitionData,
     isr: Sequence[int],
 ) -> ErrorCode:
-    """Checks the epochs, the sender, the form of the ISR and its members, in Kafka's order."""
+    """Checks the epochs, the sender, the form of the ISR and the members of the ISR, in Kafka's order."""
     if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if asked.leader_epoch < partition.leader_epoch:

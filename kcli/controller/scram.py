@@ -1,7 +1,7 @@
 """Alters the SCRAM credentials of users, and describes them without secrets (KIP-554, KIP-900).
 
-Requests have salted passwords. Only the keys derived from the salted passwords are written to the log. No error message
-contains a secret.
+Requests contain salted passwords. Only the keys that are derived from these passwords are written to the log. No error
+message contains a secret.
 """
 
 from __future__ import annotations

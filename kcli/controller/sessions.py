@@ -1,7 +1,7 @@
-"""The sessions of brokers: the last heartbeat of each. They are not in the log, so a new controller has none.
+"""The sessions of brokers: the time of the last heartbeat of each broker. Sessions are not in the log.
 
-A broker whose session has expired is fenced. After a restart of the controller a session becomes valid with the
-broker's next heartbeat. An unfenced broker has the whole session timeout to send that heartbeat.
+A broker whose session has expired is fenced. A controller that starts knows no heartbeats. So an unfenced broker has
+the whole session timeout to send its next heartbeat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class _Session:
     epoch: int
     last_contact_ms: int | None
     metadata_offset: Offset = NO_OFFSET
-    # In controlled shutdown: the metadata offset that the other active brokers must reach before this broker may stop.
+    # Only in a controlled shutdown: the metadata offset that the other active brokers must reach before this broker may
+    # stop.
     controlled_shutdown_offset: Offset | None = None
 
 

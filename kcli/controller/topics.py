@@ -1,7 +1,7 @@
 """Creates topics, adds partitions, and deletes topics: makes Kafka's checks in Kafka's order and builds the records.
 
 Every function is pure: it takes an image and a request, and returns records and a response. Each topic of a request is
-checked against the image of before the request, except that a name may occur only once.
+checked against the image before the request. Two topics of a request must not have the same name.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ client's quota is exceeded (KIP-599)."""
 
 
 def no_charge(_partitions: int) -> None:
-    """The `Charge` of a caller without a quota: charges nothing."""
+    """The `Charge` of a caller without a quota. It charges nothing."""
 
 
 DEFAULT = -1
-"""In a request: use the default number of partitions or replicas."""
+"""In a request, this value means the default number of partitions or replicas."""
 
-# The first version of DeleteTopics with TOPIC_DELETION_DISABLED, and the first that names topics by id.
+# The first version of DeleteTopics with TOPIC_DELETION_DISABLED, and the first version with topic ids.
 TOPIC_DELETION_DISABLED_SINCE = 3
 DELETE_BY_ID_SINCE = 6
 
@@ -274,8 +274,8 @@ def _place(context: TopicContext, count: int, replication_factor: int) -> list[P
 
 
 def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> PartitionImage:
-    """A new partition. Its ISR holds the replicas on active brokers, and the first of these replicas leads. The ISR is
-    empty if no replica is on an active broker."""
+    """A new partition. Its ISR has the replicas on active brokers, and the first of these replicas leads. If no replica
+    is on an active broker, the ISR is empty."""
     isr = tuple(replica for replica in replicas if image.brokers[replica].active)
     return PartitionImage(
         replicas=tuple(replicas),
@@ -427,7 +427,7 @@ def delete_topics(
     api_version: int,
     charge: Charge = no_charge,
 ) -> Decision[dt.DeleteTopicsResponse]:
-    """Deletes topics by name, or (v6) by id. Raises KafkaError if delete.topic.enable is false."""
+    """Deletes topics by name or, from version 6 on, by id. Raises KafkaError if delete.topic.enable is false."""
     if not settings.delete_topic_enable:
         if api_version < TOPIC_DELETION_DISABLED_SINCE:
             raise InvalidRequestException("Topic deletion is disabled.")
@@ -475,7 +475,7 @@ def _charged(charge: Charge, topic: TopicImage) -> ApiError:
 
 
 def _once(records: list[MetadataRecord]) -> list[MetadataRecord]:
-    """The records without repetitions: a request may name the same topic by name and by id."""
+    """The records without repetitions. A request may name a topic both by name and by id."""
     return list(dict.fromkeys(records))
 
 

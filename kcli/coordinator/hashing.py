@@ -1,4 +1,4 @@
-"""Java's hash codes. They decide the partition of a key and the order of members, on which all brokers must agree."""
+"""Computes hash codes as Java does, because Java brokers and kcli must choose the same partition for the same key."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Returns the partition of a coordinator's topic that stores the state of a key, such as a group id. As in Kafka,
-    the absolute value of the smallest int is taken as 0."""
+    """Returns the partition of a coordinator's topic that stores the state of a key, such as a group id. If the hash
+    code is the smallest 32-bit integer, its absolute value counts as 0, as in Kafka."""
     value = java_hash(key)
     return (0 if value == MIN_INT32 else abs(value)) % partition_count
 
@@ -35,7 +35,7 @@ def uuid_hash(value: uuid.UUID) -> int:
 
 
 def in_hash_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
-    """Returns the distinct `items` in the order of a Java HashMap or HashSet, which decides about assignments."""
+    """Returns the distinct `items` in the order of a Java HashMap or HashSet. Assignments depend on this order."""
     distinct = list(dict.fromkeys(items))
     table = 16
     while len(distinct) > table * 3 // 4:

@@ -1,17 +1,18 @@
 """The contract between a coordinator's shard and its shell (the server code around it), and the deadlines of a shard.
 
-A shard is a deterministic state machine that owns one partition of an internal topic. A call returns a `Ready`: records
-that the shell must append, and replies that it sends when these records are committed. The shell must do this in order:
-append, wait for the high watermark, `replay` each record, call `written`, send the replies. If the append fails,
-`written` and the requests in `replies` get the error. The replies of a `Ready` without records are sent at once.
-`sends` is work outside the shard, such as writing markers. The shell begins it when it sends the replies, and reports
-the result to the shard.
+A shard is a deterministic state machine that owns one partition of an internal topic. A call of the shard returns a
+`Ready`. It has records, which the shell must append, and replies, which the shell sends when these records are
+committed. The shell does five things in this order: it appends the records, waits until the high watermark has passed
+them, calls `replay` with each record, calls `written`, and sends the replies. If the append fails, the shell calls
+`written` with the error, and sends the error in place of the replies. If a `Ready` has no records, its replies are sent
+at once. `sends` is work outside the shard, such as writing markers. The shell begins this work when it sends the
+replies, and reports the result of the work to the shard.
 
-If a `Ready` names a `producer`, its records belong to that producer's transaction. They are pending until the marker of
-the transaction is in the log. The shell then calls `end_transaction`.
+If a `Ready` names a `producer`, its records belong to that producer's transaction. The records are pending until the
+marker of the transaction is in the log. The shell then calls `end_transaction`.
 
-A request comes with a token, and the reply names the request by this token. So a request that waits (such as a
-JoinGroup that waits for other members) can be answered by a later call or by a timer.
+A request comes with a token, and the reply names the request by this token. So a later call or a timer can answer a
+request that waits, such as a JoinGroup that waits for other members.
 
 Type parameters: `RecordT` is the type of records, `SendT` the type of work in `sends`.
 """
@@ -49,8 +50,8 @@ class Reply(Protocol):
 
 
 class Answer(NamedTuple, Generic[AnswerT]):
-    """The only implementation of `Reply`. If the request no longer waits (its connection may be closed), it does
-    nothing."""
+    """The only implementation of `Reply`. If the request no longer waits, for example because its connection is closed,
+    the answer is dropped."""
 
     token: Token[AnswerT]
     response: AnswerT
@@ -66,7 +67,7 @@ class Answer(NamedTuple, Generic[AnswerT]):
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The producer in whose transaction records are written."""
+    """The producer to whose transaction the records belong."""
 
     producer_id: int
     producer_epoch: int
@@ -81,8 +82,8 @@ class Ready(Generic[RecordT, SendT]):
     continuations: tuple[Continuation[RecordT, SendT], ...] = ()
 
     def written(self, code: ErrorCode, now_ms: int) -> Ready[RecordT, SendT]:
-        """Reports to the shard that the records are committed or, with an error code, that the write failed. Returns
-        the shard's next `Ready`."""
+        """Reports the result of a write to the shard: NONE if the records are committed, or the error if the write
+        failed. Returns the shard's next `Ready`."""
         if not self.continuations:
             return Ready()
         step: Step[RecordT, SendT] = Step(now_ms)
@@ -114,8 +115,8 @@ class Step(Generic[RecordT, SendT]):
         self._sends.append(work)
 
     def when_written(self, continuation: Continuation[RecordT, SendT]) -> None:
-        """Adds a function that is called when the records of the step are committed or have failed. Each part of a
-        shard may add one. These functions are called in the order in which they were added."""
+        """Adds a function that is called when the records of the step are committed or have failed. Several parts of a
+        shard can add a function. The functions are called in the order in which they were added."""
         self._continuations.append(continuation)
 
     def fail(self, code: ErrorCode) -> None:
@@ -138,10 +139,10 @@ Continuation = Callable[[ErrorCode, Step[RecordT, SendT]], None]
 
 
 class Timers(Generic[KeyT]):
-    """Deadlines by key. Mostly a deadline is moved to a later time, as every heartbeat does, so this must be cheap.
+    """Deadlines by key. Moving a deadline to a later time must be cheap, because every heartbeat does this.
 
-    Such a move costs only a dictionary write. The heap still has an entry with the earlier time. When that time comes,
-    the key is put into the heap again with its real deadline. Invariant: a key with a deadline has a heap entry at or
+    Such a move costs only a dictionary write. The heap keeps the entry with the earlier time. At the earlier time, the
+    key is put into the heap again with its real deadline. Invariant: a key with a deadline has a heap entry at or
     before that deadline.
     """
 
@@ -151,7 +152,8 @@ class Timers(Generic[KeyT]):
         self._deadlines: dict[KeyT, int] = {}
         self._queued: dict[KeyT, int] = {}
         self._heap: list[tuple[int, int, KeyT]] = []
-        self._sequence = 0  # equal deadlines fire in the order they were set, and keys are never compared
+        # Equal deadlines fire in the order in which they were set. Keys are never compared.
+        self._sequence = 0
 
     def schedule(self, key: KeyT, deadline_ms: int) -> None:
         self._deadlines[key] = deadline_ms
@@ -167,7 +169,8 @@ class Timers(Generic[KeyT]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The next time at which `pop_expired` may return a key. It may be too early, but never too late."""
+        """The next time to call `pop_expired`. This time is never after the first deadline. It may be before the first
+        deadline: then `pop_expired` returns None."""
         return self._heap[0][0] if self._heap else None
 
     def pop_expired(self, now_ms: int) -> KeyT | None:

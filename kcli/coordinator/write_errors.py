@@ -1,4 +1,4 @@
-"""The errors that a coordinator returns if its records could not be written."""
+"""The errors that a coordinator returns to clients if its records could not be written."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ _WRITE_ERRORS: Mapping[ErrorCode, ErrorCode] = {
 
 
 def write_error(code: ErrorCode) -> ErrorCode:
-    """Converts an error of the log to an error after which clients of a coordinator retry."""
+    """Converts an error of the log to an error after which a client sends its request to the coordinator again."""
     return _WRITE_ERRORS.get(code, code)

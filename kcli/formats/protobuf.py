@@ -1,7 +1,7 @@
 """Reads and writes Protobuf values, according to the descriptors of their .proto files.
 
-A message is a dict of its fields. An unset field with presence is None, a map is a list of pairs, an enum is a name,
-and a Timestamp is a time in UTC.
+A message is a dict of its fields. If Protobuf knows that a field is not set, its value is None. A map is a list of
+pairs, an enum is a name, and a Timestamp is a time in UTC.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """An HTTP/1.1 server: a table of routes, and limits that protect the process from slow or hostile clients.
 
-aiohttp parses requests, finds the route and writes responses; sockets come from the caller's `Network`. This module
+aiohttp parses requests, finds the route and writes responses. The caller's `Network` opens the sockets. This module
 adds limits that aiohttp does not have. The number of connections is limited. A client must read its response in a
-limited time, and may send only a limited number of bytes before its last request is handled. A handler is a coroutine
-`(Request) -> Response`, or raises HttpError.
+limited time. Before its last request is answered, it may send only a limited number of bytes. A handler is a coroutine
+`(Request) -> Response`, which may raise HttpError.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from kcli.runtime.network import Network
 _log = logging.getLogger("kcli.http.Server")
 
 LINE_MAX_BYTES = 16 * 1024
-"""The longest request line, twice what browsers send at most. `kcli jmx` puts all object names into one query."""
+"""The longest request line: twice the length that browsers send at most. `kcli jmx` puts all object names into one
+query."""
 
 HEADER_MAX_BYTES = 8 * 1024
 """The longest header. Tokens and cookies may have several kilobytes, and most other servers stop at 8 KB."""
@@ -41,11 +42,12 @@ HEADERS_MAX = 64
 AHEAD_MAX_BYTES = 512 * 1024
 """How many bytes a client may send before the server handles its next request.
 
-An event loop reads 256 KB at a time, and a client that pipelines requests may be one read ahead.
+An event loop reads 256 KB at a time. A client that pipelines requests may have sent one further read.
 """
 
 CONNECTIONS_MAX = 32
-"""The most connections: a few scrapers and some people with browsers. Each may hold a response of some megabytes."""
+"""The most connections. They are enough for a few scrapers and some people with browsers. Each connection may need
+memory for a response of some megabytes."""
 
 IDLE_MAX_SECONDS = 120.0
 """The longest time from a response to the end of the next request's header.
@@ -68,7 +70,8 @@ class HttpError(KcliError):
     """An error that a handler raises. The client gets a response with this status and the message as plain text."""
 
     def __init__(self, status: HTTPStatus, message: str, *, close: bool = False) -> None:
-        """With `close` the connection is closed, so that the rest of the request is not read as another request."""
+        """Makes an error. If `close` is True, the connection is closed after the response, so that the rest of the
+        request is not read as another request."""
         super().__init__(message)
         self.status = status
         self.close = close
@@ -86,7 +89,7 @@ class HttpServer:
         self._listener: asyncio.AbstractServer | None = None
 
     async def start(self, host: str | None, port: int) -> int:
-        """Listens on a host (None: all interfaces) and port (0: any free port). Returns the port.
+        """Listens on a host and a port. None means all interfaces, and port 0 means any free port. Returns the port.
 
         Raises OSError if the server cannot listen on this port.
         """
@@ -96,7 +99,8 @@ class HttpServer:
         return int(sockets[0].getsockname()[1]) if sockets else port
 
     async def stop(self) -> None:
-        """Closes idle connections immediately, and other connections after their response or after STOP_MAX_SECONDS."""
+        """Closes idle connections immediately. Closes other connections after their response, but at the latest after
+        STOP_MAX_SECONDS."""
         if self._listener is not None:
             self._listener.close()
         server = self._runner.server
@@ -131,7 +135,7 @@ class Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.ahead_bytes = 0
-        # A response counts as sent when the kernel has all of it. `_send` waits until then, at most
+        # A response counts as sent when the kernel has the whole response. `_send` waits for this, at most
         # RESPONSE_MAX_SECONDS.
         cast(asyncio.Transport, transport).set_write_buffer_limits(high=0)
         super().connection_made(transport)
@@ -170,7 +174,7 @@ _TOO_MANY = "Too many"
 
 
 class _Refusal(asyncio.Protocol):
-    """The connection of a client beyond CONNECTIONS_MAX: it gets a response with an error, and is closed."""
+    """A connection above the limit CONNECTIONS_MAX. It gets a response with an error, and is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         body = f"{CONNECTIONS_MAX} clients are connected\n"
@@ -235,7 +239,7 @@ async def _respond(
 
 
 def _check(request: Request) -> None:
-    """Raises HttpError for a request that aiohttp accepts and this server does not."""
+    """Raises HttpError for a request that this server does not accept although aiohttp does."""
     if request.version not in (HttpVersion10, HttpVersion11):
         major, minor = request.version
         raise HttpError(

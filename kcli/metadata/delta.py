@@ -1,9 +1,9 @@
 """The step from one image to the next: replays metadata records and remembers the topics and keys that they change.
 
 A delta starts from an image, replays the records of one or more batches in log order, and is applied once. A table of
-the image is copied at the first change to it, and a topic's partitions at the first change to the topic. Records are
-not validated again. A record that contradicts the image, such as a partition of an unknown topic, raises
-`MetadataLogError`, because the log or this program is broken.
+the image is copied when it is first changed, and the partitions of a topic are copied when the topic is first changed.
+Records are not validated again. If a record contradicts the image, such as a partition of an unknown topic, the log or
+this program is broken. Such a record raises `MetadataLogError`.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class MetadataDelta:
 
     @property
     def topics_created(self) -> tuple[TopicImage, ...]:
-        """The topics that the delta creates, without their partitions, which `apply` adds."""
+        """The topics that the delta creates. Their partitions are still missing, because `apply` adds them."""
         after, before = self._topics.current, self.image.topics.by_id
         return tuple(
             after[topic_id]
@@ -466,7 +466,8 @@ class MetadataDelta:
             self._client_quotas.remove(entity)
 
     def _nothing(self, _record: records.MetadataRecord) -> None:
-        """Ignores a record. NoOp changes nothing, ZkMigrationState is obsolete, and replay.py handles transactions."""
+        """Ignores a record: a NoOp, an obsolete ZkMigrationState, or a record of a transaction, which replay.py
+        handles."""
 
 
 def merge_partition_change(

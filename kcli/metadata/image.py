@@ -1,8 +1,8 @@
-"""The cluster at one offset of the metadata log: topics, brokers, configs, features, ACLs and the rest.
+"""The state of the cluster at one offset of the metadata log: topics, brokers, configs, features, ACLs and more.
 
-An image never changes. `MetadataDelta` (delta.py) builds the next image, which shares all unchanged parts with this
-one. A commit copies the table of topics and the topics that it changes. So a topic with ten thousand partitions is
-copied once per commit, and not once per record.
+An image never changes. `MetadataDelta` (delta.py) builds the next image, which shares all unchanged parts with the
+image before it. A delta copies the table of topics, and the topics that change. So a topic with ten thousand partitions
+is copied once for each commit, and not once for each record.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The endpoint of one listener of a node. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """The endpoint of one listener of a node. The values of `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT,
+    3 SASL_SSL."""
 
     name: str
     host: str
@@ -115,7 +116,8 @@ class ControllerRegistration:
 
 @dataclass(frozen=True, slots=True)
 class AclEntry:
-    """One access control entry. Operation, pattern type and so on have the numbers of Kafka's wire protocol."""
+    """One access control entry. Its operation, pattern type and other enums are the numbers of Kafka's wire
+    protocol."""
 
     resource_type: int
     resource_name: str
@@ -128,7 +130,7 @@ class AclEntry:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """The keys stored for a password (RFC 5802). They are never shown to clients."""
+    """The keys that are stored for a password (RFC 5802). No response contains them."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -138,7 +140,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class ScramKey:
-    """The key of a SCRAM credential. Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+    """The key of a SCRAM credential in the image. Mechanism 1 is SCRAM-SHA-256, and mechanism 2 is SCRAM-SHA-512."""
 
     user: str
     mechanism: int
@@ -166,7 +168,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 
 class Topics:
-    """The topics of one image, which can be found by name or id and are listed in the order of their names."""
+    """The topics of one image. They can be found by name or by id, and are listed in the order of their names."""
 
     __slots__ = ("_sorted_names", "_unified_names", "by_id", "ids")
 
@@ -191,7 +193,8 @@ class Topics:
 
     @property
     def unified_names(self) -> Mapping[str, str]:
-        """The names with '.' or '_', by their form in metrics, where both are '_'. The form must be unique."""
+        """The topic names with '.' or '_', by their form in metrics. In this form, both characters are '_'. Two topics
+        must not have the same form."""
         if self._unified_names is None:
             self._unified_names = {
                 topic_names.unify_collision_characters(name): name
@@ -201,7 +204,7 @@ class Topics:
         return self._unified_names
 
     def with_partitions(self, by_id: Mapping[uuid.UUID, TopicImage]) -> Topics:
-        """The same topics with changed partitions. No names change, so they need not be sorted again."""
+        """The same topics with changed partitions. The names do not change, so they need not be sorted again."""
         topics = Topics(by_id, self.ids)
         topics._sorted_names = self._sorted_names
         topics._unified_names = self._unified_names
@@ -255,7 +258,7 @@ class MetadataImage:
 
     @property
     def metadata_version(self) -> int:
-        """The finalized metadata.version level; 0 before the first bootstrap record."""
+        """The finalized level of metadata.version. 0 before the first bootstrap record."""
         return self.features.get(METADATA_VERSION, 0)
 
 

@@ -1,7 +1,8 @@
 """The topics whose removal is in the metadata log.
 
-A log directory whose topic is not in the image may be of a deleted topic, of another cluster, or of a metadata log that
-was lost. Only a removal in the log of this cluster shows that the records in the directory are not needed any more.
+If the topic of a log is not in the image, the topic may have been deleted. But the log may also belong to another
+cluster, or the metadata log may have been lost. Only a removal of the topic in the metadata log of this cluster shows
+that the records are no longer needed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class RemovedTopics:
     def has(self, topic: str, topic_id: uuid.UUID | None) -> bool:
         """Whether the log of `topic` belongs to a removed topic.
 
-        A crash may come before the topic id of a new log is on the device. Then no record was flushed, and the log
-        counts as removed if a topic with this name was created and removed.
+        If a crash comes before the topic id of a new log is on the device, the log has no topic id. No record of such a
+        log was flushed. So the log counts as removed if any topic with this name was created and removed.
         """
         return topic in self._names if topic_id is None else topic_id in self._ids

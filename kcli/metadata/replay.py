@@ -32,7 +32,8 @@ class ReplayPoint:
 
 
 class ImageReplayer:
-    """Holds the newest image and the open transaction, if there is one. Call it for each batch, in log order."""
+    """Holds the newest image and the open transaction, if there is one. Call `replay` or `skip` for each batch, in log
+    order."""
 
     def __init__(self, image: MetadataImage, transaction: tuple[MetadataRecord, ...] | None = None) -> None:
         self.image = image
@@ -49,7 +50,8 @@ class ImageReplayer:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open. No snapshot may be written then, because the image lags behind the log."""
+        """Whether a transaction is open. While it is open, no snapshot may be written, because the image lacks records
+        of the log."""
         return self._transaction is not None
 
     def replay(
@@ -88,7 +90,8 @@ class ImageReplayer:
         return delta
 
     def skip(self, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> None:
-        """Moves the image past control records of the quorum, which have offsets but do not change the image."""
+        """Moves the image past control records of the quorum. These records have offsets, but do not change the
+        cluster."""
         if self._transaction is None:
             self.image = replace(self.image, offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
 

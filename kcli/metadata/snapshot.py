@@ -1,7 +1,7 @@
-"""Converts an image into records, the content of a snapshot of the metadata log.
+"""Converts an image into records. These records are the content of a snapshot of the metadata log.
 
-The order is Kafka's: features, brokers, controllers, topics with their partitions, configs, client quotas, producer
-ids, ACLs, SCRAM credentials, delegation tokens. Replaying the records gives the image back.
+The records are in Kafka's order: features, brokers, controllers, topics with their partitions, configs, client quotas,
+producer ids, ACLs, SCRAM credentials, delegation tokens. If these records are replayed, the result is the same image.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kcli.protocol.records import metadata as records
 
 
 def image_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
-    """Every record of the image. metadata.version comes first, because it decides the versions of the records after
-    it."""
+    """Every record of the image. The record of metadata.version comes first, because the versions of all other records
+    depend on it."""
     yield from _features(image)
     for broker in image.brokers.values():
         yield broker_record(broker)

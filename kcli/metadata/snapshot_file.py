@@ -1,8 +1,8 @@
 """Snapshots of the metadata log: their file names and their bytes (KIP-630).
 
-A snapshot is a sequence of record batches. The first is a control batch with SnapshotHeader and, from kraft.version 1
-on, KRaftVersion and Voters. Data batches follow. The last is a control batch with SnapshotFooter. Offsets start at 0
-and count the records of the file. All batches have the epoch of the snapshot's id.
+A snapshot is a sequence of record batches. The first batch is a control batch with SnapshotHeader. From kraft.version 1
+on, it also has KRaftVersion and Voters. Data batches follow. The last batch is a control batch with SnapshotFooter.
+Offsets start at 0 and count the records of the file. All batches have the epoch of the snapshot's id.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotId:
-    """The id of a snapshot. `end_offset` is the first offset that it does not contain. `epoch` is the epoch of the last
-    offset that it contains."""
+    """The id of a snapshot. `end_offset` is the first offset that the snapshot does not contain. `epoch` is the epoch
+    of the last offset in the snapshot."""
 
     end_offset: Offset
     epoch: LeaderEpoch

@@ -17,7 +17,7 @@ from kcli.protocol.records.metadata import (
 
 
 def directories(values: Sequence[uuid.UUID], replicas: int) -> tuple[uuid.UUID, ...]:
-    """A partition's directories, one per replica. Records from before KIP-858 have no directories."""
+    """A partition's directories, one for each replica. Records that were written before KIP-858 have no directories."""
     return tuple(values) or (MIGRATING_DIRECTORY,) * replicas
 
 
@@ -55,6 +55,6 @@ def broker_registration(record: RegisterBrokerRecord) -> BrokerRegistration:
 def known_id(value: uuid.UUID | None) -> uuid.UUID:
     """Converts an id of a message to the id of a record.
 
-    Messages have None in place of the zero id, but records do not.
+    A message has None in place of the zero id. A record has the zero id.
     """
     return MIGRATING_DIRECTORY if value is None else value

@@ -24,7 +24,7 @@ class FileRange(Protocol):
         ...
 
     def read_piece(self, at: int, size: int) -> bytes:
-        """`size` bytes from `at`; fewer only if the file ends. May wait for the device."""
+        """Reads `size` bytes from `at`. Returns fewer bytes only if the file ends. May wait for the device."""
         ...
 
 

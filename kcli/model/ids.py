@@ -1,9 +1,9 @@
 """A type for each kind of number in Kafka (ids, offsets, epochs), and the special values that mean "none".
 
-An offset counts the records of a partition; a position counts the bytes of a file. mypy reports an error if one is used
-in place of the other. The sum or difference of two such numbers is a plain int. The fields of generated messages are
-plain ints too: convert them once, for example `Offset(part.fetch_offset)`. A conversion costs 80 ns, so do not convert
-in a loop over records.
+An offset counts the records of a partition. A position counts the bytes of a file. If an offset is used in place of a
+position, mypy reports an error. The sum or difference of two such numbers is a plain int. The fields of generated
+messages are plain ints too. Convert such a field once, for example `Offset(part.fetch_offset)`. A conversion takes 80
+ns, so do not convert in a loop over records.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The order in which Java's hash maps and hash sets list their keys.
 
-Some of Kafka's files, records and listings have this order, and ours must be equal byte for byte: meta.properties, the
-directories of `format`, the configs of a topic, the partitions that a tool prints. The keys of one bucket keep the
-order of insertion. (In Java a bucket with more than eight keys becomes a tree. Here no bucket has that many keys.)
+Some of Kafka's files, records and listings have this order: meta.properties, the directories of `format`, the configs
+of a topic, the partitions that a tool prints. Ours must be equal byte for byte. The keys of a bucket keep the order of
+insertion. In Java, a bucket with more than eight keys becomes a tree. In these maps, no bucket has so many keys.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def map_order(keys: Iterable[T], hash_of: Callable[[T], int], *, capacity: int =
 def hash_order_steps(names: Iterable[str]) -> Generator[None, None, list[str]]:
     """Does the work of `hash_order` in steps, and returns its result.
 
-    It yields after each name, so that many names of one client do not delay other clients.
+    It yields after each name, so that a request with many names does not delay other clients.
     """
     distinct = list(dict.fromkeys(names))
     table = _table_size(len(distinct), DEFAULT_CAPACITY)

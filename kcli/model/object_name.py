@@ -92,7 +92,7 @@ class ObjectName:
 
 def _is_wild(text: str) -> bool:
     if text.startswith('"'):
-        text = re.sub(r"\\.", "", text)  # an escaped wildcard is an ordinary character
+        text = re.sub(r"\\.", "", text)  # a wildcard after a backslash is an ordinary character
     return "*" in text or "?" in text
 
 
@@ -103,6 +103,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """The regular expression of a pattern. `fnmatch` is no use here, because it treats brackets as special."""
+    """The regular expression of a pattern. The module `fnmatch` cannot be used, because brackets are special in its
+    patterns."""
     escaped = re.sub(r"[\[]", "[[]", pattern)
     return re.compile(fnmatch.translate(escaped))

@@ -9,11 +9,11 @@ ACKS_ALL = -1
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
-"""Isolation levels of Fetch and ListOffsets (KIP-98)."""
+"""The isolation levels of Fetch and ListOffsets (KIP-98)."""
 
 LATEST = -1
 EARLIEST = -2
-"""Timestamps of ListOffsets that mean the start and the end of a log."""
+"""The timestamps of ListOffsets that mean the start and the end of a log."""
 
 
 class OffsetSpec(IntEnum):

@@ -1,5 +1,5 @@
-"""Work in steps. A generator yields after each step, so that another thread or client may have a turn, and returns the
-result."""
+"""Work in steps. A generator yields after each step, so that other work can run between two steps. At the end it
+returns the result."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ import re
 
 from kcli.errors import InvalidTopicException
 
-# Kafka's limit. It leaves room for "-" and a partition number in a directory name of at most 255 characters.
+# Kafka's limit. The name of a partition's directory is the topic name, "-" and a number, and may have at most 255
+# characters.
 MAX_NAME_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

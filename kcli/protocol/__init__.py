@@ -1,5 +1,5 @@
 """The wire protocol and the formats of batches and records. Only this package imports kio.
 
-`wire/` has the frames, the codecs and the table of APIs, `messages/` the messages, `batches/` the record batches,
-`records/` the records of Kafka's internal topics.
+`wire/` has the frames, the codecs and the table of APIs. `messages/` has the messages, `batches/` the record batches,
+and `records/` the records of Kafka's internal topics.
 """

@@ -22,8 +22,8 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
     """Creates a librdkafka client.
 
     A property that only Java has is ignored, and a value beyond librdkafka's limits is changed to the limit. Both cases
-    are logged as a warning. Raises ConfigurationError with the name of the property for anything else that librdkafka
-    refuses.
+    are logged as a warning. If librdkafka refuses another property, raises ConfigurationError with the name of the
+    property.
     """
     from confluent_kafka import KafkaException
 

@@ -41,7 +41,7 @@ JAVA_NAMES = {name: key for key, name in _RENAMED.items()}
 # The default and the minimum of message.max.bytes in librdkafka.
 _MESSAGE_BYTES, _MESSAGE_BYTES_MIN = 1_000_000, 1_000
 
-# Java's keys that are dropped, because librdkafka has nothing that they could configure.
+# Java's keys that are dropped, because they configure a part that librdkafka does not have.
 _WITHOUT_COUNTERPART = frozenset(
     {
         "key.serializer", "value.serializer", "key.deserializer", "value.deserializer",
@@ -77,7 +77,8 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
             case "buffer.memory":
                 config[name] = max(1, int(value) // 1024)
             case "receive.buffer.bytes" | "send.buffer.bytes" | "connections.max.idle.ms":
-                config[name] = max(0, int(value))  # Java's -1 (system default, or never) is 0 in librdkafka
+                # Java's -1 means "system default" or "never"; in librdkafka, 0 means this.
+                config[name] = max(0, int(value))
             case "fetch.max.bytes":
                 config[name] = max(_MESSAGE_BYTES_MIN, int(value))
                 # librdkafka requires room for one message, because a broker always sends the first message whole.

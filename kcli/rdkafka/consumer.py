@@ -14,22 +14,23 @@ JAVA_DEFAULTS: dict[str, object] = {
     "check.crcs": True,
     "enable.auto.offset.store": False,
     "enable.partition.eof": False,
-    # Java fetches again as soon as the application polls. librdkafka's default back-offs (0.5 s after an error, 1 s
-    # after a full queue) would be noticed, so they are shorter here.
+    # Java fetches again as soon as the application polls. By default, librdkafka waits 0.5 s after an error and 1 s
+    # after a full queue. Users would notice such pauses, so they are shorter here.
     "fetch.error.backoff.ms": 100,
     "fetch.queue.backoff.ms": 5,
 }
 
 # max.poll.records of Java's consumer.
 POLL_RECORDS = 500
-# How long records wait for records of slower partitions, and the time without a record after which a queue counts as
+# The time that records wait for records of slower partitions. If a queue returns no record for this time, it counts as
 # empty.
 GATHER_S = 0.5
 QUIET_S = 0.02
 # The time-out of requests for the committed offsets of assigned partitions.
 STANDING_TIMEOUT_S = 5.0
 
-_ENDS = {"earliest": -2, "latest": -1}  # the timestamps that name the ends in a ListOffsets request
+# The timestamps that mean the start and the end in a ListOffsets request.
+_ENDS = {"earliest": -2, "latest": -1}
 
 
 def gathered(consumer: Consumer, first: Message) -> list[Message]:
@@ -98,7 +99,7 @@ class JavaPositions:
 
 
 def is_end(message: Message) -> bool:
-    """Returns whether a message reports the end of its partition (enable.partition.eof), and is no record."""
+    """Returns True if a message is not a record but reports the end of its partition (enable.partition.eof)."""
     error = message.error()
     return error is not None and error.code() == error._PARTITION_EOF
 
@@ -106,8 +107,9 @@ def is_end(message: Message) -> bool:
 def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     """Stores the offsets after these messages, for the next commit.
 
-    The messages are records and ends of partitions. The end of a partition is after the markers of transactions, like
-    the position of Java's consumer. The offset after the last record is before these markers.
+    The messages are records and ends of partitions. Markers of transactions may follow the last record. Java's consumer
+    commits the offset after these markers, and so does the end of a partition. The offset after the last record is
+    before the markers.
     """
     from confluent_kafka import KafkaException, TopicPartition
 

@@ -8,7 +8,7 @@ from kcli.model.addresses import read_server
 from kcli.rdkafka.errors import ConfigurationError, DurationResetError
 
 _EXCEPTION = "org.apache.kafka.common.config.ConfigException"
-# Keys that a client may not set under a group protocol, because under that protocol the broker decides (KIP-848).
+# By group protocol: the keys that a client must not set, because with this protocol the broker decides (KIP-848).
 _NOT_IN_PROTOCOL = {
     "consumer": ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"),
     "classic": ("group.remote.assignor",),

@@ -9,7 +9,8 @@ import sys
 from kcli.protocol.wire.peer import speaks_tls
 
 _WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
-# A repeated line is logged once in this time. librdkafka logs about 20 failed connection attempts per second, Java one.
+# A repeated line is logged once in this time. librdkafka logs about 20 failed connection attempts in a second. Java
+# logs one.
 REPEAT_S = 1.0
 _ELAPSED = re.compile(r"\(after \d+ms in state \w+.*?\)")
 _FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (kcli.rdkafka)"

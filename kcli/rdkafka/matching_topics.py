@@ -1,8 +1,8 @@
 """Subscribes to every topic whose name matches a pattern, as Java's consumer does in both group protocols.
 
-This module lists the topics from time to time, and ignores internal topics. librdkafka's own patterns are not used. In
-the classic protocol they have another syntax. In the newer protocol brokers match them by RE2, and internal topics
-match too.
+This module lists the topics from time to time, and ignores internal topics. It does not use librdkafka's own patterns,
+for two reasons. In the classic protocol, these patterns have another syntax. In the newer protocol, brokers match them
+by RE2, and internal topics match too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def max_age_s(config: dict[str, object]) -> float:
 class MatchingTopics:
     """Keeps a consumer subscribed to the matching topics.
 
-    `subscribe` is called with all their names whenever they change.
+    When the matching topics change, `subscribe` is called with all their names.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class ClientError(Protocol):
-    """An error of librdkafka (`KafkaError`): a negative code is a local error, a positive code came from a broker."""
+    """An error of librdkafka (`KafkaError`). A negative code is a local error. A positive code came from a broker."""
 
     _PARTITION_EOF: int
     _AUTO_OFFSET_RESET: int

@@ -1,4 +1,5 @@
-"""A librdkafka producer with the defaults and time-outs of Java's producer and the same choice of partitions."""
+"""A librdkafka producer with the defaults and time-outs of Java's producer. It chooses partitions as Java's producer
+does."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ RECORD_OVERHEAD_BYTES = 61 + 21
 Java's producer adds both to the size of a record.
 """
 BATCH_BYTES = 16_384
-"""Java's batch.size: after this number of bytes without a key, the next partition is chosen (KIP-794)."""
+"""Java's batch.size. After this number of bytes in records without a key, the next partition is chosen (KIP-794)."""
 LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # the defaults of Java's producer
 IN_FLIGHT_MAX = 5  # the limit for an idempotent producer
 MAX_BLOCK_MS = 60_000  # max.block.ms
-# The time-out of a metadata request, and the pause before the next one.
+# The time-out of a metadata request, and the pause before the next metadata request.
 METADATA_TIMEOUT_S = 5.0
 METADATA_PAUSE_S = 0.05
 # If the queue is full, the pause before a record is passed to the queue again.
@@ -57,7 +58,8 @@ def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, 
         and int(properties.get("retries", INT_MAX)) != 0
         and int(properties.get("max.in.flight.requests.per.connection", IN_FLIGHT_MAX)) <= IN_FLIGHT_MAX
     )
-    # A record may wait for its batch (linger.ms) and then for the response, so the default must be longer than both.
+    # A record may wait for its batch (linger.ms) and then for the response (request.timeout.ms). So the default must be
+    # at least the sum of both times.
     linger_ms = int(properties.get("linger.ms", LINGER_MS))
     needed_ms = min(INT_MAX, linger_ms + int(properties.get("request.timeout.ms", REQUEST_TIMEOUT_MS)))
     if int(properties.get("delivery.timeout.ms", needed_ms)) < needed_ms:
@@ -91,7 +93,7 @@ class Destination:
         self._left_bytes = 0
 
     def awaited(self) -> KafkaError | None:
-        """Waits until the topic's partitions are known, or returns the error that prevents it.
+        """Waits until the topic's partitions are known. Returns an error if they cannot be known.
 
         The caller must call this method before it sends the first record. Java's producer waits in the same way in each
         send.

@@ -23,7 +23,7 @@ class Source(Protocol):
 
 
 def is_purged(error: ClientError) -> bool:
-    """Whether the error says that a record was not sent because its transaction was aborted."""
+    """Whether the error means that a record was not sent because its transaction was aborted."""
     from confluent_kafka import KafkaError
 
     return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)

@@ -1,4 +1,5 @@
-"""The state of a partition's leader: how far its records are committed, and whether the leader may accept new records.
+"""The state of a partition's leader. It shows which records are committed, and whether the leader may accept new
+records.
 
 The high watermark is the smallest log end offset of the in-sync replicas. It never goes back while the leader stays the
 same. It does not move while the ISR is smaller than min.insync.replicas (KIP-966). A partition with one replica has an
@@ -21,7 +22,7 @@ from kcli.replica.isr import Isr, effective_min_isr
 
 @dataclass(frozen=True, slots=True)
 class FollowerState:
-    """A follower's log according to its last fetch: the follower has every record below `log_end_offset`."""
+    """The state of a follower after its last fetch: the follower has every record below `log_end_offset`."""
 
     log_start_offset: Offset = NO_OFFSET
     log_end_offset: Offset = NO_OFFSET
@@ -69,7 +70,8 @@ class LeaderState:
     def produce_outcome(self, offset: Offset, high_watermark: Offset) -> ErrorCode:
         """The error code for a produce with acks=all that waited for the records before `offset` to be committed.
 
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records are committed, but the ISR has become too small since the append.
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND means that the records are committed, but the ISR has become too small since
+        the append.
         """
         if high_watermark < offset:
             return ErrorCode.REQUEST_TIMED_OUT

@@ -1,4 +1,4 @@
-"""Requests that wait for a commit, for bytes or for several partitions, and the rules by which they are due.
+"""Requests that wait for a commit, for bytes or for several partitions, and the rules by which their waits end.
 
 The caller registers a token for each waiting request. The functions return the tokens of the requests that are due.
 """
@@ -19,8 +19,8 @@ class CommitQueue(Generic[Waiter]):
     __slots__ = ("_arrivals", "_heap")
 
     def __init__(self) -> None:
-        # Entries: (offset, number of arrival, waiter). The number keeps the order of arrival among equal offsets, so
-        # waiters are never compared.
+        # Entries: (offset, number of arrival, waiter). If two offsets are equal, the number decides. So waiters are
+        # never compared.
         self._heap: list[tuple[int, int, Waiter]] = []
         self._arrivals = 0
 
@@ -46,12 +46,13 @@ class CommitQueue(Generic[Waiter]):
 
 
 class FetchWait:
-    """A fetch that waits for `min_bytes`. It counts appends, so that the log is rarely asked for the readable size.
+    """A fetch that waits for `min_bytes`. It counts appended bytes, so that the caller seldom has to measure the
+    readable bytes.
 
-    It keeps an upper bound of the readable bytes: the bytes that were readable at first, plus every later append. The
-    caller measures the true size only when this bound reaches `min_bytes`. The true size can be smaller, because of
-    records that are not committed yet and of limits per partition. So a thousand small appends cost only a thousand
-    additions.
+    It keeps an upper bound of the readable bytes: the bytes that were readable at first, plus every later append. When
+    this bound reaches `min_bytes`, the caller measures the true size. The true size can be smaller, because some
+    records are not committed yet, and because each partition has a limit. So a thousand small appends cost only a
+    thousand additions.
     """
 
     __slots__ = ("_size_bound", "min_bytes")

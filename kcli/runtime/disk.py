@@ -28,7 +28,7 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Reads `size` bytes from `position`. Returns fewer bytes only if the file ends before."""
+        """Reads `size` bytes from `position`. Returns fewer bytes only if the file ends earlier."""
         ...
 
     def read_cached_at(self, position: int, size: int) -> bytes | bytearray | None:
@@ -48,7 +48,7 @@ class File(Protocol):
         ...
 
     def truncate(self, size: int) -> None:
-        """Cuts the file to `size`, or grows it with zeros."""
+        """Cuts the file to `size`. If the file is shorter, extends it with zeros."""
         ...
 
     def sync(self) -> None:
@@ -74,7 +74,8 @@ class DirectoryEntry:
 
 class Disk(Protocol):
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
-        """Opens a file for reading and, unless `read_only`, for writing. With `create` a missing file is created."""
+        """Opens a file for reading and, unless `read_only`, for writing. If `create` is True, creates a missing
+        file."""
         ...
 
     def list_dir(self, path: str) -> list[DirectoryEntry]:
@@ -165,12 +166,13 @@ class SystemFile:
         except OSError as error:
             if error.errno == errno.EAGAIN:
                 return None
-            if error.errno == errno.EOPNOTSUPP:  # no RWF_NOWAIT in this file system: may wait
+            if error.errno == errno.EOPNOTSUPP:  # this file system has no RWF_NOWAIT, so the read may wait
                 return self.read_at(position, size)
             raise
         if got < size and position + got < self.size():
             return None
-        # Not converted to bytes, because the copy and its page faults are a fifth of the cost of a fetch.
+        # The buffer is not converted to bytes, because this copy and its page faults would take a fifth of the time of
+        # a fetch.
         return buffer if got == size else buffer[:got]
 
     def read_cached_into(self, position: int, buffer: memoryview) -> int | None:
@@ -214,7 +216,8 @@ class SystemFile:
             os.close(fd)
 
     def __del__(self) -> None:
-        # A thread may still read this file after the cache of open files dropped it, so the last reference closes it.
+        # A thread may still read this file after the pool of open files has dropped it. So the descriptor is closed
+        # with the last reference.
         with contextlib.suppress(OSError, AttributeError):
             self.close()
 
@@ -222,8 +225,8 @@ class SystemFile:
 class SystemFileLock:
     """A POSIX record lock, like Java's FileLock, so that a broker of kcli and one of Kafka exclude each other.
 
-    These locks belong to the process: the system would grant the same lock to one process twice. So the table `held`
-    refuses a second lock.
+    These locks belong to the process. If a process takes the same lock twice, the system does not refuse. So the table
+    `held` refuses the second lock.
     """
 
     held: ClassVar[set[str]] = set()
@@ -342,7 +345,8 @@ MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
 """The most buffers that one call may write. With more, Linux returns EINVAL, which looks like a failed disk."""
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-"""The flag of reads that do not wait for the device. Only Linux has it; elsewhere a cached read is a plain read."""
+"""The flag of reads that do not wait for the device. Only Linux has this flag. On other systems, a cached read is a
+plain read."""
 
 
 def read_file(disk: Disk, path: str) -> bytes:

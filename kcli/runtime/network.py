@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 BACKLOG = 1024
-"""The connections that may wait in the kernel to be accepted. Enough for a burst of clients; most kernels allow no
-more."""
+"""The connections that may wait in the kernel to be accepted. They are enough for a burst of clients. Most kernels do
+not allow more."""
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 

@@ -1,7 +1,7 @@
 """Reads the security settings of a client from the properties that Kafka's own clients take.
 
-A caller whose property names have a prefix (Spark's `kafka.`) passes that prefix, and errors then name properties with
-the prefix. Errors and the `repr` of these values contain no secrets.
+Spark's option names have the prefix `kafka.` before the property names. A caller with such a prefix passes it, and
+errors then contain the names with the prefix. Errors and the `repr` of these values contain no secrets.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ PROPERTIES = (
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """The TLS and SASL settings of a client. None means no TLS or no SASL login."""
+    """The TLS and SASL settings of a client. `None` in a field means that the client does not use TLS, or does not use
+    SASL."""
 
     tls: ClientTls | None = None
     sasl: Credentials | None = None
 
 
 def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSecurity:
-    """Reads the properties. If one is wrong, raises ValueError that names it."""
+    """Reads the properties. Raises ValueError, with the name of the property, if a value is invalid."""
     protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"{prefix}security.protocol is {protocol}; {', '.join(PROTOCOLS)} are known")

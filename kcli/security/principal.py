@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A user as named in ACLs and quotas. All principals of Kafka itself have the type User."""
+    """A user, as ACLs and quotas name it. Kafka itself creates only principals of the type User."""
 
     type: str
     name: str
@@ -18,7 +18,8 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The principal of a connection and the end of its login. A new login on the connection replaces it (KIP-368).
+    """The principal of a connection, and the time at which its login expires. A new login on the same connection makes
+    a new session (KIP-368).
 
     `mechanism` is the SASL mechanism, or None without SASL. `expires_at` is in seconds of the connection's clock, or
     None if the session does not expire.

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """The certificates that a client trusts and sends. Each value is PEM text, or else the path of a PEM file.
+    """The certificates that a client trusts, and its own certificates. Each value is PEM text or the path of a PEM
+    file.
 
     If `certificates` is None, the client trusts the authorities of the operating system. `key` is used only if `chain`
     is PEM text. A file for `chain` must also contain the key.

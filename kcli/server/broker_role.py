@@ -184,10 +184,11 @@ class BrokerRole:
         self.cleaning.start()
 
     async def _set_strays_aside(self) -> None:
-        """Deletes the logs of deleted topics that a stop or a crash left, and sets aside the other unknown logs.
+        """Deletes logs of deleted topics, which a stop or a crash may have left. Sets aside other logs that are not in
+        the metadata.
 
-        Kafka sets all unknown logs aside and never deletes them. This broker deletes a log if the metadata log contains
-        the removal of its topic.
+        Kafka sets aside all logs that are not in the metadata, and never deletes them. This broker deletes such a log
+        if the metadata log contains the removal of its topic.
         """
         image, logs = self._given.loader.image, self._given.logs
         strays = self.replicas.strays(image)
@@ -215,7 +216,7 @@ class BrokerRole:
     async def stop(self, *, clean: bool) -> None:
         """Stops the role: gives up leaderships and answers waiting requests.
 
-        If not `clean`, it only ends the tasks. Groups, transactions and the registration do not change.
+        If `clean` is False, this method only ends the tasks. Groups, transactions and the registration do not change.
         """
         await self.cleaning.stop()
         await self.transactions.stop_sending()
@@ -254,5 +255,6 @@ class BrokerRole:
 
 
 def _ids(logs: LogStore, chosen: Callable[[LogDirectory], bool]) -> list[uuid.UUID]:
-    """The ids of the chosen directories. A partition cannot be led in a directory that is not registered (KIP-858)."""
+    """The ids of the chosen directories, for the registration. The broker cannot lead a partition in a directory that
+    is not registered (KIP-858)."""
     return [directory.id for directory in logs.directories if chosen(directory) and directory.id is not None]

@@ -15,9 +15,10 @@ from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger("kcli.server.Scheduler")
 
-# A job with an interval of more than ten years is disabled. (Kafka's default of such an interval is Long.MAX_VALUE.)
+# A job with an interval of more than ten years is disabled. For example, Kafka's default for some intervals is
+# Long.MAX_VALUE.
 NEVER_MS = 10 * 365 * 86_400_000
-# The interval at which files are removed whose deletion delay is over.
+# The interval at which the broker removes files whose deletion delay is over.
 DELETION_INTERVAL_MS = 1_000
 
 
@@ -26,7 +27,7 @@ class PeriodicJob:
     """A job that is repeated. A `blocking` job waits for a disk, so it runs in a thread. Other jobs run on the event
     loop.
 
-    `first_ms`: the longest time between the start of the node and the first run of the job.
+    `first_ms` is the longest time between the start of the node and the first run of the job.
     """
 
     name: str

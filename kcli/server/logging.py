@@ -1,8 +1,8 @@
 """The server's log. Its lines have the format of Kafka's log, so that tools for Kafka's log can read them.
 
-The log goes to stdout. With a directory it also goes to files, as in Kafka's log4j2.yaml: `controller.log`,
-`log-cleaner.log`, and `server.log` for all other lines. A file is renamed at each full hour, for example to
-`server.log.2026-11-21-08`. As in Kafka, old files are not deleted.
+The log goes to stdout. If a directory is given, the log also goes to files, as in Kafka's log4j2.yaml:
+`controller.log`, `log-cleaner.log`, and `server.log` for all other lines. A file is renamed at each full hour, for
+example to `server.log.2026-11-21-08`. As in Kafka, old files are not deleted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def configure(
 ) -> None:
     """Writes all log lines of this package, and the warnings of other packages, to `stream` (default: stdout).
 
-    With `log_directory`, the log also goes to files in this directory. Raises OSError if it cannot be made.
+    If `log_directory` is given, the log also goes to files in this directory. Raises OSError if the directory cannot be
+    made.
     """
     root = logging.getLogger()
     root.handlers[:] = [_formatted(logging.StreamHandler(stream or sys.stdout))]

@@ -1,9 +1,16 @@
 """A node: its roles, the parts that they share, and the order in which all of them start and stop.
 
-Start: format new directories, open logs, bind listeners (clients wait, other nodes do not), start the controller,
-register the broker, load the metadata, start the broker (it loads its partitions and is unfenced), admit clients. The
-stop has the reverse order. If the start fails, the node stops without the steps of a clean stop and raises the error.
-No other module uses the whole node.
+The start has these steps:
+
+1. format new directories and open the logs;
+2. bind the listeners: clients can connect, but must wait, and other controllers are served;
+3. start the controller and the quorum, which does not wait for a leader;
+4. register the broker and load the metadata;
+5. start the broker: it loads its partitions and is unfenced;
+6. serve the clients.
+
+The stop has the reverse order. If the start fails, the node stops without the steps of a clean stop, and raises the
+error. No other module uses the whole node.
 """
 
 from __future__ import annotations
@@ -69,7 +76,7 @@ _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
 # The threads for flushes and checkpoints. There are two, so that a slow flush does not delay a checkpoint.
 BACKGROUND_THREADS = 2
-# The interval at which idle connections are searched.
+# The interval at which the node searches for idle connections.
 IDLE_CHECK_INTERVAL_MS = 10_000
 
 
@@ -291,7 +298,7 @@ class Node:
     async def stop(self, *, clean: bool = True) -> None:
         """Stops the node: gives up leaderships, answers waiting requests, flushes and closes.
 
-        If not `clean`, keeps leaderships and leaves the disks unchanged, as after a crash.
+        If `clean` is False, keeps leaderships and leaves the disks unchanged, as after a crash.
         """
         began = self.clock.monotonic()
         _log.info("[%s id=%d] shutting down", self._server, self.config.node_id)
@@ -325,7 +332,7 @@ class Node:
         return "ControllerServer" if self.broker is None else "BrokerServer"
 
     def _epoch(self) -> int:
-        """The broker epoch that a clean stop leaves in the log directories."""
+        """The broker epoch that a clean stop writes to the log directories."""
         return UNREGISTERED_EPOCH if self.broker is None else self.broker.lifecycle.epoch
 
     async def _bind(self) -> None:
@@ -398,8 +405,8 @@ class Node:
         return jobs
 
     def _make_metrics_endpoint(self) -> MetricsEndpoint | None:
-        """Makes the metrics endpoint. Its code is imported only if it is configured, so that other starts are
-        faster."""
+        """Makes the metrics endpoint. The code of the endpoint is imported only if the endpoint is configured, so that
+        other starts are faster."""
         if self.config.metrics_address is None:
             return None
         from kcli.server.beans.broker_beans import BeanSources

@@ -128,8 +128,8 @@ class Subscription:
 class Position:
     """The start or the end of reading.
 
-    `offsets` (EARLIEST, LATEST or an offset) and `timestamps` have a value for single partitions. `timestamp` applies
-    to every partition. `default` (EARLIEST or LATEST) applies to all other partitions.
+    `offsets` and `timestamps` have values for single partitions. An offset may also be EARLIEST or LATEST. `timestamp`
+    applies to every partition. `default` (EARLIEST or LATEST) applies to partitions without a value.
     """
 
     default: int

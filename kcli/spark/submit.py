@@ -1,12 +1,13 @@
 """Finds the Spark of the PySpark package and runs jobs with it, without any set-up by the user.
 
-`split_command_line` reads the command line as spark-submit does: the first argument that is neither an option nor its
-value is the job. `submit` makes a configuration for the run, with our defaults and a quiet log, and starts Spark with
-this interpreter. Our settings are Spark *defaults*, so every setting of the user takes precedence.
+`split_command_line` reads the command line as spark-submit does: the job is the first argument that is not an option
+and not the value of an option. `submit` makes a configuration for the run, with our defaults and a quiet log, and
+starts Spark with this interpreter. Our settings are Spark *defaults*, so every setting of the user takes precedence.
 
-A file of the user runs under the real spark-submit, and so does a built-in job whose driver runs in the cluster.
-Otherwise the driver of a built-in job is a Python process that starts the JVM, as in the `pyspark` shell. The reason is
-that spark-submit gives a Python driver no stdin, one pipe for stdout and stderr, and no signals.
+A file of the user runs under the real spark-submit. A built-in job whose driver runs in the cluster does so too. For
+all other built-in jobs, the driver is a Python process that starts the JVM, as in the `pyspark` shell. Under
+spark-submit, a Python driver would have no stdin, would get no signals, and would write stdout and stderr to the same
+pipe.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ STOP_SECONDS = 60.0
 """How long a stopped job may take to finish its micro-batch before it is killed."""
 
 DEFAULTS = {
-    # If this limit were lower, Spark would compute the size of each row for Python, which is slow (with headers, even
-    # quadratic).
+    # With a lower limit, Spark would compute the size of each row. This is slow, and for rows with headers the time
+    # even grows with the square of the number of rows.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": (
@@ -71,7 +72,7 @@ DEFAULTS = {
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 LOCAL_DEFAULTS = {
-    "spark.master": "local[*,4]",  # unlike local[*], this repeats failed tasks
+    "spark.master": "local[*,4]",  # Spark repeats failed tasks; with local[*] it would not
     "spark.sql.shuffle.partitions": "8",
 }
 
@@ -86,7 +87,7 @@ appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 QUIET_LOGGERS = (
-    "org.apache.hadoop.util.NativeCodeLoader",  # warns of missing native code, which is normal
+    "org.apache.hadoop.util.NativeCodeLoader",  # warns that native code is missing, which is no problem
     # This logger warns that adaptive execution is off in streams.
     "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",
     "org.apache.spark.util.Utils",  # warns about the address of a local driver
@@ -202,7 +203,7 @@ def check_java() -> None:
 def java_version(java: str) -> int:
     """Returns the feature release (8, 17, …).
 
-    It reads the JDK's release file if possible, because that needs no JVM.
+    If possible, it reads the JDK's release file, because this needs no JVM.
     """
     release = Path(os.path.realpath(java)).parent.parent / "release"
     text = release.read_text() if release.is_file() else ""
@@ -219,7 +220,8 @@ def java_version(java: str) -> int:
 def job_code(job: str) -> str:
     """Returns Python code that runs a built-in job.
 
-    Python cannot run the job's file directly, because the modules beside it would hide modules of the standard library.
+    Python cannot run the job's file directly, because modules in the same folder would hide modules of the standard
+    library.
     """
     return f"import sys; from kcli.spark.jobs.{job}.job import main; sys.exit(main(sys.argv[1:]))"
 
@@ -285,9 +287,8 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
         environment["SPARK_CONF_DIR"] = str(conf)
         if line.value("--properties-file") is None:
             return line
-        return replace(
-            line, spark=(*line.spark, "--load-spark-defaults")
-        )  # with this option our defaults apply in addition to the user's file
+        # With this option our defaults apply in addition to the user's file.
+        return replace(line, spark=(*line.spark, "--load-spark-defaults"))
     settings = conf / "spark-defaults.conf"
     file = line.value("--properties-file")
     if file is not None:
@@ -355,8 +356,8 @@ def packed(directory: Path) -> Path:
         for package in ("kcli", "pyspark_kcli"):
             for file in sorted((root / package).rglob("*.py")):
                 archive.write(file, file.relative_to(root))
-                # The zip has compiled modules too, so that workers need not compile them. Other versions of Python
-                # ignore them.
+                # The zip also has compiled modules, so that workers need not compile the modules. Other versions of
+                # Python ignore the compiled modules.
                 compiled = Path(importlib.util.cache_from_source(str(file)))
                 if compiled.exists():
                     archive.write(compiled, file.relative_to(root).with_suffix(".pyc"))
@@ -364,7 +365,7 @@ def packed(directory: Path) -> Path:
 
 
 def _own_root() -> str | None:
-    """Returns the directory of kcli; None if kcli is installed where workers find it."""
+    """Returns the directory of kcli, or None if kcli is installed where workers find it."""
     root = str(Path(__file__).resolve().parents[2])
     return None if root in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else root
 
@@ -372,8 +373,8 @@ def _own_root() -> str | None:
 def worker_python(directory: Path, path: str) -> Path:
     """Makes a script that runs this interpreter without Spark's own PYTHONPATH.
 
-    With this script, workers load PySpark from the installed package, whose modules are compiled. From Spark's zip,
-    every worker would compile the modules again (4 s at first use).
+    With this script, workers load PySpark from the installed package, whose modules are compiled. If workers loaded
+    PySpark from Spark's zip, every worker would compile the modules again, which takes 4 s.
     """
     script = directory / "python"
     script.write_text(f'#!/bin/sh\nPYTHONPATH={_quoted(path)} exec {_quoted(sys.executable)} "$@"\n')

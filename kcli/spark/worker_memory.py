@@ -1,8 +1,8 @@
 """Hides the imports of a Python worker of Spark from the garbage collector.
 
 Spark's daemon calls `gc.collect()` after every task, in each worker and in the processes that plan queries. Each
-collection visits every object of every imported module, although none is garbage. A collection takes 0.1 CPU-seconds
-for each task, which is more than many micro-batches take.
+collection visits every object of every imported module, although these objects are never garbage. So the collections
+take 0.1 s of CPU time for each task. Many micro-batches take less time than this.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _is_frozen = False
 def freeze_imports() -> None:
     """Freezes all objects at the end of a process's first task. Later calls do nothing.
 
-    A frozen object is still freed when nothing refers to it. Only cycles that are already garbage at this moment stay
-    in memory.
+    A frozen object is still freed when nothing refers to it any more. Only cycles that are already garbage at this
+    moment stay in memory.
     """
     global _is_frozen
     if not _is_frozen:

@@ -54,9 +54,8 @@ class LogDirectory:
         self.deletions = DeletionQueue(self)
         self.background = background
         self.checkpointing = threading.Lock()  # checkpoints are written by a clock's thread and by deletions
-        self.settling = (
-            threading.Lock()
-        )  # the files of a new log are written in the background and by a flush
+        # Held by the background job and by a flush while they write the files of a new log.
+        self.settling = threading.Lock()
         self._on_failure = on_failure
         self._guard = threading.Lock()
 
@@ -112,10 +111,10 @@ def on_disk(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
 
 
 class DeletionQueue:
-    """Files that were renamed to `.deleted`, and directories that were renamed to `-delete`. Each is removed after its
-    delay.
+    """The queue of files that were renamed to `.deleted` and of directories that were renamed to `-delete`.
 
-    The delay is `file.delete.delay.ms`, in which readers of an old segment can finish.
+    Each of them is removed after a delay of `file.delete.delay.ms`. During this time, readers of an old segment can
+    finish.
     """
 
     def __init__(self, directory: LogDirectory) -> None:
@@ -146,7 +145,7 @@ class DeletionQueue:
                     self._directory.disk.remove(path)
                 removed += 1
             except FileNotFoundError:
-                pass  # its directory was deleted meanwhile
+                pass  # the directory of the file was deleted meanwhile
             except OSError as error:
                 self._directory.failed(error)
         return removed

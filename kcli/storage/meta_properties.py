@@ -42,8 +42,8 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         return None
     fields = _parse(text)
     if not fields.keys() & {"version", "cluster.id", "broker.id", "node.id"}:
-        # In version 0 each key may be missing, but a file without any key was truncated or overwritten. With a new
-        # identity the records of the directory would no longer belong to it.
+        # In version 0, each key may be missing. But a file without any key was truncated or overwritten. If the
+        # directory got a new identity, its records would no longer belong to this identity.
         raise StorageError(
             f"{path} names neither version nor cluster.id nor node.id: it is damaged. Restore it: with "
             f"version={CURRENT_VERSION}, node.id, cluster.id and directory.id of this directory"

@@ -1,4 +1,4 @@
-"""Runs work on many files in threads, because this work waits for the device for most of its time."""
+"""Runs work on many files in threads, because such work mostly waits for the device."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SYNC_THREADS = 16
-"""The number of syncs that wait for the device at the same time, because file systems commit these together. More
-threads were not faster on ext4."""
+"""The number of syncs that wait for the device at the same time. File systems commit such syncs together. More threads
+were not faster on ext4."""
 
 
 def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """The results of `work` for all items, in any order. If `threads` is 1, runs in the calling thread, and the results
-    are in order."""
+    """Returns the results of `work` for all items, in any order. If `threads` is 1, the work runs in the calling
+    thread, and the results are in the order of the items."""
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]
 

@@ -33,7 +33,7 @@ Otherwise an outgoing connection could use a broker's port before the broker sta
 
 
 class BrokerProcess:
-    """A cluster of one node. `overrides` are broker properties that override the properties in `properties`."""
+    """A cluster of one node. `overrides` are broker properties that take precedence over `properties`."""
 
     def __init__(self, directory: Path | str, overrides: Mapping[str, str] | None = None) -> None:
         self.directory = Path(directory)
@@ -158,7 +158,8 @@ class BrokerProcess:
 
 
 def free_port() -> int:
-    """Returns a free port. It is not chosen by `random`, because parallel test processes use the same seed."""
+    """Returns a free port. The operating system chooses it, because `random` would give parallel test processes the
+    same port."""
     while True:
         port = secrets.choice(_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):

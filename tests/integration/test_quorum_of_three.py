@@ -101,19 +101,22 @@ async def test_describe_quorum_shows_how_far_each_voter_is(tmp_path: Path) -> No
     async with Controllers(tmp_path, metadata_max_idle_interval_ms="0") as quorum:
         await quorum.write("1000")
         leader, follower = await quorum.leader(), await quorum.follower()
-        end_offset = quorum.nodes[leader].quorum.view.log_end_offset
+        node = quorum.nodes[leader]
+        await until(
+            lambda: len(node.metadata.controllers) == 3
+        )  # the last records that an idle quorum writes
 
         async def all_there() -> bool:
             row = await quorum.describe(leader)
-            return {voter.log_end_offset for voter in row.current_voters} == {end_offset}
+            return {voter.log_end_offset for voter in row.current_voters} == {row.high_watermark}
 
         await until(all_there)
         row = await quorum.describe(leader)
-        assert (row.leader_id, row.high_watermark) == (leader, end_offset)
+        assert (row.leader_id, row.high_watermark) == (leader, node.quorum.view.log_end_offset)
         assert {
             voter.replica_id: voter.replica_directory_id for voter in row.current_voters
         } == quorum.directory_ids
-        now_ms = quorum.nodes[leader].clock.now_ms()
+        now_ms = node.clock.now_ms()
         for voter in row.current_voters:
             assert now_ms - 60_000 < voter.last_caught_up_timestamp <= voter.last_fetch_timestamp <= now_ms
         assert (await quorum.describe(follower)).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER

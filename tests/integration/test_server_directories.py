@@ -23,7 +23,7 @@ def test_the_metadata_names_the_directory_of_each_log(tmp_path: Path) -> None:
 
 def test_a_topic_deleted_before_its_registration_is_forgotten(tmp_path: Path) -> None:
     async def story(node: RunningNode) -> None:
-        request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="t"),))
+        request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="t"),), timeout_ms=5000)
         await asyncio.gather(create(node, "t", 3), node.controller.send(DELETE_TOPICS, request))
         await until(lambda: not node.broker.assignments._pending)
         await create(node, "u", 2)

@@ -183,7 +183,7 @@ def test_a_topic_deleted_on_its_way_takes_its_copy_along(tmp_path: Path) -> None
         append(node, "t", 0, b"x" * 700_000)
         await limit(node, 1)
         await alter(client, elsewhere(node, "t", 0).path, "t", 0)
-        request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="t"),))
+        request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="t"),), timeout_ms=5000)
         await node.controller.send(DELETE_TOPICS, request)
         await until(lambda: node.logs.get("t", 0) is None)
         assert not list(node.logs.futures)

@@ -143,7 +143,7 @@ def test_each_record_without_a_key_is_named(tmp_path: Path) -> None:
     (row, good), read, _ = produced(tmp_path, batch_of(records, 40), batch_of(GOOD, 2), config=compacted)
     assert row.error_code is ErrorCode.INVALID_RECORD
     assert [each.batch_index for each in row.record_errors] == [1, 30]
-    reason = "Compacted topic cannot accept message without key in topic partition t-0."
+    reason = "Compacted topic cannot accept message without key in topic partition t-0"
     assert {each.batch_index_error_message for each in row.record_errors} == {reason}
     assert row.error_message == (
         "One or more records have been rejected due to 2 record errors in total, and only showing the first three "

@@ -92,9 +92,8 @@ async def test_offsets_are_unstable_until_the_end(session: Session) -> None:
     )
     response = await session.client.call(request, ApiKey.ADD_OFFSETS_TO_TXN, 3)
     assert response.error_code is ErrorCode.NONE
-    request = replace(
-        request, group_id=""
-    )  # whether it is a group's name is asked when offsets are committed
+    # The group id is checked only when offsets are committed.
+    request = replace(request, group_id="")
     response = await session.client.call(request, ApiKey.ADD_OFFSETS_TO_TXN, 3)
     assert response.error_code is ErrorCode.NONE
     assert await session.commit_offset(6, version=3) is ErrorCode.NONE

@@ -540,9 +540,8 @@ async def test_offsets_and_records_hear_differently_of_a_coordinator_that_is_els
     await session.init()
     assert await session.commit_offset(1) is NONE
     session.node.broker.transactions.shards._give_up(0)
-    assert (
-        await session.commit_offset(2, version=3) is NONE
-    )  # the group's partition is in the transaction already
+    # The partition of the group is already in the transaction.
+    assert await session.commit_offset(2, version=3) is NONE
     session.epoch += 1
     assert await session.commit_offset(2, version=3) is ErrorCode.NOT_COORDINATOR
     assert await session.commit_offset(2, version=5) is ErrorCode.NOT_COORDINATOR

@@ -21,7 +21,7 @@ from rigs.node import RunningNode, running
 async def grow(node: RunningNode, name: str, count: int) -> ErrorCode:
     """Asks for a topic of `count` partitions."""
     request = CreatePartitionsRequest(
-        topics=(CreatePartitionsTopic(name=name, count=count, assignments=None),)
+        topics=(CreatePartitionsTopic(name=name, count=count, assignments=None),), timeout_ms=5000
     )
     response = await call(node, create_partitions, request, ApiKey.CREATE_PARTITIONS, 3)
     code: ErrorCode = response.results[0].error_code
@@ -30,7 +30,7 @@ async def grow(node: RunningNode, name: str, count: int) -> ErrorCode:
 
 async def delete(node: RunningNode, name: str) -> uuid.UUID:
     """Deletes a topic and returns the id that it had."""
-    request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),))
+    request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=5000)
     response = await call(node, delete_topics, request, ApiKey.DELETE_TOPICS, 6)
     topic_id: uuid.UUID = response.responses[0].topic_id
     return topic_id
@@ -76,8 +76,8 @@ async def test_an_error_of_the_whole_request_is_returned_for_each_topic(tmp_path
         assert [(each.name, each.error_code, each.error_message) for each in answer.topics] == [
             ("t", ErrorCode.POLICY_VIOLATION, "too much")
         ]
-        request = DeleteTopicsRequest(topic_names=("t",))
+        request = DeleteTopicsRequest(topic_names=("t",), timeout_ms=5000)
         context = context_of(node, ApiKey.DELETE_TOPICS, 5)
         assert delete_topics.error_response(context, request, error).responses[0].name == "t"
-        request = CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="t"),))
+        request = CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="t"),), timeout_ms=5000)
         assert create_partitions.error_response(context, request, error).results[0].name == "t"

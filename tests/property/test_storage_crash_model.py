@@ -162,9 +162,9 @@ class CrashMachine(RuleBasedStateMachine):
         for offset in [
             each for each in self.written if each not in left and each >= self.log.log_start_offset
         ]:
-            if (
-                offset >= self.safe
-            ):  # also in the middle: a segment may lose its end, and the next one be there
+            # Records may also be missing in the middle, because a segment can lose its end while the next segment
+            # exists.
+            if offset >= self.safe:
                 del self.written[offset]
             else:
                 assert offset < self.cleaned, f"the record at offset {offset} was flushed and is lost"

@@ -1,4 +1,4 @@
-"""Brokers, clients and worlds that several test modules use. No test module imports another one: what two need is here.
+"""Brokers, clients and worlds that several test modules use. A test module never imports another test module.
 
-What users may want in tests of their own is in `kcli.testing`.
+Code that users can use in their own tests is in `kcli.testing`.
 """

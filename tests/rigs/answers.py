@@ -1,4 +1,4 @@
-"""What a shard of a coordinator answers, as its tests look at it."""
+"""The answers of a coordinator's shard, in the form that its tests compare."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def answers(ready: Any) -> tuple[tuple[Any, Any], ...]:
-    """(token, response) of each reply of a `Ready`."""
+    """The token and the response of each reply of a `Ready`."""
     return tuple((reply.token, reply.response) for reply in ready.replies)

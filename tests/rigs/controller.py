@@ -1,4 +1,4 @@
-"""A controller without a log: decisions are replayed at once, as the shell does after appending."""
+"""A controller without a log. It replays decisions at once, as the shell does after the append."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A broker's data path in process, without a quorum: real logs, real sockets, metadata made by hand."""
+"""The part of a broker that serves records, in the process of the test and without a quorum. Logs and sockets are real,
+and the test makes the metadata."""
 
 from __future__ import annotations
 
@@ -86,7 +87,7 @@ def image_of(*topics: TopicImage) -> MetadataImage:
 
 
 class BrokerRig:
-    """Has the attributes of a Broker that the data path asks for."""
+    """Has the attributes of a broker that this part needs."""
 
     def __init__(
         self, directory: Path, *topics: TopicImage, config: LogConfig | None = None, configs: Any = None

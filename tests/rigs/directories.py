@@ -1,4 +1,4 @@
-"""A node with two log directories, and where the replicas of a topic lie by the metadata and in fact."""
+"""A node with two log directories. Finds the directory of a replica in the metadata and on the disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rigs.node import RunningNode, Story, with_node
 
 
 def with_two_directories(directory: Path, story: Story) -> None:
-    """Runs a story with a node on the log directories `a` and `b`."""
+    """Runs the function `story` with a node on the log directories `a` and `b`."""
     with_node(
         directory,
         story,
@@ -26,7 +26,7 @@ async def create(node: RunningNode, name: str, partitions: int) -> None:
 
 
 def registered(node: RunningNode, name: str) -> dict[int, uuid.UUID]:
-    """The directory of each partition by the metadata."""
+    """The directory of each partition according to the metadata."""
     topic = node.metadata.topics.topic(name)
     assert topic is not None
     return {number: partition.directory(1) for number, partition in topic.partitions.items()}

@@ -1,4 +1,4 @@
-"""A broker in this process and a client that speaks the group APIs to it over a socket."""
+"""A broker in this process, and a client that calls its group APIs over a socket."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Speaker:
         return await self.client.call(message, key, version)
 
     async def find(self, group: str = "g") -> Coordinator:
-        """Has the coordinator there, and its shards loaded."""
+        """Waits until the coordinator exists and its shards are loaded."""
         request = FindCoordinatorRequest(coordinator_keys=(group,))
         found = await self.call(ApiKey.FIND_COORDINATOR, request)
         await until(lambda: not self.node.broker.groups.is_loading)
@@ -75,7 +75,7 @@ class Speaker:
         return await self.call(ApiKey.JOIN_GROUP, request, version)
 
     async def member(self, group: str = "g") -> JoinGroupResponse:
-        """A member of a stable group: joined, synced."""
+        """Joins and syncs as a member of a stable group. Returns the member."""
         first = await self.join(group=group)
         joined = await self.join(group=group, member=first.member_id)
         assert joined.error_code is ErrorCode.NONE
@@ -116,7 +116,8 @@ class Speaker:
     async def fetch(
         self, version: int | None = None, group: str = "g", topics: list[str] | None = None, **fields: Any
     ) -> tuple[str, dict[tuple[str, int], tuple[int, str]]]:
-        """(top-level or group error, {(topic, partition): (offset, error)})."""
+        """Fetches offsets. Returns the error of the response or group, and by (topic, partition) the offset and the
+        error."""
         old = new = None
         if topics is not None:
             old = tuple(OffsetFetchRequestTopic(name=name, partition_indexes=(0,)) for name in topics)

@@ -1,4 +1,5 @@
-"""Handlers of a node called as dispatch calls them, with the request and response of one version on the wire."""
+"""Calls the handlers of a node as the dispatch does. Request and response are encoded in one version and decoded
+again."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
 async def alter(
     node: RunningNode, kind: int, name: str, *operations: tuple[str, int, str | None]
 ) -> tuple[str, str | None]:
-    """Changes configs of one resource by (key, operation, value); returns the name of the error and the message."""
+    """Changes configs of one resource by tuples (key, operation, value). Returns the name of the error, and the
+    message."""
     resource = AlterConfigsResource(
         resource_type=kind,
         resource_name=name,

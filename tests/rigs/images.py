@@ -1,4 +1,4 @@
-"""Images of metadata that no single node could have by itself."""
+"""Metadata images that a single node cannot have, because they need several brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from kcli.metadata.image import (
 
 
 def unreachable(image: MetadataImage) -> MetadataImage:
-    """Partitions that a client here cannot use: no leader; a leader without this listener; a dead replica."""
+    """Makes partitions that a client on this listener cannot use: one without a leader, one whose leader does not have
+    the listener, and one with a dead replica."""
     other = BrokerRegistration(
         2, 9, uuid.UUID(int=7), {"OTHER": Endpoint("OTHER", "h", 1, 0)}, {}, fenced=False
     )

@@ -1,4 +1,4 @@
-"""Four clients of other projects, each behind the same few calls, so that every story runs on every client."""
+"""Four clients of other projects with the same few methods, so that every test runs with every client."""
 
 from __future__ import annotations
 
@@ -40,21 +40,22 @@ class Client(Protocol):
     name: str
 
     def produce(self, bootstrap: str, topic: str, records: Sequence[Sent], codec: str) -> None:
-        """Send to partition 0 with acks=all and wait for every acknowledgement."""
+        """Sends to partition 0 with acks=all, and waits for every acknowledgement."""
 
     def consume(self, bootstrap: str, topic: str, count: int, offset: int = 0) -> list[Got]:
-        """Read `count` records of partition 0 from `offset`."""
+        """Reads `count` records of partition 0 from `offset` on."""
 
     def offset_at(self, bootstrap: str, topic: str, timestamp_ms: int) -> int:
         """The offset of the first record of partition 0 at or after a time."""
 
     def read_as_group(self, bootstrap: str, topic: str, group: str, count: int) -> list[bytes]:
-        """Join, read `count` values from the committed offset on, commit what was read, leave."""
+        """Joins, reads `count` values from the committed offset on, commits the offset after them, and leaves."""
 
     def run_member(
         self, bootstrap: str, topic: str, group: str, seen: Callable[[int, int], None], stop: threading.Event
     ) -> None:
-        """Be a member of a group until `stop`, telling (partition, offset) of every record; commit on leaving."""
+        """Is a member of a group until `stop`. Calls `seen` with partition and offset of every record, and commits
+        before it leaves."""
 
 
 class Confluent:
@@ -133,11 +134,11 @@ class Confluent:
 
 
 def subscribe_kafka_python(consumer: Any, topic: str) -> None:
-    """Subscribe, and know the topic before the first poll joins the group.
+    """Subscribes, and waits until the client knows the topic, before the first poll joins the group.
 
-    A leader of kafka-python 3.0.12 that joins too early assigns no partition, and joins again when the metadata
-    come. A poll that begins between the answers to that JoinGroup and its SyncGroup forgets the join: the member
-    sends no heartbeat any more, reads nothing, never joins again, and its session times out.
+    If a leader of kafka-python 3.0.12 joins too early, it assigns no partitions, and joins again when it gets the
+    metadata. A poll between the answers to JoinGroup and SyncGroup then makes the client forget that it has joined. The
+    member sends no heartbeats, reads nothing and never joins again, so its session times out.
     """
     consumer.subscribe([topic])
     while topic not in consumer.topics():
@@ -321,7 +322,7 @@ class AioKafka:
 
 
 class Kcat:
-    """Debian's kcat with its librdkafka 2.0; values and keys of these stories hold no separator bytes."""
+    """Debian's kcat with librdkafka 2.0. Keys and values in these tests contain no separator bytes."""
 
     name = "kcat"
     separator = "\x1e"

@@ -1,4 +1,4 @@
-"""kio's own reader and writer behind our messages: what the compiled codec is compared with."""
+"""kio's own reader and writer for our messages. Tests compare the compiled codec with this codec."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _writer(spec: ApiSpec, version: int, kind: str) -> tuple[Callable[[io.BytesI
 
 @cache
 def _raising(cls: type, spec: ApiSpec, kind: str) -> Converter:
-    """kio's struct of one version -> our union struct."""
+    """Returns a function from kio's struct of one version to our struct, which has the fields of all versions."""
     ours = schema.our_class(cls, spec, kind)
     plan = [
         (field.our_name, field.kio_name, _raising_field(field, spec, kind)) for field in schema.fields(cls)
@@ -74,7 +74,7 @@ def _raising_field(field: schema.Field, spec: ApiSpec, kind: str) -> Converter |
 
 @cache
 def _lowering(cls: type) -> Converter:
-    """Our union struct -> kio's struct of one version."""
+    """Returns a function from our struct to kio's struct of one version."""
     plan = [(field.kio_name, field.our_name, _lowering_field(field)) for field in schema.fields(cls)]
 
     def convert(message: object) -> object:

@@ -1,4 +1,5 @@
-"""The steps of the recorded stories that come out different, and why. A new one fails; one that became equal too."""
+"""The recorded steps whose output differs from ours, with the reasons. A test fails for a new difference, and for a
+listed difference that has disappeared."""
 
 from __future__ import annotations
 
@@ -19,13 +20,14 @@ KNOWN: dict[str, str] = {
     "transactions/023": "the recorded tools waited a minute before this step, and the transaction timed out",
 }
 
-# Equal in some runs and not in others; each would be equal in the place or at the speed of the recording.
+# Steps that are equal only in some runs. Each would be equal with the paths or at the speed of the recording.
 UNSTEADY: dict[str, str] = {
     "storage-format/009": "directories come in the hash order of their paths, which are other paths in each run",
     "storage-format/011": "names the first directory in the hash order of their paths",
 }
 
-# Compared, except the number of blanks: a slower or faster machine has other numbers, of more or fewer digits.
+# Steps that are compared without regard to the number of blanks, because numbers may have more or fewer digits on
+# another machine.
 WIDTHS: dict[str, str] = {
     "cluster-features-quorum/052": "an offset, which grows with time",
     "cluster-features-quorum/053": "an offset, which grows with time",
@@ -34,7 +36,7 @@ WIDTHS: dict[str, str] = {
     "transactions/015": "the milliseconds that a transaction has taken",
 }
 
-# Java's producer chose a partition at random for its records without a key; here it is as in the recording.
+# For records without a key, Java's producer chose a random partition. These are the partitions of the recording.
 STICKS: dict[str, int] = {
     "console-formatters/010": 0,
     "perf-verifiable/007": 0,

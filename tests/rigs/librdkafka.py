@@ -1,4 +1,4 @@
-"""Writing and reading with librdkafka: another client than the one under test."""
+"""Writes and reads with librdkafka, in tests of another client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def produce(bootstrap: str, topic: str, records: list[dict[str, Any]], **config: Any) -> None:
-    """Write `records` (keyword arguments of Producer.produce) and wait for all."""
+    """Writes `records` (keyword arguments of Producer.produce), and waits for all acknowledgements."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, **config})
@@ -21,7 +21,7 @@ def produce(bootstrap: str, topic: str, records: list[dict[str, Any]], **config:
 
 
 def consume(bootstrap: str, topic: str, count: int) -> list[Any]:
-    """Read `count` messages from the beginning."""
+    """Reads `count` messages from the beginning."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex})

@@ -1,4 +1,4 @@
-"""Event loops of tests: coroutine tests, and waiting for what the code under test has no event for."""
+"""Runs coroutine tests, and waits for conditions that the tested code does not report by an event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import ParamSpec
 
-PATIENCE_S = 60.0  # far more than anything takes on a machine that does other things, too
+PATIENCE_S = 60.0  # far longer than any wait, even if other programs use the machine
 
 P = ParamSpec("P")
 
@@ -24,7 +24,7 @@ def on_a_loop(test: Callable[P, Coroutine[None, None, None]]) -> Callable[P, Non
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Asks until the answer, or what it resolves to, is true."""
+    """Calls `condition` until it returns True, or an awaitable of True."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             answer = condition()

@@ -1,4 +1,4 @@
-"""A whole node in this process, on real sockets and a real disk, and the requests that most of its tests send."""
+"""A whole node in this process with real sockets and a real disk, and the requests that most of its tests send."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def running(directory: Path | str, /, **overrides: str) -> AsyncIterator[R
 
 @contextlib.asynccontextmanager
 async def crashing(directory: Path | str, /, **overrides: str) -> AsyncIterator[RunningNode]:
-    """A node that serves, and at the end of the block leaves its directory as a crash would."""
+    """A node that serves. At the end of the block, its directory is in the state after a crash."""
     async with _serving(config_of(directory, **overrides), clean=False) as node:
         yield node
 
@@ -90,7 +90,7 @@ Story = Callable[[RunningNode], Awaitable[None]]
 
 
 def with_node(directory: Path | str, story: Story, /, **overrides: str) -> None:
-    """Runs a story with a node of its own."""
+    """Runs the function `story` with a new node."""
 
     async def main() -> None:
         async with running(directory, **overrides) as node:
@@ -166,7 +166,7 @@ async def offset_at(
     partition: int = 0,
     isolation: int = 0,
 ) -> list_offsets.ListOffsetsPartitionResponse:
-    """Asks for the first offset at or after a time, or by one of Kafka's negative timestamps."""
+    """Requests the first offset at or after a time, or the offset for one of Kafka's negative timestamps."""
     part = list_offsets.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
     request = list_offsets.ListOffsetsRequest(
         replica_id=-1,

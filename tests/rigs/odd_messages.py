@@ -1,4 +1,4 @@
-"""Messages of every API that are well-formed and make no sense."""
+"""Makes messages of every API that are well-formed but have senseless values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SLEEPY = ("timeout_ms", "max_wait_ms", "rebalance_timeout_ms", "session_timeout_
 
 
 def odd(hint: Any, chance: random.Random, name: str = "") -> Any:
-    """A value of a message field's type, more often strange than not."""
+    """A value of the type of a message field. Most values are unusual."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
         return None if chance.random() < 0.3 else odd(kinds[0], chance, name)
@@ -38,7 +38,7 @@ def odd(hint: Any, chance: random.Random, name: str = "") -> Any:
         return chance.random() < 0.5
     if hint is int:
         if name == "acks":
-            return chance.choice((-1, 1, 2))  # acks=0 is answered by silence
+            return chance.choice((-1, 1, 2))  # not 0, because a request with acks=0 has no answer
         return chance.choice((0, 1, 20)) if name in SLEEPY else chance.choice(NUMBERS)
     if hint is float:
         return chance.choice((0.0, -1.5, 1e9))
@@ -51,7 +51,8 @@ def odd(hint: Any, chance: random.Random, name: str = "") -> Any:
 
 
 def encoded(key: ApiKey, version: int, chance: random.Random) -> bytes:
-    """An odd request's frame; what one version cannot say (a null, a negative) is left to another try."""
+    """The frame of an unusual request. If the version cannot express a value, such as a null, another request is
+    made."""
     while True:
         message = odd(codec.message_class(key, "request"), chance)
         try:

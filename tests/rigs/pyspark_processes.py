@@ -1,7 +1,7 @@
-"""Which of PySpark's processes may be killed in a test."""
+"""The process of PySpark that a test may kill."""
 
 from __future__ import annotations
 
-# How the command line of a daemon whose children run tasks ends: Spark starts those again. The children of other
-# daemons look sources up and plan: a session that loses one of these at the wrong moment never finds its sources.
+# The end of the command line of the daemon whose children run tasks. Spark starts these children again. The children of
+# other daemons plan sources. If a session loses such a child at the wrong moment, it never finds its sources.
 TASK_DAEMON = b"pyspark.daemon\0pyspark.worker\0"

@@ -1,4 +1,4 @@
-"""A quorum and a broker's life in it, on a simulated disk: format, start, crash, start again."""
+"""A quorum and its broker on a simulated disk. A test formats, starts and crashes them, and starts them again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class QuorumRig:
         self.clock = clock or ManualClock()
         self.disk = disk or formatted_machine(self.clock)
         self.overrides = overrides
-        # Another life draws other ids: an incarnation that came twice would be the same one.
+        # Each start draws other ids. With the same incarnation id, two starts would count as one.
         self.rng = SystemRng(next(_LIVES))
         self.fatal = []
         self.seen = []
@@ -122,13 +122,13 @@ class QuorumRig:
         self.logs.close(broker_epoch=self.lifecycle.epoch)
 
     async def crash(self, seed: int = 1) -> QuorumRig:
-        """Power fails: what was not flushed may be lost. Returns the rig of the next life."""
+        """Simulates a loss of power: data that was not flushed may be lost. Returns the rig for the next start."""
         survived = self.disk.crash_clone(seed)
         await self.abandon()
         return await QuorumRig(survived, self.clock, **self.overrides).start()
 
     async def abandon(self) -> None:
-        """Ends the tasks without a word to the controller or the disk."""
+        """Ends the tasks without a request to the controller or a write to the disk."""
         if self.lifecycle._heartbeats is not None:
             self.lifecycle._heartbeats.cancel()
         await self._stop_quorum()

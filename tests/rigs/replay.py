@@ -1,10 +1,10 @@
-"""Runs the recorded command-line stories against our broker and our tools, and tells which steps come out different.
+"""Runs the recorded command-line stories with our broker and our tools, and reports the steps whose output differs.
 
-The recordings are described in golden/README.md: stories of steps, each on a fresh broker, with placeholders, notes and
-regular expressions for what changes from run to run. A step is compared on exit code, stdout, and the message lines of
-stderr; what a JVM adds there (log lines, exceptions' stack traces) is left out on both sides.
+golden/README.md describes the recordings. A story is a series of steps on a new broker. Placeholders, notes and regular
+expressions stand for texts that change from run to run. The exit code, stdout and the message lines of stderr are
+compared. Log lines and stack traces of a JVM are left out on both sides.
 
-Alone: PYTHONPATH=tests python -m rigs.replay [STORY[/STEP] ...] prints each different step.
+To print each step that differs, run: PYTHONPATH=tests python -m rigs.replay [STORY[/STEP] ...]
 """
 
 # ruff: noqa: SIM115  the streams of a forked program live as long as it does
@@ -36,7 +36,7 @@ from rigs.known_differences import STICKS, WIDTHS
 CLI = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "cli"
 CLUSTER_ID = "Z29sZGVuLWNsdXN0ZXItMQ"
 
-# The recordings' base configuration, beyond BrokerProcess's own.
+# The configuration of the recordings, in addition to that of BrokerProcess.
 BASE_CONFIG = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
@@ -46,15 +46,17 @@ BASE_CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "log.index.size.max.bytes": "65536",
 }
-# What the recordings allowed a tool, and what they note when it was not enough.
+# The time that a tool had in the recordings, and the exit code that they note if it took longer.
 STEP_LIMIT_SECONDS = 45.0
 TIMED_OUT = "timeout"
-# The recordings do not say how long a program in the background had run; its first commit, after 5 s, was made.
+# The recordings do not contain the time that a program ran in the background. It was long enough for the first commit,
+# after 5 s. Here the program runs this long before the next step.
 HEAD_START_SECONDS = 3.0
 
-# A console consumer ends this long after the last record. The recordings gave the JVM more to start and join in.
+# A console consumer ends this long after the last record. In the recordings this time was longer, because a JVM starts
+# and joins slowly.
 CONSUMER_TIMEOUT_MS = 2000
-# Steps in which a tool waits until its time-out is over: 60 and 30 s in the recordings.
+# Steps in which a tool waits until its time-out has passed. In the recordings, the time-outs were 60 and 30 s.
 SHORT_TIMEOUTS = {
     "offsets-deleterecords-logdirs/050": ("--timeout", "3000"),
     "groups-reset-offsets/051": ("--timeout", "3000"),
@@ -77,7 +79,7 @@ _HINT = re.compile(r"Did you mean .*\?")
 
 @dataclass(frozen=True)
 class Result:
-    """What a tool wrote and how it ended."""
+    """The output of a tool, and its exit code."""
 
     stdout: str
     stderr: str
@@ -86,7 +88,8 @@ class Result:
 
 @dataclass
 class Compared:
-    """One step: what was recorded, what came, and why they are not the same (empty: they are)."""
+    """One step: the recorded result, our result, and the reason why they differ. The reason is empty if they are
+    equal."""
 
     id: str
     differences: list[str] = field(default_factory=list)
@@ -95,7 +98,7 @@ class Compared:
 
 
 def stories() -> dict[str, dict[str, Any]]:
-    """Name -> its needs and its `steps`."""
+    """The stories by name, each with its requirements and its `steps`."""
     with open(CLI / "stories.jsonl", encoding="utf-8") as lines:
         found = {story["story"]: story | {"steps": []} for story in map(json.loads, lines)}
     with open(CLI / "transcripts.jsonl", encoding="utf-8") as lines:
@@ -105,7 +108,7 @@ def stories() -> dict[str, dict[str, Any]]:
 
 
 def replay(story: dict[str, Any], directory: Path) -> Iterator[Compared]:
-    """Run a story in an empty directory, step by step; steps of tools that are not built are passed over."""
+    """Runs a story in an empty directory, step by step. Skips the steps of tools that kcli does not have."""
     broker = BrokerProcess(directory, BASE_CONFIG | story["broker_config"])
     stage = _Stage(broker, directory)
     _import_tools()
@@ -121,7 +124,8 @@ def replay(story: dict[str, Any], directory: Path) -> Iterator[Compared]:
 
 
 def compare(step: dict[str, Any], came: Result) -> Compared:
-    """The step against its recording, or, where timing decides what is printed, against either of the two."""
+    """Compares a step with its recording. If the output depends on timing, there are two recordings, and one of them
+    must be equal."""
     compared = Compared(step["id"], _differences(step, came), step, came)
     if compared.differences and "alt" in step:
         second = _differences(step | step["alt"], came)
@@ -149,7 +153,7 @@ def _same(step: dict[str, Any], stream: str, recorded: str, came: str) -> bool:
         told, thrown = _message_lines(recorded)
         ours, _ = _message_lines(came)
         recorded = "\n".join(told)
-        # Where the JVM only threw an exception, ours may say its message in so many words.
+        # If the JVM only threw an exception, our tool may print the message of that exception.
         candidates = ["\n".join(ours), "\n".join(line for line in ours if line not in thrown)]
     expected = _comparable(step, stream, recorded)
     shown = [_comparable(step, stream, each) for each in candidates]
@@ -177,12 +181,12 @@ def _comparable(step: dict[str, Any], stream: str, text: str) -> Any:
             return sorted(set(text.splitlines()))
         case "shape":
             return sorted({re.sub(r"\s+", " ", _FIGURE.sub("#", line)) for line in text.splitlines()})
-    # Kafka's parser justifies its errors to the terminal's width, even between two halves of an option.
+    # Kafka's parser breaks the lines of its errors at the width of the terminal, even inside the name of an option.
     return re.sub(r"\s+", "", text) if stream == "stderr" else text
 
 
 def _message_lines(text: str) -> tuple[list[str], set[str]]:
-    """What is left for people without log lines, exceptions and our guesses; and what the exceptions say."""
+    """Returns the lines without log lines, exceptions and our suggestions, and the messages of the exceptions."""
     kept: list[str] = []
     thrown: set[str] = set()
     logged = False
@@ -190,7 +194,7 @@ def _message_lines(text: str) -> tuple[list[str], set[str]]:
         died = _THREAD_DIED.fullmatch(line)
         exception = _EXCEPTION.fullmatch(line)
         if _LOG_LINE.match(line):
-            # A log line goes on until the name of its logger ends it.
+            # A log line may have several lines. The last of them ends with the name of the logger.
             logged = not re.search(r"\([\w.$]+\)$", line)
         elif logged:
             logged = not _LOGGER.fullmatch(line)
@@ -204,7 +208,7 @@ def _message_lines(text: str) -> tuple[list[str], set[str]]:
 
 
 class _Stage:
-    """Where a story plays: its broker, its files, its programs in the background."""
+    """The environment of a story: its broker, its files, and its programs in the background."""
 
     def __init__(self, broker: BrokerProcess, directory: Path) -> None:
         self._broker = broker
@@ -212,7 +216,7 @@ class _Stage:
         self._background: dict[str, _Program] = {}
 
     def format(self, arguments: list[str]) -> None:
-        """Format the log directory as the recordings did."""
+        """Formats the log directory as in the recordings."""
         self._directory.mkdir(parents=True, exist_ok=True)
         properties = self._directory / "server.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._broker.properties.items()))
@@ -222,7 +226,7 @@ class _Stage:
         assert result.exit == 0, f"kcli {' '.join(argv)} failed: {result.stderr}"
 
     def act(self, step: dict[str, Any]) -> Result | None:
-        """Do one step; None where there is nothing to compare."""
+        """Runs one step. Returns None if there is nothing to compare."""
         match step["action"]:
             case "file":
                 path = Path(self._filled(step["path"]))
@@ -239,7 +243,7 @@ class _Stage:
         return None
 
     def end(self) -> None:
-        """Stop what still runs."""
+        """Stops the programs that still run."""
         for program in self._background.values():
             program.signal(signal.SIGKILL)
             program.wait(STEP_LIMIT_SECONDS)
@@ -253,7 +257,8 @@ class _Stage:
         argv = [tool.name, *map(self._filled, _hastened(step))]
         result = _Program(argv, step["stdin"], self._directory, STICKS.get(step["id"])).wait(limit)
         if self._background:
-            # What a program in the background has done by now shows in the next steps: keep the recording's pace.
+            # The next steps may show the effects of a program in the background. So a step takes at least as long as in
+            # the recording.
             time.sleep(max(0.0, started + step["seconds"] - time.monotonic()))
         return self._emptied(result)
 
@@ -293,7 +298,8 @@ class _Stage:
 
     def _text_of(self, text: str) -> str:
         for placeholder, value in self._places():
-            # A port may also be five digits of a longer number, such as a timestamp, which stays.
+            # The digits of a port may also be a part of a longer number, such as a timestamp. Such a number is not
+            # replaced.
             text = re.sub(rf"(?<!\d){re.escape(value)}(?!\d)", placeholder, text)
         return text
 
@@ -309,14 +315,15 @@ def _hastened(step: dict[str, Any]) -> list[str]:
 
 
 def _as_a_shell_shows(code: int | str) -> int | str:
-    """A recorded death by signal is a negative number."""
+    """Converts an exit code to the form of a shell. In the recordings, a negative number means a signal."""
     return 128 - code if isinstance(code, int) and code < 0 else code
 
 
 class _Program:
-    """`kcli ARGV...` in a fork of this process: the imports are done, so that hundreds of steps take seconds.
+    """Runs `kcli ARGV...` in a fork of this process. The fork need not import modules again, so hundreds of steps take
+    only seconds.
 
-    `partition`: where its records without a key go, instead of a partition chosen at random.
+    `partition` is the partition for records without a key, in place of a random partition.
     """
 
     def __init__(
@@ -335,17 +342,17 @@ class _Program:
                 self._become(argv, incoming.fileno(), directory, partition)
 
     def stdout(self) -> str:
-        """What it has written so far."""
+        """The output that the program has written so far."""
         size = os.fstat(self._out.fileno()).st_size
         return os.pread(self._out.fileno(), size, 0).decode("utf-8", "replace")
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Sends a signal to the program."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, number)
 
     def wait(self, limit: float) -> Result:
-        """Its end, which comes by force after `limit` seconds."""
+        """Waits for the end of the program, and kills it after `limit` seconds."""
         deadline = time.monotonic() + limit
         pause = 0.002
         timed_out = False
@@ -359,7 +366,7 @@ class _Program:
             time.sleep(pause)
             pause = min(pause * 1.5, 0.05)
         code = os.waitstatus_to_exitcode(status)
-        # A shell shows a death by signal as 128 + its number.
+        # If a signal ends a program, a shell shows 128 plus the number of the signal.
         shown: int | str = TIMED_OUT if timed_out else code if code >= 0 else 128 - code
         size = os.fstat(self._err.fileno()).st_size
         err = os.pread(self._err.fileno(), size, 0).decode("utf-8", "replace")
@@ -396,7 +403,7 @@ class _Program:
 
 
 def _import_tools() -> None:
-    """Import once what every fork would import again."""
+    """Imports the modules that every fork would otherwise import."""
     for tool in SCRIPTS.values():
         tool.load()
     for name in os.listdir(os.path.dirname(messages.__file__ or "")):
@@ -416,7 +423,7 @@ def _show(compared: Compared) -> None:
 
 
 def main() -> None:
-    """Replay the stories (all unless named) and print what is different."""
+    """Runs the stories on the command line, or all stories, and prints the differences."""
     wanted = sys.argv[1:]
     found = stories()
     for name in wanted or found:

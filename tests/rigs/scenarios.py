@@ -1,7 +1,8 @@
-"""Runs scenario files: `> command` to a coordinator shard, then, indented, what the shard did about it.
+"""Runs scenario files. A line `> command` is a command to a coordinator shard. The indented lines after it are the
+effects.
 
-Lines that are neither stay as they are, so that a file can say what it shows. After a deliberate change, run with
-KCLI_REWRITE_SCENARIOS=1 and review the difference. Every world knows these commands:
+Other lines are comments and are not changed. After an intended change, run with KCLI_REWRITE_SCENARIOS=1 and review the
+difference. Every world has these commands:
 
     config key=value …           before anything else
     +ms                          time passes, deadline by deadline
@@ -31,13 +32,13 @@ _SHORT = re.compile("00000000-0000-0000-0000-(0*)([1-9a-f][0-9a-f]*)")
 
 
 class Commands:
-    """Carries out one command by the method `_do_<verb>` and keeps what is said about it in `out`."""
+    """Carries out a command by the method `_do_<verb>`, and collects its effects in `out`."""
 
     def __init__(self) -> None:
         self.out: list[str] = []
 
     def run(self, command: str) -> list[str]:
-        """Carries out one command; returns its effects in order."""
+        """Carries out one command. Returns its effects in order."""
         self.out = []
         verb, *words = command.split()
         try:
@@ -69,7 +70,7 @@ class World(Commands):
         self.shard = self.loaded()
 
     def load(self) -> Any:
-        """A new shard that has read nothing yet."""
+        """A new shard that has not read any record."""
         raise NotImplementedError
 
     def show_record(self, record: Any) -> str:
@@ -79,7 +80,7 @@ class World(Commands):
         raise AssertionError(f"nobody expects {send}")
 
     def run(self, command: str) -> list[str]:
-        """Carries out one command; what the shard wrote and answered, in order."""
+        """Carries out one command. Returns the records and answers of the shard, in order."""
         if not command.startswith("+"):
             return super().run(command)
         self.out = []
@@ -123,7 +124,7 @@ class World(Commands):
     # Time and the log
 
     def loaded(self) -> Any:
-        """A shard that has read the log, and begins."""
+        """A shard that has read the log and has started."""
         shard = self.shard = self.load()
         for offset, (key, value, producer_id, outcome) in enumerate(self._log):
             if outcome:
@@ -146,7 +147,7 @@ class World(Commands):
         self.now_ms = end_ms
 
     def take(self, ready: Ready[Any]) -> None:
-        """Does what a `Ready` asks for, or keeps it back."""
+        """Carries out a `Ready`, or keeps it for a later `flush`."""
         if ready.records and self._holding:
             self._held.append(ready)
             self.out.extend(f"held {self.show_record(record)}" for record in ready.records)
@@ -174,7 +175,7 @@ class World(Commands):
         self.shard.end_transaction(producer_id, committed=outcome == "yes")
 
     def values_of(self, wanted: Callable[[Any], bool]) -> list[Any]:
-        """The records in the log of which this is so."""
+        """The records in the log for which `wanted` returns True."""
         records = (self.decode(key, value) for key, value, _, outcome in self._log if not outcome)
         return [record for record in records if wanted(record)]
 
@@ -191,7 +192,7 @@ class CountingUuids:
 
 
 def check(path: Path, world: Commands) -> None:
-    """Plays a file in a new world; what happens must be what it says."""
+    """Runs a file in a new world. The effects must be equal to those in the file."""
     expected = path.read_text()
     actual = replayed(world, expected)
     if os.environ.get("KCLI_REWRITE_SCENARIOS") == "1":
@@ -200,7 +201,7 @@ def check(path: Path, world: Commands) -> None:
 
 
 def replayed(world: Commands, text: str) -> str:
-    """The scenario with what really happened after each command; comments and blank lines stay."""
+    """The scenario with the real effects after each command. Comments and blank lines are not changed."""
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith(">"):
@@ -216,11 +217,11 @@ def files(kind: str) -> list[Path]:
     return sorted(SCENARIOS.glob(f"{kind}_*.txt"))
 
 
-# What commands are made of, and how values are shown
+# The arguments of commands, and the texts of values
 
 
 def show(value: object, text: Callable[[object], str] | None = None) -> str:
-    """A message by its fields that differ from their defaults."""
+    """The text of a message: its fields that differ from their defaults."""
     said = text or show_text
     if not dataclasses.is_dataclass(value):
         return said(value)

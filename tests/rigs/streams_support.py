@@ -1,4 +1,4 @@
-"""For tests of the streams library: records in and out as texts and JSON, by librdkafka."""
+"""Writes and reads records as text and JSON with librdkafka, for tests of the streams library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_MS = 1_000 * MINUTE_MS
 def send(
     broker: BrokerProcess, topic: str, *records: tuple[str | None, Any] | tuple[str | None, Any, int]
 ) -> None:
-    """Key, value (a text, or what JSON can say), milliseconds since START_MS."""
+    """Sends rows of key, value (a text or a JSON value) and milliseconds since START_MS."""
     produce(
         broker.bootstrap,
         topic,

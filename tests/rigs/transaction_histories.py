@@ -1,4 +1,4 @@
-"""The topic that random transactions write to, and what of it is committed."""
+"""The topic to which random transactions write, and its committed values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kcli.testing.broker_process import BrokerProcess
 
 TOPIC = "registers"
 PARTITIONS = 4
-TIMEOUT = 120  # far more than anything takes, on a machine that does other things, too
+TIMEOUT = 120  # far longer than any wait, even if other programs use the machine
 
 
 @contextlib.contextmanager
 def broker_with_topic(directory: Path) -> Iterator[BrokerProcess]:
-    """A broker of its own, because it is killed, with the topic in it."""
+    """A new broker with the topic. The test kills this broker, so other tests cannot use it."""
     with BrokerProcess(directory) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(TIMEOUT)

@@ -1,4 +1,4 @@
-"""A session of a transactional producer with hand-made requests, on a node of its own."""
+"""A session of a transactional producer that sends single requests to its own node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 class Session:
-    """A client, and what it knows of its producer."""
+    """A client, and the ids and epochs of its producer."""
 
     def __init__(self, node: RunningNode, client: Client) -> None:
         self.node = node
@@ -109,7 +109,8 @@ class Session:
         return response.error_code
 
     async def settle(self) -> None:
-        """Until the markers of the last end are written and the coordinator knows it: EndTxn does not wait for that."""
+        """Waits until the markers of the last transaction are written and the coordinator knows this, because EndTxn
+        does not wait."""
         request = describe_transactions.DescribeTransactionsRequest(transactional_ids=(ID,))
 
         async def is_complete() -> bool:
@@ -154,7 +155,7 @@ class Session:
 
 
 def with_a_broker(test: Callable[..., Any] | None = None, **settings: Any) -> Callable[..., Any]:
-    """Runs a coroutine test with a session on a fresh broker that has a topic t."""
+    """Runs a coroutine test with a session on a new broker with the topic t."""
     if test is None:
         return functools.partial(with_a_broker, **settings)
 

@@ -1,4 +1,5 @@
-"""Counts the work of an event loop by turn: Python calls in place of time, so that each run counts the same."""
+"""Counts the work of each turn of an event loop. It counts Python calls and not time, so that each run gives the same
+numbers."""
 
 from __future__ import annotations
 

@@ -266,9 +266,8 @@ class Member:
         if self.life != life or self.sim.quiet:
             return
         self.commit_later(life)
-        there = (
-            self.sim.topics.topic_id
-        )  # what has been deleted is known by a name that is another topic's now
+        # A topic that was deleted may have the name of a newer topic, so topics are compared by id.
+        there = self.sim.topics.topic_id
         known = [each for each in self.owned if each[0] == there and self.positions.get(each) is not None]
         if not known or self.sim.now < self.stalled_until:
             return

@@ -76,7 +76,7 @@ async def create(node: Node, name: str, partitions: int) -> None:
 
 
 async def delete(node: Node, name: str) -> None:
-    request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),))
+    request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),), timeout_ms=5000)
     answer = await node.controller.send(DELETE_TOPICS, request)
     assert answer.responses[0].error_code is ErrorCode.NONE
 

@@ -178,7 +178,7 @@ class Node:
         self, controller: ControllerRole, name: str, _value: str, before: list[Any]
     ) -> list[tuple[bool, None]]:
         self.expected.may_be[name] = [*before, (False, None)]
-        request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),))
+        request = dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name=name),), timeout_ms=5000)
         answer = await controller.send(DELETE_TOPICS, request)
         assert answer.responses[0].error_code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return [(False, None)]

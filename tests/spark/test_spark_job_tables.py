@@ -109,9 +109,8 @@ def test_a_table_holds_what_pandas_makes_of_the_records(
     one = json.dumps({name: {"0": 29, "1": 30}})
     run = [*words, "--starting-offsets", one, "--run-id", "tonight", "--save-mode"]
     assert exported(spark, broker, *run, "append").rows == 1
-    assert (
-        exported(spark, broker, *run, "overwrite").details["skipped_batches"] == 1
-    )  # the run is in the table
+    # The table already contains the run.
+    assert exported(spark, broker, *run, "overwrite").details["skipped_batches"] == 1
     assert len(table_of(path, kind)) == len(records) + 1
     assert exported(spark, broker, *words, "--run-id", "b", "--save-mode", "overwrite").rows == len(records)
     assert len(table_of(path, kind)) == len(records)

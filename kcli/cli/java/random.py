@@ -20,7 +20,7 @@ class SplittableRandom:
         while True:
             drawn = self._bits() >> 1
             found = drawn % bound
-            if drawn + most - found < 1 << 31:  # without this, low numbers would be more frequent
+            if drawn + most - found < 1 << 31:  # without this check, low numbers would be more frequent
                 return found
 
     def _bits(self) -> int:

@@ -251,7 +251,8 @@ def servers_option(command: Command) -> str:
 
 
 def chosen_profile(known: list[Option], name: str | None) -> Profile | None:
-    """Returns the profile whose name is the argument of `--profile`, or else the value of the environment variable.
+    """Returns the profile that `--profile` names or, without this option, the profile that the environment variable
+    names.
 
     Returns None if no profile is named, or if the command has no option --profile.
     """

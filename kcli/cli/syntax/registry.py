@@ -1,7 +1,7 @@
 """The table of tools: the commands and their modules.
 
-A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`); the module is imported when the tool
-is called. A tool of several files is a package. Then the table has the name of the module with `command`.
+A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`). The module is imported when the tool
+is called. A tool of several files is a package. For such a tool, the table has the name of the module with `command`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Tool:
     summary: str
     panel: str
     place: str = ""
-    """The module below `kcli.cli.tools`, if its name is not that of the command."""
+    """The module below `kcli.cli.tools`, if its name differs from the name of the command."""
 
     @property
     def module(self) -> str:

@@ -1,4 +1,4 @@
-"""kafka-e2e-latency: measures how long a record takes from producer to consumer, with one record in flight."""
+"""kafka-e2e-latency: measures how long a record takes from producer to consumer. Sends one record at a time."""
 
 from __future__ import annotations
 

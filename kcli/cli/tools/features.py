@@ -61,7 +61,7 @@ class FeatureDependencies(QuorumOptions):
 
 @dataclass(frozen=True, slots=True)
 class UpdateRow:
-    """The result for one feature; `error` is None after a success."""
+    """The result for one feature. `error` is None after a success."""
 
     feature: str
     level: int

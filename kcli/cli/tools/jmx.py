@@ -1,4 +1,4 @@
-"""kafka-jmx: prints the metrics of a broker, row after row.
+"""kafka-jmx: prints the metrics of a broker, one row at each interval.
 
 Kafka's tool speaks RMI to a JVM. This tool requests the metrics endpoint of a kcli broker (JMX_PORT, or
 `kcli.metrics.listener`) over HTTP. If a service:jmx:rmi URL is given, only its host and port are used.

@@ -17,7 +17,7 @@ from kcli.model.java_order import map_order, partition_hash
 from kcli.model.topic_partition import TopicPartition
 
 ELECTION_TYPES = ("preferred", "unclean")
-# The time-outs of Kafka's tool. They are short, because an election is quick if it happens at all.
+# The time-outs of Kafka's tool. They are short, because an election is either quick or impossible.
 TIMEOUTS = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
 SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 

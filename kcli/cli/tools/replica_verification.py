@@ -78,7 +78,7 @@ class ReplicaBatch:
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """The partition that is furthest from being verified."""
+    """The partition with the largest number of offsets that are not verified yet, and the number of partitions."""
 
     max_lag: int
     topic: str
@@ -202,7 +202,8 @@ async def _fetch(
     partitions: dict[TopicPartition, Verified],
     broker: int,
 ) -> None:
-    """Fetches the batches of one broker's replicas; after a retriable error, the next round fetches them again."""
+    """Fetches the batches of one broker's replicas. After a retriable error, the next round fetches these batches
+    again."""
     mine = {key: partition for key, partition in partitions.items() if broker in partition.replicas}
     try:
         response = await client.send(

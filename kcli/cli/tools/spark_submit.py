@@ -1,7 +1,7 @@
 """spark-submit: runs a built-in job, or any Spark job, with the spark-submit of the PySpark package.
 
-Spark's options are passed to Spark unchanged. The options of a built-in job are checked, and its topics are looked up,
-before Spark starts. So the user sees an error immediately, and not ten seconds later from a JVM.
+Spark's options are passed to Spark unchanged. Before Spark starts, the options of a built-in job are checked and its
+topics are looked up. So the user sees an error immediately, and not ten seconds later.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) 
 
 
 def _checked(job: Job[JobOptions], line: CommandLine) -> int:
-    """Checks the job's options, and for a dry run or a local Spark also the cluster.
+    """Checks the job's options. For a dry run or a local Spark, also checks the cluster.
 
     Then runs the job, or prints its plan.
     """
@@ -154,7 +154,7 @@ def _checked(job: Job[JobOptions], line: CommandLine) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitOptions(ConnectingOptions):
-    """The options before the name of the job that are not Spark's."""
+    """The options before the name of the job that do not belong to Spark."""
 
     output: str = "text"
     """Always text, because each job has an option --output of its own. The runner of commands reads this field."""

@@ -31,7 +31,8 @@ SCENARIOS = (
 )  # fmt: skip
 DEFAULT_SERVER = "localhost:9092"
 
-# Matches the names of internal topics. Such a name is the application's id, a dash, and one of these.
+# Matches the names of internal topics. Such a name is the application's id, a dash, and a text that this expression
+# matches.
 _INTERNAL = re.compile(
     r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic)"
     r"|.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic"
@@ -338,8 +339,9 @@ def _moment(parse: Callable[[str], int], text: str) -> int:
 command = Command(
     name="streams-application-reset",
     description=(
-        "This tool helps to reset a Kafka Streams application: it processes its input topics again, from the given "
-        "offsets. Stop every instance of the application first, and clean its local state afterwards."
+        "This tool helps to reset a Kafka Streams application. The application then processes its input topics again, "
+        "from the given offsets. Stop every instance of the application first, and clean the local state of each "
+        "instance afterwards."
     ),
     options=StreamsApplicationResetOptions,
     run=run,

@@ -1,1 +1,1 @@
-"""The admin client: one coroutine per administrative call."""
+"""The admin client: one coroutine for each administrative call."""

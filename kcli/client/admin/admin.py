@@ -1,4 +1,4 @@
-"""The admin client: every admin call as a coroutine method, over one set of connections.
+"""The admin client. Every admin call is a coroutine method, and all calls share the same connections.
 
     async with AdminClient(config) as admin:
         await admin.create_topics([NewTopic(name="orders", partitions=3)])

@@ -27,7 +27,7 @@ E = TypeVar("E", bound=IntEnum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSynonym:
-    """A setting from which the value comes, or would come if the settings before it in the list were missing."""
+    """A setting that can supply the value. The value comes from the first setting in the list."""
 
     name: str
     value: str | None

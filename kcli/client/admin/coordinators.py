@@ -1,4 +1,5 @@
-"""Sends requests about groups to their coordinators, one request per coordinator, until each group has an answer."""
+"""Sends requests about groups to their coordinators until each group has an answer. All groups of a coordinator are in
+one request."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 GROUPS_PER_REQUEST = 500
 """The most groups of one request.
 
-Such a request has some tens of kilobytes, and is answered well before its time-out.
+A request of this size has some tens of kilobytes, and the answer comes long before the time-out.
 """
 
 Answers = Mapping[str, T | KafkaError]

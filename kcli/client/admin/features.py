@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class UpgradeType(IntEnum):
-    """Which changes of a feature's level are permitted."""
+    """The changes of a feature's level that the caller permits."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

@@ -39,7 +39,8 @@ _MOVED = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""Errors while the coordinator of a group moves or loads: it must be looked up again before the next attempt."""
+"""Errors while the coordinator of a group moves or loads. The coordinator must be looked up again before the next
+attempt."""
 
 
 _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionException)
@@ -47,7 +48,7 @@ _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionExceptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """A group. State and type have the broker's names, and are "" if the broker is too old to send them."""
+    """A group. State and type have the broker's names. They are "" if the broker is too old to send them."""
 
     group_id: str
     type: str
@@ -72,7 +73,7 @@ class GroupMember:
     target_assignment: tuple[TopicPartition, ...] | None = None
     epoch: int | None = None
     is_upgraded: bool | None = None
-    """Whether a member of a consumer group uses the consumer protocol (True) or still the classic one (False)."""
+    """Whether a member of a consumer group uses the consumer protocol (True) or still the classic protocol (False)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +155,7 @@ async def describe_groups(
         others = [group for group, said in found.items() if isinstance(said, _NOT_OF_THE_NEW_PROTOCOL)]
         if others:
             for group, said in (await _describe_classic(client, others, node)).items():
-                # If both answers say that the group is unknown, the error of the first one is kept, as in Kafka's
-                # client.
+                # If both answers report an unknown group, the error of the first answer is kept, as in Kafka's client.
                 if not (_is_unknown(said) and _is_unknown(found[group])):
                     found[group] = said
         return found

@@ -1,8 +1,9 @@
 """Lag in time: the age of the first record that a group has not consumed yet.
 
 No API returns the timestamp of an offset, so the record itself is fetched. One Fetch request asks a leader for the next
-batch of all its partitions. A broker guarantees a whole batch only for the first partition of a request (KIP-74).
-Partitions that got no whole batch come first in the next request, until all partitions have an answer.
+batch of each of its partitions. A broker guarantees a whole batch only for the first partition of a request (KIP-74).
+If a partition got no whole batch, it comes first in the next request. This is repeated until all partitions have an
+answer.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 PARTITION_MAX_BYTES = 16 * 1024
 """The most bytes of one partition in a response: a producer's usual batch (batch.size).
 
-With this size the first round answers most partitions, and few bytes are fetched in vain.
+With this size, most partitions have an answer after the first round, and few unneeded bytes are fetched.
 """
 
 RESPONSE_MAX_BYTES = 8 * 1024 * 1024
@@ -53,12 +54,12 @@ class RecordSearch:
 async def lag_seconds(
     client: Client, committed: Mapping[TopicPartition, int], now_ms: int
 ) -> dict[TopicPartition, Lag]:
-    """Returns the age, in seconds, of the first record at or after each offset.
+    """Returns the age in seconds of the first record at or after each offset.
 
-    The age is 0 if there is no such record.
+    If there is no such record, the age is 0.
 
-    The value is None if the record has no timestamp. If the partition failed, the value is the error. The call does not
-    wait for leaders, so a partition without a leader does not delay the other partitions.
+    If the record has no timestamp, the value is None. If the request for a partition failed, the value is the error.
+    The call does not wait for leaders, so a partition without a leader does not delay the other partitions.
     """
     found: dict[TopicPartition, Lag] = {}
     if not committed:
@@ -174,8 +175,8 @@ def _step(place: RecordSearch, answer: PartitionData | None, *, is_first: bool) 
         return _as_kafka_error(broken)
     if offset > place.offset:
         return replace(place, offset=offset)
-    # The broker sends the first partition a whole batch if there is one. So compaction has left no record up to the
-    # end.
+    # For the first partition, the broker sends a whole batch if there is one. So there is no record up to the end,
+    # because compaction has removed the last records.
     return None if is_first else place
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TRIES_WITHOUT_LEADER = 3
 """The attempts for a partition without a live leader, if the caller does not wait.
 
-A running election ends in this time.
+An election that is in progress ends during these attempts.
 """
 
 R = TypeVar("R")
@@ -72,8 +72,8 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAt | KafkaError]:
     """Returns the offset of each partition at a timestamp or OffsetSpec.
 
-    If `wait_for_leaders` is false, a partition whose leader is missing or unreachable gets an error soon, and not only
-    after default.api.timeout.ms.
+    If `wait_for_leaders` is False, the call does not wait for a missing or unreachable leader until
+    default.api.timeout.ms. The partition gets an error soon.
     """
     from kcli.protocol.messages import list_offsets as messages
 
@@ -213,10 +213,11 @@ async def _by_leader(
 ) -> dict[TopicPartition, R | KafkaError]:
     """Sends requests to all leaders at the same time. Returns the result or the error of each partition.
 
-    Only those partitions are requested again whose leader has moved, is unknown or does not answer.
+    A partition is requested again only if its leader has moved, is unknown or does not answer.
 
-    A partition that does not exist may still be created. So the call waits for it and ends with TimeoutException, as in
-    Kafka. The call also waits for a missing topic, unless `wait_for_topics` is false.
+    A partition that does not exist may still be created. So the call waits for this partition, and ends with
+    TimeoutException if it is not created, as in Kafka. The call also waits for a missing topic, unless
+    `wait_for_topics` is False.
     """
     found: dict[TopicPartition, R | KafkaError] = {}
     left = dict.fromkeys(partitions)
@@ -266,7 +267,7 @@ async def _by_leader(
 def _of_topics(
     metadata: MetadataResponse, partitions: Iterable[TopicPartition], *, wait_for_topics: bool
 ) -> dict[TopicPartition, KafkaError]:
-    """Returns errors for the partitions of topics for which waiting does not help."""
+    """Returns the errors of partitions whose topics have an error that does not pass."""
     hopeless: dict[str, KafkaError] = {}
     for topic in metadata.topics:
         error = error_of(topic.error_code)

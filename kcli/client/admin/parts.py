@@ -10,9 +10,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 PARTS_AT_ONCE = 2
-"""The requests in flight: the server works on one while the client reads the answer of another.
+"""The number of requests that are sent at a time. The server works on one request while the client reads the answer to
+the other.
 
-A server works on one request of a connection at a time, so more requests in flight would only wait there.
+A server works on one request of a connection at a time, so further requests would only wait at the server.
 """
 
 

@@ -68,7 +68,7 @@ async def describe_client_quotas(
 
     For each type, `wanted` has a name, None (the default entity) or ANY_NAME.
 
-    With `strict`, entities that have other types too are left out.
+    If `strict` is True, entities that also have other types are left out.
     """
     from kcli.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
@@ -204,8 +204,8 @@ def _salted(change: ScramUpsertion) -> ScramCredentialUpsertion:
 
     if not change.password:
         raise UnacceptableCredentialException("Password must not be empty")
-    # The server also refuses a wrong number of iterations, but only after the client has computed the hash. With a
-    # large number, that would take for ever.
+    # The server also refuses a wrong number of iterations, but only after this client has computed the hash. With a
+    # very large number, the hash would never be ready.
     if change.iterations < MIN_ITERATIONS:
         raise UnacceptableCredentialException("Too few iterations")
     if change.iterations > MAX_ITERATIONS:

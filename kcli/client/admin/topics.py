@@ -78,7 +78,8 @@ class Reassignment:
 class NewTopic:
     """A topic to create.
 
-    It has either counts (-1: the broker's default) or `assignments`, the brokers of each partition.
+    It has either `assignments` (the brokers of each partition), or the numbers of partitions and replicas. In a number,
+    -1 means the broker's default.
     """
 
     name: str
@@ -247,9 +248,9 @@ async def create_partitions(
 async def elect_leaders(
     client: Client, partitions: Iterable[TopicPartition] | None, *, unclean: bool = False
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Elects the preferred replica of each partition (unclean: any live replica) as leader.
+    """Elects the preferred replica of each partition as its leader. If `unclean` is True, elects any live replica.
 
-    `partitions` None: all that need it.
+    If `partitions` is None, elects a leader for each partition that needs one.
     """
     from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -278,7 +279,7 @@ async def elect_leaders(
 async def list_reassignments(
     client: Client, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """Returns those of `partitions` that are in reassignment (None: of all topics)."""
+    """Returns the partitions in reassignment. `partitions` limits the result; None means all partitions."""
     from kcli.protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsTopics,
@@ -318,7 +319,8 @@ def group_partitions(partitions: Iterable[TopicPartition]) -> dict[str, tuple[in
 
 
 def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, KafkaError | None]:
-    """Returns errors by topic. Raises NOT_CONTROLLER if any topic has it, so that the whole call is tried again."""
+    """Returns errors by topic. If a topic has the error NOT_CONTROLLER, raises this error, so that the whole call is
+    tried again."""
     found: dict[str, KafkaError | None] = {}
     for name, code, message in results:
         if code is ErrorCode.NOT_CONTROLLER:
@@ -330,7 +332,7 @@ def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, 
 async def _describe_in_pages(
     client: Client, names: Sequence[str], page_partitions: int
 ) -> dict[str, TopicDescription | KafkaError]:
-    """Runs DescribeTopicPartitions page by page; a topic may be on several pages."""
+    """Runs DescribeTopicPartitions page by page. The partitions of a topic may be on several pages."""
     from kcli.protocol.messages import describe_topic_partitions as messages
 
     found: dict[str, TopicDescription | KafkaError] = {}

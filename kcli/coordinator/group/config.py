@@ -27,7 +27,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerTimes:
-    """The times of a consumer group, which group configs can set (`configs --entity-type groups`)."""
+    """The times of a consumer group. A group can have its own values (`configs --entity-type groups`)."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000

@@ -1,9 +1,9 @@
 """`GroupProtocol`, the interface between a shard and one type of group, and the table of types.
 
-A new type of group is a package with a `GroupProtocol` and a row in the table (`GroupShard`). Its own records and
-requests are passed to it directly. The methods here serve the requests that any group may get: those of the classic
-protocol, offsets, deletion, deadlines. Each method takes a group id. `Protocols` calls a method only for a group of the
-right type.
+A new type of group is a package with a `GroupProtocol`, and a row in the table (`GroupShard`). `GroupShard` passes the
+records and requests of only one type directly to the package. The methods of `GroupProtocol` serve the requests that
+every type of group may get: requests of the classic protocol, offsets, deletion, deadlines. Each method takes a group
+id. `Protocols` calls a method only for a group of the right type.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ Groups = dict[str, Group]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The times from which the offsets of a group age (KIP-211)."""
+    """The times from which the retention of a group's offsets is counted (KIP-211)."""
 
     empty_since_ms: int | None
-    """The time from which all offsets of the group age. None: each offset ages from its own commit."""
+    """The time from which the retention of all offsets is counted. None means the time of each offset's own commit."""
     is_deserted: bool
     """Whether the group may be deleted when its last offset has expired."""
 
 
 class GroupRequests(Protocol):
-    """Answers requests that name a group. One implementation serves groups that do not exist.
+    """Answers requests that name a group. `MissingGroups` implements this interface for groups that do not exist.
 
-    `join`, `sync` and `heartbeat` may raise a KafkaError, which is the answer. Then nothing has changed.
+    If `join`, `sync` or `heartbeat` raises a KafkaError, its error code is the answer, and nothing has changed.
     """
 
     def join(self, join: Join, step: GroupStep) -> None: ...
@@ -64,17 +64,17 @@ class GroupRequests(Protocol):
     ) -> None: ...
 
     def admit_commit(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> ErrorCode:
-        """The error code that decides whether this client may commit offsets. If it is a member, its session
+        """NONE if this client may commit offsets, else the error code. If the client is a member, its session
         restarts."""
         ...
 
     def admit_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """The error code that decides whether this producer may commit offsets in a transaction. If it names a member,
-        the member's session does not restart."""
+        """NONE if this producer may commit offsets in a transaction, else the error code. The session of a member does
+        not restart."""
         ...
 
     def admit_fetch(self, group_id: str, member_id: str, member_epoch: int) -> ErrorCode:
-        """The error code that decides whether a client that names a member may read offsets."""
+        """NONE if a client that names this member may read offsets, else the error code."""
         ...
 
 
@@ -85,11 +85,11 @@ class GroupProtocol(GroupRequests, Protocol):
     def is_subscribed_to(self, group_id: str, topic: str) -> bool: ...
 
     def delete_offsets_error(self, group_id: str) -> ErrorCode:
-        """The error code if no offset of the group may be deleted. NONE if some offsets may be deleted."""
+        """NONE if some offsets of the group may be deleted, else the error code."""
         ...
 
     def delete_error(self, group_id: str) -> ErrorCode:
-        """The error code if the group may not be deleted, else NONE."""
+        """NONE if the group may be deleted, else the error code."""
         ...
 
     def bury(self, group_id: str, step: GroupStep) -> None:
@@ -97,11 +97,13 @@ class GroupProtocol(GroupRequests, Protocol):
         ...
 
     def retention(self, group_id: str) -> Retention | None:
-        """The times from which the group's offsets age. None if no offset of the group may expire."""
+        """The times from which the retention of the group's offsets is counted. None if no offset of the group may
+        expire."""
         ...
 
     def expire(self, kind: TimerKind, group_id: str, member_id: str, step: GroupStep) -> None:
-        """Acts on a deadline that has passed. It may be a deadline of an earlier group of another type with this id."""
+        """Acts on a deadline that has passed. The deadline may belong to an earlier group of another type with this
+        id."""
         ...
 
     def start(self, group_id: str, step: GroupStep) -> None:

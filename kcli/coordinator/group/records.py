@@ -1,11 +1,11 @@
 """The records of `__consumer_offsets` in the form that the shard uses, four small types, and their encoding.
 
 This broker writes `OffsetRecord`, `GroupRecord` (a classic group) and `ConsumerRecord` (part of a KIP-848 group). An
-`OtherRecord` belongs to a share or streams group. It is kept as bytes, because this broker only lists such groups and
-must not change their state.
+`OtherRecord` belongs to a share or streams group. Its key and value are kept as bytes, because this broker only lists
+such groups and must not change their state.
 
-Offset commits are nearly all records of the topic, so they have a fast codec here. It takes 2 µs a record, and the
-general codec 10 µs. A test compares the two.
+Nearly all records of the topic are offset commits, so this module has a fast codec for them. The fast codec takes 2 µs
+for each record, and the general codec takes 10 µs. A test compares the results of both codecs.
 """
 
 from __future__ import annotations

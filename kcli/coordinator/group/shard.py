@@ -1,9 +1,9 @@
 """One partition of `__consumer_offsets` as a state machine: its groups, their offsets, their timers.
 
-A call takes a message, the token of its request and the time. It returns a `Ready`, the duties of the caller (see
-`coordinator.runtime`). Each type of group has its own protocol (`group/protocol.py`), and the shard finds the protocol
-of the group that a message names. Offsets are the same for all types. Only `replay` changes them, both in normal
-running and when the shard is loaded.
+A call takes a request, its token and the time. It returns a `Ready`, which lists what the caller must do (see
+`coordinator.runtime`). Each type of group has its own rules, called its protocol (`group/protocol.py`). The shard finds
+the protocol of the group that a request names. Committed offsets are the same for all types. Only `replay` and
+`end_transaction` change them, both in normal running and when the shard is loaded.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _default_times(_group_id: str) -> ConsumerTimes:
 
 
 class GroupShard:
-    """The groups of one partition of `__consumer_offsets`. `times_of` returns the times of the consumer group with an
-    id."""
+    """The groups of one partition of `__consumer_offsets`. `times_of` is a function from a group id to the times of
+    that consumer group."""
 
     def __init__(self, config: GroupConfig, rng: Uuids, times_of: TimesOf = _default_times) -> None:
         self._config = config
@@ -120,7 +120,8 @@ class GroupShard:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, now_ms: int
     ) -> GroupReady:
-        """Takes the result of a `ResolveRegexes`, found with the topics of this version. None means that it failed."""
+        """Takes the result of a `ResolveRegexes`, which used the topics of this `version`. If `found` is None, the work
+        failed."""
         with _whole(now_ms) as step:
             self._consumer.regexes_resolved(group_id, found, version, step)
         return step.ready()
@@ -155,7 +156,7 @@ class GroupShard:
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now_ms: int
     ) -> ErrorCode:
-        """Serves a Heartbeat. It is answered at once and writes no record, so it needs no token."""
+        """Serves a Heartbeat. The answer is the return value and there are no records, so no token is needed."""
         try:
             return self._protocols.requests(group_id).heartbeat(
                 group_id, member_id, group_instance_id, generation_id, now_ms
@@ -191,7 +192,7 @@ class GroupShard:
         token: Token[OffsetCommitResponse],
         now_ms: int,
     ) -> GroupReady:
-        """Serves TxnOffsetCommit. It differs from OffsetCommit in the checks of the member, and its offsets stay
+        """Serves TxnOffsetCommit. The checks of the member differ from those of OffsetCommit, and the offsets stay
         pending until the transaction ends."""
         code = self._protocols.requests(request.group_id).admit_transactional_commit(request)
         step: GroupStep = Step(now_ms, producer)
@@ -349,8 +350,8 @@ def _answered(token: Token[AnswerT], response: AnswerT, now_ms: int) -> GroupRea
 
 @contextlib.contextmanager
 def _whole(now_ms: int) -> Iterator[GroupStep]:
-    """A step that is done completely or not at all. A consumer group changes as its records are written. If the step
-    raises in the middle, the group is restored, because later records of it would not fit the log."""
+    """A step that is done completely or not at all. A consumer group changes as soon as its records are written. If the
+    step raises an error, the group is restored, because the log will not contain the records of this step."""
     step: GroupStep = Step(now_ms)
     try:
         yield step

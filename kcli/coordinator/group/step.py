@@ -17,17 +17,17 @@ GroupContinuation = Continuation[LogRecord, GroupSend]
 class TimerKind(IntEnum):
     SESSION = 0
     JOIN = 1
-    """End of the join phase of a classic group."""
+    """The end of the join phase of a classic group."""
     SYNC = 2
-    """End of the sync phase of a classic group."""
+    """The end of the sync phase of a classic group."""
     OFFSETS_CHECK = 3
-    """The next search for expired offsets. It belongs to no group."""
+    """The next search for expired offsets. This deadline belongs to no group."""
     REVOCATION = 4
-    """End of the time that a member of a consumer group has to give up partitions."""
+    """The end of the time that a member of a consumer group has to give up partitions."""
     MEMBER_JOIN = 5
-    """End of the time that a classic member of a consumer group has to join again."""
+    """The end of the time that a classic member of a consumer group has to join again."""
     MEMBER_SYNC = 6
-    """End of the time that a classic member of a consumer group has to fetch its assignment."""
+    """The end of the time that a classic member of a consumer group has to fetch its assignment."""
 
 
 TimerKey = tuple[TimerKind, str, str]

@@ -1,8 +1,8 @@
-"""The topics of the cluster for the group coordinator, and the hash that shows whether topics have changed.
+"""The topics of the cluster, as the group coordinator sees them, and a hash by which it notices changes of topics.
 
 The hash (KIP-1101) covers the name, id and number of partitions of a topic, and the racks of each partition's replicas.
-A group writes the hash of all its subscribed topics to its epoch record. So a new coordinator sees whether topics
-changed.
+The record of a group's epoch contains the hash of all topics to which the group subscribes. A new coordinator computes
+the hash again. If the two hashes differ, the topics have changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOW_HALF = 0xFFFFFFFFFFFFFFFF
 
 
 class Topic:
-    """A topic. `racks`: for each partition, the racks of its replicas."""
+    """A topic. `racks` has, for each partition, the racks of its replicas."""
 
     __slots__ = ("_hash", "name", "racks", "topic_id")
 
@@ -40,7 +40,7 @@ class Topic:
 
     @property
     def hash(self) -> int:
-        """The metadata hash of the topic as an unsigned number. It is computed at its first use."""
+        """The metadata hash of the topic as an unsigned number. The hash is computed when it is first used."""
         if self._hash is None:
             self._hash = xxh3_64_intdigest(self._described())
         return self._hash
@@ -76,7 +76,7 @@ class TopicsView(Protocol):
 
 
 class NoTopics:
-    """The topics before the first image: none."""
+    """The topics before the broker has its first metadata image. There are no topics."""
 
     version = -1
 

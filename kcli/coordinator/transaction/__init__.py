@@ -1,1 +1,1 @@
-"""Transactions (KIP-98, KIP-360, KIP-890): one state machine per transactional id."""
+"""The transaction coordinator (KIP-98, KIP-360, KIP-890), with a state machine for each transactional id."""

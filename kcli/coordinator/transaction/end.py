@@ -62,7 +62,7 @@ def _judge_tv2(known: Transaction, request: EndTxnRequest) -> EndDecision:
             return _FENCED
         return _AGAIN if known.commits == request.committed else _REFUSED
     if repeats and known.producer_epoch == MAX_EPOCH:
-        return _FENCED  # the coordinator fenced with the last epoch (KAFKA-20090)
+        return _FENCED  # the coordinator has fenced this producer with the highest epoch (KAFKA-20090)
     is_current = known.producer_id == request.producer_id and known.producer_epoch == request.producer_epoch
     if known.state in (State.ONGOING, State.EMPTY):
         if not is_current:
@@ -70,7 +70,8 @@ def _judge_tv2(known: Transaction, request: EndTxnRequest) -> EndDecision:
         return _decide(request) if known.state is State.ONGOING else _bump_only(request)
     assert known.state in IDLE, f"{known.state.label} has its rows above"
     if is_current:
-        # The last transaction is over, and the present one has no partitions. An abort still raises its epoch.
+        # The earlier transaction has ended, and the present transaction has no partitions. An abort still raises the
+        # epoch.
         return _bump_only(request)
     if not repeats:
         return _FENCED

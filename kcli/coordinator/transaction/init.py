@@ -25,15 +25,15 @@ def expected_epoch(request: InitProducerIdRequest) -> int | None:
 
 
 def is_own(known: Transaction, request: InitProducerIdRequest) -> bool:
-    """Whether the request names no producer id, the present one, or the previous one with an exhausted epoch
-    (KIP-360)."""
+    """Whether the request belongs to the known producer (KIP-360). It does if it names no producer id, the present
+    producer id, or the previous producer id with an exhausted epoch."""
     if request.producer_id in (NO_PRODUCER_ID, known.producer_id):
         return True
     return request.producer_id == known.previous_producer_id and request.producer_epoch >= EXHAUSTED_EPOCH
 
 
 def rotates(known: Transaction, expected_epoch: int | None) -> bool:
-    """Whether the producer needs a new producer id, because no client may have the next epoch."""
+    """Whether the producer needs a new producer id, because the next epoch is reserved for the coordinator."""
     if known.producer_epoch == MAX_EPOCH and expected_epoch == known.last_producer_epoch:
         return True
     return known.epoch_is_exhausted and expected_epoch in (None, known.producer_epoch)
@@ -46,7 +46,8 @@ def renewed(
     expected = expected_epoch(request)
     if before is None or rotates(before, expected):
         if fresh_producer_id is None:
-            return ErrorCode.CONCURRENT_TRANSACTIONS  # removed meanwhile: the client retries
+            # The id was removed meanwhile. The client sends the request again.
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         if before is None:
             return new_transactional_id(fresh_producer_id, timeout_ms, now_ms)
         return with_new_producer_id(

@@ -1,12 +1,13 @@
 """One partition of `__transaction_state` as a state machine: its transactional ids, their transactions, their timers.
 
 A call takes a request, its token and the time, and returns a `Ready` (see `coordinator.runtime`). Only `replay` changes
-a transactional id, both in normal running and when the shard is loaded. The shard also keeps state that is not in the
-log: which ids have a write in progress, which partitions still wait for their marker, and which fences could not be
-written. While an id has a write in progress, other requests for it get CONCURRENT_TRANSACTIONS.
+the state of a transactional id, both in normal running and when the shard is loaded. The shard also keeps state that is
+not in the log: the ids with a write in progress, the partitions that wait for their marker, and the fences that could
+not be written. While an id has a write in progress, other requests for this id get CONCURRENT_TRANSACTIONS.
 
-The shell sends the markers. When PrepareCommit or PrepareAbort is committed, and after every load, the shard returns a
-`SendMarkers`. The shell reports the results with `markers_written`.
+The shell sends the markers. The shard asks for markers with a `SendMarkers`, when a record of PrepareCommit or
+PrepareAbort is committed. After a load, the shard does so for every transaction in one of these states. The shell
+reports the results with `markers_written`.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ COMPLETE_RETRY_MS = 100
 """The pause before a failed write of CompleteCommit or CompleteAbort is repeated. It is short, because the client's
 next transaction waits for this write."""
 EXPIRED_AT_ONCE = 100
-"""Ids expired per slice (about 1 ms), because up to 50 shards share the event loop."""
+"""The ids that expire in a slice (about 1 ms). A slice is short, because up to 50 shards share the event loop."""
 TIMED_OUT_AT_ONCE = 5
-"""Timed-out transactions that are aborted per slice. Fewer than EXPIRED_AT_ONCE, because each needs markers."""
+"""The transactions with a time-out that are aborted in a slice. They are fewer than EXPIRED_AT_ONCE, because each of
+them needs markers."""
 PAUSE_MS = 20
 """The pause between two slices."""
 
@@ -85,7 +87,7 @@ class TransactionShard:
         self._pending = set[str]()  # ids with a write in progress
         self._overdue = set[str]()  # pending ids whose write timed out but may still be committed
         self._unmarked: dict[str, set[TopicPartition]] = {}
-        self._failed_fences: dict[str, int] = {}  # the epochs that are no longer valid, by id
+        self._failed_fences: dict[str, int] = {}  # by id: the new epoch of a fence that could not be written
         self._timers = Timers[tuple[str, str]]()
         """Deadlines by their kind and transactional id. The id is empty if a deadline concerns all ids."""
 
@@ -218,7 +220,7 @@ class TransactionShard:
         token: Token[EndTxnResponse],
         now_ms: int,
     ) -> TransactionReady:
-        """Serves EndTxn. It is answered when the decision is committed, before the markers are written."""
+        """Serves EndTxn. The client gets its answer when the decision is committed, before the markers are written."""
         decision = self._judge_end(request, client_version)
         known = self._transactions.get(request.transactional_id)
         if known is None or decision.next_state is None:
@@ -256,8 +258,8 @@ class TransactionShard:
         partitions: Iterable[TopicPartition],
         now_ms: int,
     ) -> TransactionReady:
-        """Records that these partitions have their marker (or will never need a marker). The report of the last
-        partition completes the transaction."""
+        """Takes a report of the shell: these partitions have their marker, or do not need a marker any more. The report
+        of the last partition completes the transaction."""
         known = self._transactions.get(transactional_id)
         unmarked = self._unmarked.get(transactional_id)
         if known is None or unmarked is None or known.producer_epoch != producer_epoch:
@@ -355,14 +357,14 @@ class TransactionShard:
         return step.ready()
 
     def _fence(self, due: Mapping[str, Transaction], step: TransactionStep) -> None:
-        """Aborts transactions in place of their clients, and fences the clients."""
+        """Aborts transactions without a request from their producers, and fences these producers."""
 
         def written(code: ErrorCode, then: TransactionStep) -> None:
             if code is ErrorCode.NONE:
                 for transactional_id in due:
                     then.send(self._markers(transactional_id))
                 return
-            # The clients stay fenced although the write failed. The next attempt must write the same epoch.
+            # The producers stay fenced although the write failed. The next attempt must write the same epoch.
             self._failed_fences.update((name, known.producer_epoch) for name, known in due.items())
             self._timers.schedule(_ABORT_TIMED_OUT, then.now_ms + self._config.abort_timed_out_interval_ms)
 
@@ -397,10 +399,11 @@ class TransactionShard:
         step: TransactionStep,
         continuation: TransactionContinuation | None = None,
     ) -> None:
-        """Appends the next state of each id. An id does not change again until its record is committed or the write has
+        """Appends the next state of each id. An id cannot change again before its record is committed or the write has
         failed.
 
-        `continuation` is called in both cases. After a time-out the result is unknown, until `replay` sees the record.
+        `continuation` is called in both cases. If the write times out, its result is unknown until `replay` gets the
+        record.
         """
 
         def written(code: ErrorCode, then: TransactionStep) -> None:
@@ -439,10 +442,11 @@ class TransactionShard:
                 self._timers.schedule((_CARRY_OUT, transactional_id), AT_ONCE_MS)
 
     def end_transaction(self, _producer_id: int, *, committed: bool) -> None:
-        """Does nothing. An operator may write markers into this partition too, but it has no transactional records."""
+        """Does nothing. An operator can write a marker into this partition, but the partition has no transactional
+        records."""
 
     def start(self, now_ms: int) -> TransactionReady:
-        """Begins work after the whole log was replayed: carries out the transactions whose end is already decided."""
+        """Begins work after the whole log was replayed: completes the transactions whose end is already decided."""
         self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
         self._timers.schedule(_REMOVE_EXPIRED, now_ms + self._config.remove_expired_interval_ms)
         decided = [name for name, known in self._transactions.items() if known.state in PREPARED]
@@ -450,7 +454,7 @@ class TransactionShard:
 
     def resign(self, _now_ms: int) -> TransactionReady:
         """Ends the work of this shard, because another broker becomes the coordinator. Requests wait only for writes,
-        and the shell answers those with an error."""
+        and the shell answers these requests with an error."""
         return Ready()
 
 

@@ -1,18 +1,18 @@
 """The state of one transactional id in the log, and all its changes (KIP-98, KIP-360, KIP-890).
 
-Theory of operation. A transactional id owns a producer id. Each time a producer begins again, it gets a higher producer
-epoch. A transaction is Ongoing from the first added partition on. The coordinator decides the end of the transaction by
-writing PrepareCommit or PrepareAbort. Then it writes markers to all partitions of the transaction, and at last
-CompleteCommit or CompleteAbort. A committed Prepare record is final: after a fail-over the next coordinator carries it
-out.
+Theory of operation. A transactional id owns a producer id. Each time a producer starts with this transactional id, the
+producer gets a higher producer epoch. A transaction is Ongoing when its first partition is added. The coordinator
+decides the end of the transaction by writing the record PrepareCommit or PrepareAbort. Then the coordinator writes
+markers to all partitions of the transaction. At last it writes the record CompleteCommit or CompleteAbort. A committed
+Prepare record is final: after a fail-over, the next coordinator completes the transaction.
 
-Clients use two protocols. In the first (TV1) the epoch rises when a producer begins again. In the second (TV2, KIP-890)
-it also rises at each end of a transaction, so that a delayed request of the last transaction cannot become part of the
-next one. The marker has the new epoch, and the client gets it in the response. If the epoch is exhausted, the producer
-gets a new producer id.
+Clients use two versions of the protocol. In version 1 (TV1), the epoch rises only when a producer starts. In version 2
+(TV2, KIP-890), the epoch also rises at each end of a transaction. So a delayed request of one transaction cannot become
+part of the next transaction. The marker has the new epoch, and the response to the client has it too. If the epoch has
+reached its largest value, the producer gets a new producer id.
 
-A `Transaction` is an immutable value, and the functions below return the next one. They do not check whether a client
-may make the change, because the shard does.
+A `Transaction` is an immutable value, and the functions below return the next one. These functions do not check whether
+a client may make the change, because the shard checks this.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ LEGAL_BEFORE: Mapping[State, tuple[State, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """The state of a transactional id. `last_producer_epoch` is not in the log, so only the coordinator that raised the
-    epoch knows it."""
+    """The state of a transactional id. `last_producer_epoch` is not in the log, so a coordinator knows it only if it
+    has raised the epoch itself."""
 
     producer_id: int
     producer_epoch: int
@@ -98,11 +98,10 @@ def new_transactional_id(producer_id: int, timeout_ms: int, now_ms: int) -> Tran
 def with_next_epoch(
     before: Transaction, expected_epoch: int | None, timeout_ms: int, now_ms: int
 ) -> Transaction | None:
-    """The state after a producer begins again. None if another producer has replaced it, so that its `expected_epoch`
-    is old.
+    """The state after a producer starts. None if `expected_epoch` is old, because another producer has taken over.
 
-    If `expected_epoch` is the epoch before the last raise, the producer repeats a request whose answer was lost. It
-    gets the same epoch again.
+    If `expected_epoch` is the epoch before the present epoch, the producer has lost an answer and repeats its request.
+    The producer then gets the present epoch again.
     """
     if expected_epoch is None:
         epoch, last_epoch = before.producer_epoch + 1, NO_PRODUCER_EPOCH
@@ -127,7 +126,7 @@ def with_next_epoch(
 def with_new_producer_id(
     before: Transaction, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
 ) -> Transaction:
-    """The state after a producer with an exhausted epoch begins again, with a new producer id."""
+    """The state after a producer with an exhausted epoch starts: it has a new producer id."""
     return replace(
         before,
         state=State.EMPTY,
@@ -176,10 +175,10 @@ def prepared(
 
 
 def fenced(before: Transaction, version: int, now_ms: int) -> Transaction:
-    """The state after the coordinator aborts a transaction in place of the client. The client's epoch becomes invalid.
+    """The state after the coordinator itself aborts a transaction. The client's epoch becomes invalid.
 
     `version` is the transaction.version of the cluster, which may differ from the client's protocol. In TV2 a client
-    with the previous epoch then gets the new one, because a timed-out transaction does not end its producer (KIP-588).
+    with the previous epoch can get the new epoch and continue, because a time-out must not end the producer (KIP-588).
     In TV1 the client is fenced.
     """
     after = replace(
@@ -200,7 +199,7 @@ def _bumped(before: Transaction) -> Transaction:
 
 def completed(before: Transaction, now_ms: int) -> Transaction:
     """The state after every marker is written: CompleteCommit or CompleteAbort. If a new producer id was reserved
-    because of an exhausted epoch, it replaces the old one."""
+    because the epoch is exhausted, the new id replaces the old id."""
     after = replace(
         before,
         state=State.COMPLETE_COMMIT if before.commits else State.COMPLETE_ABORT,

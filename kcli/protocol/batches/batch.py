@@ -1,9 +1,10 @@
 """Record batches, on the wire and on disk. Batches of magic 2 are read and written. Messages of magic 0 and 1 are only
 read.
 
-A leader checks and appends most batches by their header alone, which has 61 bytes and is unpacked by one struct into
-`BatchHeader`. The checksum does not cover base offset and leader epoch, so `assign` changes them in place. Only
-`read_records` reads the records. The layout is that of KIP-98, "Message format"; record headers are those of KIP-82.
+A batch begins with a header of 61 bytes, which one `struct` call unpacks into a `BatchHeader`. A leader checks and
+appends most batches without reading more than this header. The checksum does not cover base offset and leader epoch, so
+`assign` changes these two fields in place. Only `read_records` reads the records. KIP-98 ("Message format") describes
+the layout, and KIP-82 the headers of records.
 """
 
 from __future__ import annotations
@@ -105,8 +106,9 @@ class ProducerFields(NamedTuple):
 class BatchHeader(NamedTuple):
     """The fields of a batch header in wire order.
 
-    A message of magic 0 or 1 is described by the same fields. `base_offset` is its offset on disk. For a compressed
-    message this is the offset of the *last* message in it. `records_count` is 1, or -1 if the message is compressed.
+    The same fields describe a message of magic 0 or 1. `base_offset` is the offset of the message on disk. For a
+    compressed message, this is the offset of the *last* message in it. `records_count` is 1, or -1 if the message is
+    compressed.
     """
 
     base_offset: Offset
@@ -205,7 +207,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def read_producer(buffer: Buffer, position: int = 0) -> ProducerFields:
-    """The producer of the batch of magic 2 at `position`, without the rest of its header."""
+    """Reads only the producer fields of the batch of magic 2 at `position`."""
     return ProducerFields._make(_PRODUCER.unpack_from(buffer, position + _PRODUCER_POSITION))
 
 
@@ -261,8 +263,8 @@ def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 def assign(
     buffer: bytearray | memoryview, position: int, base_offset: Offset, leader_epoch: LeaderEpoch
 ) -> None:
-    """Sets base offset and leader epoch of a batch in place. The checksum stays valid, because it covers neither of
-    these fields."""
+    """Sets base offset and leader epoch of a batch in place. The checksum stays valid, because it does not cover these
+    two fields."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + LENGTH_OVERHEAD, leader_epoch)
 
@@ -297,11 +299,12 @@ def advance_sequence(sequence: int, step: int) -> int:
 def read_records(
     buffer: Buffer, position: int = 0, *, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """Yields the records of the batch at `position`. It decompresses and decodes only as far as the caller reads.
+    """Yields the records of the batch at `position`. Each record is decompressed and decoded when the caller asks for
+    it.
 
     It is as strict as Kafka's readers. Raises InvalidRecordException if counts or lengths are wrong, and
-    CorruptRecordException if the compressed data is invalid. `limit` is the largest decompressed size, in
-    bytes, of a message of an old format. It is needed because such a message is decompressed whole.
+    CorruptRecordException if the compressed data is invalid. A message of an old format is decompressed as a whole, so
+    `limit` is the largest decompressed size of such a message, in bytes.
     """
     header = read_header(buffer, position)
     end = position + header.size_bytes
@@ -325,8 +328,8 @@ def read_records(
 
 
 def decode_records(header: BatchHeader, payload: bytes) -> Iterator[Record]:
-    """Yields the records of a batch of magic 2. `payload` is the decompressed part after the header. It is as strict as
-    `read_records`."""
+    """Yields the records of a batch of magic 2. `payload` is the decompressed part after the header. Raises the same
+    errors as `read_records`."""
     position = 0
     for index in range(header.records_count):
         try:
@@ -449,10 +452,10 @@ def encode_batch(
 ) -> bytes:
     """Encodes one batch of magic 2.
 
-    A record whose `offset` is -1 gets the offset after that of the record before it. If `log_append_time_ms` is given,
-    the batch has the timestamp type LogAppendTime. `last_offset_delta` and `max_timestamp_ms` take precedence over the
-    values of the records, because a batch keeps its offset range when compaction removes records. A batch without
-    records has `last_offset_delta` + 1 offsets.
+    A record whose `offset` is -1 gets the next offset after the record before it. If `log_append_time_ms` is given, the
+    batch has the timestamp type LogAppendTime. When compaction removes records, a batch keeps its offset range. So
+    `last_offset_delta` and `max_timestamp_ms` take precedence over the values of the records. A batch without records
+    has `last_offset_delta` + 1 offsets.
     """
     base_timestamp_ms = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
     payload, count = bytearray(), 0
@@ -483,7 +486,7 @@ def encode_batch(
 
 
 def seal(header: BatchHeader, body: Iterable[Buffer]) -> bytearray:
-    """A batch with this header and these (compressed) records. Its length and checksum are set here."""
+    """Makes a batch from this header and these records, which may be compressed. Sets the length and the checksum."""
     batch = bytearray(HEADER_SIZE)
     for piece in body:
         batch += piece

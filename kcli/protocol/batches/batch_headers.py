@@ -2,7 +2,7 @@
 
 `read_headers` visits the batches of a fetch response or a segment, checks sizes, counts and checksums, and copies the
 61-byte headers into one structured array. `columns.decode` then reads the records. Messages of magic 0 and 1 are first
-converted to batches. An error about a corrupt batch names its partition and offset.
+converted to batches. An error about a corrupt batch contains the partition and the offset of the batch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ABORT_MARKER = 0
 
 @dataclass(frozen=True, slots=True)
 class BatchHeaders:
-    """The positions and headers of the complete batches in `raw`, which may end with an incomplete batch."""
+    """The positions and headers of the complete batches in `raw`. After them, `raw` may have an incomplete batch."""
 
     raw: bytes
     positions: Ints
@@ -82,7 +82,7 @@ class AbortedTransaction:
 
 
 def read_headers(raw: bytes, partition: str, *, check_crc: bool = True) -> BatchHeaders:
-    """Finds the complete batches in `raw`, which may end with an incomplete batch. Errors name `partition`.
+    """Finds the complete batches in `raw`, which may end with an incomplete batch. Errors contain `partition`.
 
     Raises CorruptRecordError if a size, magic, count or checksum is invalid.
     """
@@ -120,8 +120,8 @@ def _unreadable(raw: bytes, at: int, size: int, partition: str) -> CorruptRecord
 
 
 def _modern(raw: bytes, at: int, partition: str) -> bytes:
-    """Converts the messages of magic 0 and 1 in `raw` from `at` on to batches of magic 2. It is slow, one message at a
-    time, because these messages are rare."""
+    """Converts the messages of magic 0 and 1 in `raw`, from `at` on, to batches of magic 2. These messages are rare, so
+    a slow loop over the messages is enough."""
     batches: list[bytes] = []
     try:
         for position, header in iter_batches(raw, at):
@@ -179,7 +179,8 @@ def corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
 
 
 def aborted_batches(table: BatchHeaders, aborted: Iterable[AbortedTransaction]) -> NDArray[np.bool_]:
-    """A mask of the batches of aborted transactions: the producer's batches from the first offset to its marker."""
+    """Returns a mask that is True for each batch of an aborted transaction. These are the producer's batches from the
+    first offset of the transaction to its marker."""
     pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
     drop = np.zeros(len(table), np.bool_)
     if not pending:
@@ -200,17 +201,18 @@ def aborted_batches(table: BatchHeaders, aborted: Iterable[AbortedTransaction]) 
 
 
 def _control_type(table: BatchHeaders, row: int) -> int:
-    """The type of the only record of a control batch, which is the second int16 of its key. Control batches are never
+    """The type of the only record of a control batch: the second int16 of the record's key. Control batches are never
     compressed."""
     buffer = np.frombuffer(table.raw, np.uint8)
     begin = int(table.positions[row]) + HEADER_SIZE
     at = np.array([begin], np.int64)
+    # The length and attributes, the two deltas, the length of the key.
     for max_size, skip in (
         (5, 1),
         (MAX_VARLONG_SIZE, 0),
         (5, 0),
         (5, 0),
-    ):  # length + attributes, deltas, key length
+    ):
         at = varints(buffer, at, max_size)[1] + skip
     key = int(at[0])
     if key + 4 > begin - HEADER_SIZE + LENGTH_OVERHEAD + int(table.headers[row]["length"]):

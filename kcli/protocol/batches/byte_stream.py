@@ -1,4 +1,4 @@
-"""The decompressed bytes of a batch, which come in pieces and are read from front to back."""
+"""Reads the decompressed bytes of a batch from front to back. The decompression yields these bytes in pieces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kcli.protocol.wire.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_
 
 
 class ByteStream:
-    """The stream. `front[at:]` are the bytes that are buffered and not taken yet. `taken` is the number of all taken
-    bytes."""
+    """A stream of bytes. `front[at:]` are the bytes that are buffered and not taken yet. `taken` is the number of bytes
+    that were taken so far."""
 
     __slots__ = ("_pieces", "at", "front", "taken")
 
@@ -34,7 +34,7 @@ class ByteStream:
         return True
 
     def grow_to(self, size_bytes: int) -> None:
-        """Adds pieces until `size_bytes` are buffered. Raises InvalidRecordException if the stream ends before."""
+        """Adds pieces until `size_bytes` are buffered. Raises InvalidRecordException if the stream ends earlier."""
         parts = [self.front[self.at :]]
         size = len(parts[0])
         while size < size_bytes:
@@ -58,7 +58,7 @@ class ByteStream:
         self.taken += size_bytes
 
     def take(self, size_bytes: int) -> Iterator[bytes]:
-        """Takes bytes in pieces. Raises InvalidRecordException if the stream ends before."""
+        """Takes bytes in pieces. Raises InvalidRecordException if the stream ends earlier."""
         while True:
             piece = self.front[self.at : self.at + size_bytes]
             self.advance(len(piece))
@@ -74,7 +74,8 @@ class ByteStream:
             pass
 
     def varint(self) -> int:
-        """Takes a varint. Raises VarintError if it is too long, IndexError if the stream ends inside it."""
+        """Takes a varint. Raises VarintError if the varint is too long, and IndexError if the stream ends inside the
+        varint."""
         self._reach(MAX_VARINT_BYTES)
         value, end = read_varint(self.front, self.at)
         self.advance(end - self.at)

@@ -1,13 +1,13 @@
 """Decodes record batches (magic 2) by columns: numpy arrays of offsets, timestamps and positions of bytes.
 
 `batch_headers.read_headers` reads the headers of the batches. Then `decode` yields `Columns` of about `CHUNK_RECORDS`
-records each. No Python code runs per record. `record_starts` finds the start of every record, and each field is then
-read for all records of a chunk by one numpy operation.
+records each. No Python code runs for each record. `record_starts` finds the start of every record. Then one numpy
+operation reads a field of all records of a chunk.
 
-The caller chooses with `Depth` how much of each record is read. The rest of the record is neither read nor checked.
-Keys, values and headers are not copied: they are `Spans`, positions in the chunk's buffer. If nothing is compressed,
-this buffer is the input. Every size is checked before use. An error about a corrupt batch names its partition and
-offset.
+With `Depth` the caller chooses how much of each record is read. The rest of the record is neither read nor checked.
+Keys, values and headers are not copied: `Spans` have their positions in the chunk's buffer. If nothing is compressed,
+this buffer is the input. Every size is checked before it is used. An error about a corrupt batch contains the partition
+and the offset of the batch.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ from kcli.protocol.batches.record_starts import (
 )
 
 CHUNK_RECORDS = 32_768
-"""The records per chunk. Few enough that the columns of a chunk stay in the CPU's cache (16k to 64k are as fast)."""
+"""The records of a chunk. They are so few that the columns of a chunk stay in the CPU's cache. Values from 16k to 64k
+are equally fast."""
 
 CHUNK_BYTES = 64 << 20
-"""A chunk of at least this decompressed size gets no further batch. A batch is never split."""
+"""When a chunk has this decompressed size, it gets no further batch. A batch is never split."""
 
 
 MAX_RATIO = 64
@@ -84,8 +85,8 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class HeaderColumns:
-    """The headers of all records, in the order of the records. Those of record r are at `offsets[r]` up to
-    `offsets[r + 1]` (exclusive)."""
+    """The headers of all records, in the order of the records. Record r has the headers from `offsets[r]` to `offsets[r
+    + 1]` (exclusive)."""
 
     offsets: Ints
     keys: Spans
@@ -163,7 +164,7 @@ def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Col
     headers = table.headers[rows]
     counts = headers["count"].astype(np.int64)
     if depth is Depth.OFFSET and _is_dense(headers, counts):
-        # There are as many records as offsets, so the offsets are consecutive and need not be read from the records.
+        # Every offset has a record, so the offsets are consecutive. They need not be read from the records.
         first = np.cumsum(counts) - counts
         yield Columns(b"", np.arange(int(counts.sum())) + np.repeat(headers["base_offset"] - first, counts))
         return
@@ -172,8 +173,8 @@ def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Col
 
 
 def walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk]:
-    """Yields the records of the batches `rows`, for callers that need the bytes of each record. No batch may be
-    empty."""
+    """Yields the records of the batches `rows`, for callers that need the bytes of each record. Every batch must have a
+    record."""
     for walk in whole_walks(table, rows):
         if isinstance(walk, GiantBatch):
             yield from walk.walks()
@@ -182,7 +183,7 @@ def walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk]:
 
 
 def whole_walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk | GiantBatch]:
-    """Yields the same as `walks`, but yields a batch that is too large for memory separately, as a `GiantBatch`."""
+    """Yields the same as `walks`, except that a batch that is too large for memory is yielded as a `GiantBatch`."""
     for area in _areas(table, rows):
         if isinstance(area, GiantBatch):
             yield area
@@ -193,7 +194,7 @@ def whole_walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk | GiantB
 
 @dataclass(frozen=True, slots=True)
 class GiantBatch:
-    """The batch `row`, which inflates to more than MAX_DECOMPRESSED_BYTES."""
+    """The batch `row`, which has more than MAX_DECOMPRESSED_BYTES after decompression."""
 
     table: BatchHeaders
     row: int
@@ -212,15 +213,16 @@ class GiantBatch:
 
 
 def _is_dense(headers: NDArray[np.void], counts: Ints) -> bool:
-    """Whether the batches have a record for every offset, according to their headers. False if a count is impossible
-    for the size of its batch: such a count must not decide the size of an allocation."""
+    """Whether the batches have a record for every offset, according to their headers. False if a batch is too small for
+    the count of records in its header, because such a count must not cause a large allocation."""
     room = headers["length"].astype(np.int64) * np.where(headers["attributes"] & CODEC_MASK, MAX_RATIO, 1)
     dense = (headers["last_offset_delta"] + 1 == counts) & (counts * MIN_RECORD_SIZE <= room)
     return bool(dense.all())
 
 
 def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints, Ints] | GiantBatch]:
-    """Yields (rows, buffer, starts, ends): the places of the records of the batches `rows` in a buffer.
+    """Yields tuples (rows, buffer, starts, ends): the records of the batches `rows` are between `starts` and `ends` in
+    `buffer`.
 
     Without compression the buffer is the input. Otherwise the decompressed batches are joined in new buffers, each of
     about CHUNK_BYTES. A giant batch is yielded separately.
@@ -252,7 +254,7 @@ def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints,
 
 
 def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -> bytes | None:
-    """The decompressed records of a batch. None if they are too large to be in memory as a whole."""
+    """The decompressed records of a batch. None if they are too large for memory."""
     try:
         known = Codec(codec)
     except ValueError:
@@ -266,8 +268,8 @@ def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -
 
 
 def walk_of(table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: Ints) -> RecordWalk:
-    """The records of the batches `rows`. The encoded records of each batch begin and end in `buffer` at `begins` and
-    `ends`."""
+    """The records of the batches `rows`. `begins` and `ends` are the positions in `buffer` between which each batch has
+    its encoded records."""
     counts = table.headers["count"][rows].astype(np.int64)
     crowded = np.flatnonzero(counts * MIN_RECORD_SIZE > ends - begins)
     if len(crowded):
@@ -281,7 +283,7 @@ def walk_of(table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: 
 
 
 def part_walk(table: BatchHeaders, row: int, part: RecordPart) -> RecordWalk:
-    """Some neighbouring records of the batch `row`, at least one."""
+    """One or more adjacent records of the batch `row`."""
     ends = np.append(part.starts[1:], len(part.buffer))
     if (ends - part.starts < MIN_RECORD_SIZE).any():
         raise corrupt(table, row, f"holds a record of less than {MIN_RECORD_SIZE} bytes")
@@ -291,7 +293,8 @@ def part_walk(table: BatchHeaders, row: int, part: RecordPart) -> RecordWalk:
 class RecordWalk:
     """Reads the records of a chunk of batches, one field of all records at a time.
 
-    `rows` are the batches, `counts` the number of records of each, and `raw[starts[r]:ends[r]]` is record r whole.
+    `rows` are the batches, and `counts` has the number of records of each batch. `raw[starts[r]:ends[r]]` is the whole
+    record r.
     """
 
     def __init__(
@@ -303,9 +306,10 @@ class RecordWalk:
         self.counts, self.starts, self.ends = counts, starts, ends
 
     def columns(self, depth: Depth, *, any_offsets: bool = False) -> Columns:
-        """Reads the columns. If `any_offsets`, the offset deltas are not checked, because the caller replaces them."""
+        """Reads the columns. If `any_offsets` is True, the offset deltas are not checked, because the caller replaces
+        them."""
         _, at = varints(self.buffer, self.starts)
-        deltas, at = varints(self.buffer, at + 1, MAX_VARLONG_SIZE)  # one byte of attributes, unused
+        deltas, at = varints(self.buffer, at + 1, MAX_VARLONG_SIZE)  # 1 is the unused byte of attributes
         timestamps, log_append_time = self._timestamps(deltas)
         deltas, at = varints(self.buffer, at)
         offsets = np.repeat(self.headers["base_offset"].astype(np.int64), self.counts) + deltas
@@ -390,7 +394,8 @@ def _lengths(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 
 def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:
-    """The byte string number `nth` of `spans`, as bytes or None. It copies, so use it for single records only."""
+    """Returns the byte string number `nth` of `spans`, as bytes or None. It copies the bytes, so it is too slow for all
+    records of a batch."""
     length = int(spans.lengths[nth])
     start = int(spans.starts[nth])
     return None if length < 0 else buffer[start : start + length]

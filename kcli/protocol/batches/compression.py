@@ -2,10 +2,10 @@
 
 gzip is one member with the JDK's header. snappy is the block stream of snappy-java ("xerial"). lz4 is the LZ4 frame
 format: kcli writes the same subset of it as Kafka, and reads everything that Kafka reads. zstd is one plain frame. The
-library of a codec is imported at its first use.
+library of a codec is imported when the codec is first used.
 
-Both directions work in pieces, because a few compressed bytes can hold gigabytes. A piece costs little memory, and the
-reader of `inflate` may stop after any of them.
+A few compressed bytes can become gigabytes, so compression and decompression work in pieces. A piece needs little
+memory, and the caller of `inflate` can stop after every piece.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeExcept
 from kcli.model.buffers import Buffer
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""A batch that inflates to more bytes is never in memory as a whole. The value is 128 times Kafka's default
+"""A batch that has more bytes after decompression is never in memory as a whole. The value is 128 times Kafka's default
 max.message.bytes."""
 
 PIECE_BYTES = 1 << 20
-"""The approximate size of a piece. It is small compared with a broker's memory, and large enough that the calls cost
-little."""
+"""The approximate size of a piece. It is small compared with a broker's memory. It is so large that the calls take
+little of the time."""
 
 MAX_PARTS = 256
 """The most blocks or frames that become one piece. It is limited, because a hostile stream may have many thousands of
@@ -135,7 +135,7 @@ def _parts(codec: Codec, payload: Buffer) -> Iterator[bytes]:
 
 
 class InflatesTooFar(CorruptRecordException):
-    """A batch is valid so far, but inflates to more bytes than its reader accepts at once."""
+    """A batch has more bytes after decompression than its reader accepts at once. The bytes so far are valid."""
 
 
 def _broken(codec: Codec, why: object) -> CorruptRecordException:
@@ -143,7 +143,7 @@ def _broken(codec: Codec, why: object) -> CorruptRecordException:
 
 
 def _blocks(pieces: Iterable[Buffer], size_bytes: int) -> Iterator[memoryview]:
-    """The same bytes in blocks of `size_bytes`. The last block may be shorter."""
+    """Yields the bytes of `pieces` in blocks of `size_bytes`. The last block may be shorter."""
     rest = b""
     for piece in pieces:
         view = memoryview(rest + piece if rest else piece)
@@ -162,7 +162,7 @@ GZIP_DEFAULT_LEVEL = zlib.Z_DEFAULT_COMPRESSION
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 _GZIP_TRAILER = struct.Struct("<II")
 _GZIP_WBITS = 31  # 15 bits of window, 16 = expect gzip's header
-# The library copies what it does not use of the bytes that it is given.
+# The library copies the bytes of its input that it has not used yet. So it gets only this many bytes at a time.
 _GZIP_FED_BYTES = PIECE_BYTES
 
 
@@ -205,7 +205,8 @@ _INT32 = struct.Struct(">i")
 
 
 _SNAPPY_MAX_RATIO = 22
-"""The densest element of a snappy block is a copy of 64 bytes in three; a block that claims more is broken."""
+"""The highest compression ratio of snappy: an element of three bytes can copy 64 bytes. A block with a higher ratio is
+invalid."""
 
 
 def _snappy(pieces: Iterable[Buffer]) -> Iterator[Buffer]:
@@ -221,7 +222,8 @@ def _snappy(pieces: Iterable[Buffer]) -> Iterator[Buffer]:
 def _unsnappy(payload: Buffer) -> Iterator[bytes]:
     view = memoryview(payload)
     if view[:8] != _XERIAL_MAGIC:
-        yield _unsnappy_block(view)  # snappy-java reads a bare block too: old librdkafka wrote them
+        # Old versions of librdkafka wrote a block without a header; snappy-java reads such a block too.
+        yield _unsnappy_block(view)
         return
     position = 0
     while position < len(view):
@@ -253,7 +255,7 @@ def _unsnappy_block(block: memoryview) -> bytes:
 
 # --- lz4
 
-# Kafka's level 9 is the *fast* compressor, every other level the high one (KIP-780).
+# In Kafka, level 9 means the *fast* compressor, and every other level means the high compressor (KIP-780).
 LZ4_DEFAULT_LEVEL = 9
 _LZ4_MAGIC = bytes.fromhex("04224d18")
 # FLG 0x60: version 1, independent blocks, no optional fields. BD 0x40: 64 KiB blocks. 0x82: checksum of FLG and BD.
@@ -283,8 +285,8 @@ def _lz4(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
 
 
 def _unlz4(payload: Buffer) -> Iterator[bytes]:
-    """Decompresses block by block, because the frame library refuses the wrong header checksums of magic 0
-    (KAFKA-3160)."""
+    """Decompresses block by block. Messages of magic 0 have wrong header checksums (KAFKA-3160), and the functions for
+    whole frames refuse them."""
     from lz4 import block as lz4_block
 
     view = memoryview(payload)
@@ -346,8 +348,8 @@ _MASK = 0xFFFF_FFFF
 
 
 def xxh32(payload: Buffer) -> int:
-    """The 32-bit xxHash with seed 0 (specification of xxHash, section "XXH32"). It is slow Python, used only for the
-    checksums of blocks, which are rare."""
+    """The 32-bit xxHash with seed 0 (specification of xxHash, section "XXH32"). This slow Python code is used only for
+    the checksums of blocks. Few clients write such checksums."""
     size = len(payload)
     position = 0
     if size >= 16:
@@ -381,8 +383,8 @@ def _rotate(value: int, turn: int) -> int:
 
 ZSTD_DEFAULT_LEVEL = 3
 _ZSTD_PART_BLOCKS = 8
-"""The number of blocks that are decompressed at once. It is limited, because the library cannot limit its output, and a
-block may inflate to 128 KiB."""
+"""The number of blocks that are decompressed at once. The library cannot limit its output, and a block may become 128
+KiB. So the number of blocks is limited."""
 _ZSTD_MAX_HEADER_BYTES = 18
 _ZSTD_BLOCK_HEADER_BYTES = 3
 _ZSTD_RLE = 1
@@ -391,7 +393,8 @@ _ZSTD_SKIPPABLE = range(0x184D_2A50, 0x184D_2A60)
 
 
 def _zstd(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
-    """Compresses as the Java client does: no content size, no checksum, a flush before the (then empty) last block."""
+    """Compresses as the Java client does: without content size and checksum, and with a flush at the end. So the last
+    block is empty."""
     import zstandard
 
     stream = zstandard.ZstdCompressor(level=level).compressobj()
@@ -433,7 +436,8 @@ def _first_zstd_block(view: memoryview, position: int) -> int:
 
 
 def _zstd_blocks(view: memoryview, block: int) -> int:
-    """The position after the next few blocks of a frame; after the last block, also past the checksum."""
+    """The position after the next few blocks of a frame. After the last block, it is the position after the
+    checksum."""
     for _ in range(_ZSTD_PART_BLOCKS):
         head = int.from_bytes(view[block : block + _ZSTD_BLOCK_HEADER_BYTES], "little")
         is_last, kind, size = head & 1, head >> 1 & 3, head >> 3
@@ -449,7 +453,7 @@ _FIRST_BYTES = {Codec.GZIP: b"\x1f\x8b", Codec.LZ4: b"\x04\x22\x4d\x18", Codec.Z
 
 
 def begins_as(codec: Codec, data: Buffer) -> bool:
-    """Whether `data` begins like data of this codec. For snappy always True, because its data may begin with any
-    bytes."""
+    """Whether `data` begins like data of this codec. Snappy data may begin with any bytes, so the result for snappy is
+    always True."""
     expected = _FIRST_BYTES.get(codec, b"")
     return bytes(data[: len(expected)]) == expected

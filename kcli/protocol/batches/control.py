@@ -1,7 +1,7 @@
-"""Control records, the content of batches with the control bit. Readers skip types that they do not know.
+"""Control records: the records of batches with the control bit. Readers skip control records of unknown types.
 
-The key is `int16 version 0 | int16 type`. Types 0 and 1 end a transaction (KIP-98). The other types belong to the raft
-log (KIP-595, KIP-630, KIP-853). The value of these types begins with its version, which is always 0.
+The key is `int16 version 0 | int16 type`. Types 0 and 1 end a transaction (KIP-98). The other types belong to the
+metadata log (KIP-595, KIP-630, KIP-853). Their values begin with a version, which is always 0.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class EndTransactionMarker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownControlRecord:
-    """A control record of an unknown type, perhaps written by a newer Kafka."""
+    """A control record of an unknown type. A newer Kafka may have written it."""
 
     type: int
 
@@ -184,7 +184,7 @@ def encode_marker_batch(
 def encode_raft_batch(
     controls: tuple[RaftControl, ...], *, base_offset: int, leader_epoch: int, timestamp_ms: int
 ) -> bytes:
-    """Encodes a control batch of the raft log or of a snapshot."""
+    """Encodes a control batch of the metadata log or of a snapshot."""
     return encode_batch(
         [encode_control(control, timestamp_ms=timestamp_ms) for control in controls],
         base_offset=base_offset,

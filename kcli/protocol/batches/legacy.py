@@ -1,8 +1,8 @@
 """Message sets of magic 0 and 1, as Kafka before 0.11 wrote them. kcli reads them and never writes them.
 
-One entry is `offset | size | crc | magic | attributes | [timestamp, magic 1] | key | value`. The value of a compressed
-entry, called a wrapper, is a whole message set. The offset of the wrapper is that of its last inner message. In magic 1
-the inner offsets count from 0 (KIP-31).
+One entry is `offset | size | crc | magic | attributes | [timestamp, magic 1] | key | value`. A compressed entry is
+called a wrapper, and its value is a whole message set. The offset of the wrapper is the offset of the last message in
+it. In magic 1, the offsets of the messages in a wrapper count from 0 (KIP-31).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CRC_END = 16
 _LOG_OVERHEAD = 12
 _CODEC_MASK = 0x07
 _LOG_APPEND_TIME = 0x08
-# The attributes in use, by magic: 0 has only the codec, 1 also the timestamp type.
+# The attributes in use, by magic: magic 0 has only the codec, and magic 1 also the timestamp type.
 _ATTRIBUTES_MASK = (0x07, 0x0F)
 _MIN_SIZE = (MIN_MESSAGE_SIZE_V0, MIN_MESSAGE_SIZE_V1)
 _PREFIX = struct.Struct(">qiIbB")
@@ -74,7 +74,7 @@ def read_message_header(buffer: Buffer, position: int) -> MessageHeader:
 
 
 class CheckedRecord(NamedTuple):
-    """A record with the checksum of its message. In magic 0 and 1 each message has a checksum, also inside a
+    """A record with the checksum of its message. In magic 0 and 1, each message has its own checksum, even inside a
     wrapper."""
 
     record: Record
@@ -88,8 +88,8 @@ def read_messages(entry: bytes, *, limit: int) -> Iterator[Record]:
 
 
 def read_checked_messages(entry: bytes, *, limit: int) -> Iterator[CheckedRecord]:
-    """Yields the same records as `read_messages`, with their checksums. A wrong checksum does not raise: it is reported
-    in the record."""
+    """Yields the same records as `read_messages`, with their checksums. A wrong checksum raises no error. The yielded
+    value reports it."""
     header, outer = _read_message(entry, 0, len(entry))
     codec = header.attributes & _CODEC_MASK
     if not codec:

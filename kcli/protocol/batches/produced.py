@@ -1,7 +1,7 @@
-"""The one batch that a producer sends for a partition, found in the bytes of its request as Kafka finds it.
+"""Finds the batch of a producer in the bytes that its request has for a partition, as Kafka does.
 
-Kafka reads batch after batch and stops, without an error, at an incomplete batch. So a whole batch may be followed by
-up to 11 arbitrary bytes, or by the beginning of another batch.
+Kafka reads one batch after another, and stops without an error at an incomplete batch. So up to 11 arbitrary bytes, or
+the beginning of another batch, may follow a whole batch.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kcli.protocol.batches.batch import (
 _LENGTH = struct.Struct(">i")
 _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
-"""The header of a message of magic 0, the smallest of all."""
+"""The size of the smallest header: that of a message of magic 0."""
 
 
 def only_batch(records: Buffer) -> Buffer:
     """The only whole batch of `records`, without the bytes after it.
 
     Raises InvalidRecordException if the bytes contain no whole batch, several batches, or a batch of an old format.
-    Raises CorruptRecordException for an impossible size or format.
+    Raises CorruptRecordException if a size or format is impossible.
     """
     size = _next_size(records, 0)
     if not size:

@@ -1,7 +1,8 @@
 """The records of one batch in parts, so that no batch has to be in memory as a whole.
 
-A part is a buffer of whole records, about as large as a decompressed piece. A record that is larger than LARGE_BYTES is
-a separate part, a `LargeRecord`. Its reader gets the fields before the key, and takes or skips the rest in pieces.
+A part is a buffer of whole records, about as large as a piece that the decompression yields. A record that is larger
+than LARGE_BYTES is a part of its own, a `LargeRecord`. Its reader gets the fields before the key, and reads or skips
+the rest in pieces.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ MOST_RECORDS = 65_536
 """The most records of a part. Their columns take about 10 MB."""
 
 _RUN = 32
-"""With at least this many records of equal size, numpy finds their starts. Fewer records are found as fast one by
-one."""
+"""If at least this many records have equal sizes, numpy finds their starts. For fewer records, one by one is as
+fast."""
 
 _STEPS = 256
 """The number of records that are found one by one before numpy is tried again."""
@@ -53,7 +54,7 @@ class LargeRecord:
     def __init__(self, area: ByteStream) -> None:
         self._area = area
         self._left = area.varint()
-        area.skip(1)  # attributes, which no version uses
+        area.skip(1)  # the unused byte of attributes
         begun = area.taken - 1
         self.timestamp_delta = area.varlong()
         self.offset_delta = area.varint()
@@ -120,10 +121,11 @@ def batch_parts(
 def record_parts(
     pieces: Iterable[bytes], count: int, *, whole: bool = False
 ) -> Iterator[RecordPart | LargeRecord]:
-    """The `count` records of a batch. `pieces` are its decompressed bytes after the header. A part may be empty.
+    """Yields the `count` records of a batch in parts. `pieces` are its decompressed bytes after the header. A part may
+    be empty.
 
-    If `whole`, large records are buffered too, and no LargeRecord is yielded. Raises InvalidRecordException if the
-    records do not fill these bytes exactly. The content of a record is not checked.
+    If `whole` is True, large records are buffered too, and no LargeRecord is yielded. Raises InvalidRecordException if
+    the records do not fill these bytes exactly. The content of a record is not checked.
     """
     area = ByteStream(pieces)
     found = 0
@@ -175,7 +177,8 @@ def _whole_records(area: ByteStream, most: int) -> RecordPart:
 
 
 def _run(raw: bytes, at: int, most: int) -> tuple[Ints, int]:
-    """The starts of the next records that have the same size, and the position after them. Nothing if they are few."""
+    """The starts of the next records that have the same size, and the position after these records. No starts if there
+    are only few such records."""
     try:
         length, body = read_varint(raw, at)
     except (IndexError, VarintError):
@@ -192,7 +195,7 @@ def _run(raw: bytes, at: int, most: int) -> tuple[Ints, int]:
 
 
 def _steps(raw: bytes, at: int, most: int) -> tuple[Ints, int]:
-    """Returns the same as `_run`. The records may have any sizes."""
+    """Returns the same as `_run`, for records of any sizes."""
     found: list[int] = []
     end = len(raw)
     try:

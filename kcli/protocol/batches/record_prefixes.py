@@ -1,4 +1,4 @@
-"""Writes the fields that records begin with, for many records at once."""
+"""Writes the first fields of many records at once."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _ATTRIBUTES_BYTES = 1
 
 
 SMALL_RECORD_BYTES = 128
-"""The largest average size of records that are copied byte by byte with numpy. It is cheaper to copy larger records one
-by one."""
+"""Records up to this average size are copied byte by byte with numpy. For larger records, copying one record after
+another is faster."""
 
 
 def with_new_prefixes(
     buffer: memoryview, fields: Sequence[Ints], tails: Ints, ends: Ints
 ) -> list[bytes | memoryview]:
-    """Two pieces for each record: its new begin, and its unchanged rest `buffer[tail:end]`.
+    """Yields two pieces for each record: its new prefix, and its unchanged rest `buffer[tail:end]`.
 
-    The begin is the length, the attributes (always 0) and a varint of each of `fields`: the timestamp deltas, or these
-    and the offset deltas.
+    A prefix has the length, the attributes (always 0), and a varint for each of `fields`. The fields are the timestamp
+    deltas, or the timestamp deltas and the offset deltas.
     """
     blob, begins, stops = _prefixes(fields, ends - tails)
     pieces: list[bytes | memoryview] = [b""] * (2 * len(tails))
@@ -46,7 +46,7 @@ def joined_with_new_prefixes(buffer: bytes, fields: Sequence[Ints], tails: Ints,
 
 
 def _prefixes(fields: Sequence[Ints], rest_sizes: Ints) -> tuple[bytes, Ints, Ints]:
-    """The begins of records, as parts of a buffer: begin and end of each."""
+    """The prefixes of all records in one buffer, with the start and the end of each prefix."""
     columns = [_zigzag(field) for field in fields]
     sizes = [_sizes(column) for column in columns]
     lengths = _zigzag(_ATTRIBUTES_BYTES + sum(sizes) + rest_sizes)

@@ -1,16 +1,16 @@
 """Finds the start of every record in many batches, with numpy.
 
-A record is `length varint, body`, so the start of a record is known only from the record before it. Two methods avoid
-one step of Python code per record:
+A record is a length (a varint) and a body, so the start of a record is known only after the record before it. Two
+methods avoid one step of Python code for each record:
 
-* **runs**. If a record at position p has size s, the next record starts at p+s. If that record has size s again, the
-  next one starts at p+2s, and so on. One numpy operation compares many such lengths. Records of equal size, the usual
-  case, need nothing else.
-* **lanes**. One numpy step moves to the next record in every batch of the chunk (each batch is a lane). If only a few
+* **runs**. If a record at position p has size s, the next record starts at p+s. If this record has size s again, the
+  third record starts at p+2s, and so on. One numpy operation compares many such lengths. Usually all records have the
+  same size, and this method is enough.
+* **lanes**. Each batch of the chunk is a lane. One numpy step moves to the next record in every lane. If only a few
   long batches with records of different sizes are left, a plain loop is faster than numpy.
 
-No length is trusted: reads are clipped to the buffer, and `_check_chain` checks afterwards that the records of each
-batch fill it exactly, so every start lies inside its batch.
+No length is trusted: reads are clipped to the buffer. Afterwards `_check_chain` checks that the records of each batch
+fill the batch exactly. So every start lies inside its batch.
 """
 
 from __future__ import annotations
@@ -25,22 +25,24 @@ Bytes: TypeAlias = NDArray[np.uint8]
 Bools: TypeAlias = NDArray[np.bool_]
 
 FIRST_WINDOW = 64
-"""The records that a run compares at first. From record 64 on, the offset delta takes a second byte, which ends most
-runs."""
+"""The records that a run compares at first. From record 64 on, the offset delta takes a second byte. This changes the
+size of the records and ends most runs."""
 
 LATER_WINDOW = 8192
 """The records that later runs compare: the offset deltas below this number take at most two bytes."""
 
 SHORT_RUN = 6
 SHORT_ROUND = 256
-"""Runs shorter than SHORT_RUN on average, or rounds that find fewer records than SHORT_ROUND, cost more than single
-steps (measured)."""
+"""Single steps are faster (measured) if runs are shorter than SHORT_RUN on average, or if a round finds fewer records
+than SHORT_ROUND."""
 
 FEW_LANES = 40
-"""With fewer batches than this, a numpy step costs more than a step of the plain loop for each batch (measured)."""
+"""If fewer batches than this are left, a step of the plain loop for each batch is faster than a numpy step
+(measured)."""
 
 MIN_RECORD_SIZE = 7
-"""The smallest record. Length, attributes, two deltas, key length, value length and header count have a byte each."""
+"""The size of the smallest record: one byte each for length, attributes, two deltas, key length, value length and
+header count."""
 
 MAX_VARINT_SIZE = 5
 MAX_VARLONG_SIZE = 10
@@ -49,10 +51,10 @@ _LOW = np.uint8(0x7F)
 
 
 def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[Ints, Ints]:
-    """The zigzag varints at positions `at`: their values, and the positions after them.
+    """Returns the values of the zigzag varints at the positions `at`, and the positions after the varints.
 
-    For a position outside the buffer the nearest byte is read. A varint that does not end within `max_size` bytes gets
-    a value outside every range. The caller must check all values against bounds, which finds both cases.
+    For a position outside the buffer, the nearest byte is read. If a varint does not end within `max_size` bytes, its
+    value is outside every valid range. The caller must compare all values with bounds, and so finds both errors.
     """
     first = buffer.take(at, mode="clip")
     value = first.astype(np.int64)
@@ -64,7 +66,8 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
     if continued * 4 < len(at):
         rows = np.flatnonzero(more)
         end = at + 1
-    else:  # most varints have two bytes: read the second byte of every row, and use it only where there is one
+    else:
+        # Most varints have two bytes. So the second byte of every row is read, and used only if the varint has it.
         second = buffer.take(at + 1, mode="clip")
         value |= np.where(more, (second & _LOW).astype(np.int64) << 7, 0)
         end = at + 1 + more
@@ -73,11 +76,11 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
 
 
 def _finish(buffer: Bytes, at: Ints, value: Ints, end: Ints, rows: Ints, max_size: int) -> Ints:
-    """Reads the further bytes of varints that have them (`rows`). Changes `end` in place."""
+    """Reads the further bytes of the varints `rows`, which have more bytes. Changes `value` and `end` in place."""
     size = int(end[rows[0]] - at[rows[0]]) if len(rows) else 0
     while len(rows):
         if size == max_size:
-            value[rows] = -1  # decodes to the lowest integer, which no check of a length or a sum accepts
+            value[rows] = -1  # decodes to the lowest integer, so every later check refuses it
             break
         byte = buffer.take(at[rows] + size, mode="clip")
         value[rows] |= (byte & _LOW).astype(np.int64) << (7 * size)
@@ -93,7 +96,8 @@ def _unzigzag(value: Ints) -> Ints:
 
 
 def record_starts(buffer: Bytes, begins: Ints, ends: Ints, counts: Ints) -> tuple[Ints, Ints, int]:
-    """The starts and ends of all records, batch after batch, and the number of the first corrupt batch (-1: none).
+    """Returns the starts and ends of all records, in the order of the batches. Also returns the number of the first
+    corrupt batch, or -1 if no batch is corrupt.
 
     `begins` and `ends` are the positions in `buffer` between which each batch has its records. `counts` are the numbers
     of these records (> 0).
@@ -116,7 +120,8 @@ def record_starts(buffer: Bytes, begins: Ints, ends: Ints, counts: Ints) -> tupl
 
 
 def _check_chain(starts: Ints, record_ends: Ints, position: Ints, ends: Ints, counts: Ints) -> int:
-    """The number of the first batch whose records do not fill it exactly or have invalid sizes. -1 if all are valid."""
+    """The number of the first batch whose records have invalid sizes or do not fill the batch exactly. -1 if all
+    batches are valid."""
     wrong = position != ends
     short = np.flatnonzero(record_ends - starts < MIN_RECORD_SIZE)
     if len(short):
@@ -127,7 +132,7 @@ def _check_chain(starts: Ints, record_ends: Ints, position: Ints, ends: Ints, co
 
 
 def _runs(buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Ints, done: Ints) -> None:
-    """Finds runs of records of equal size in all batches at once, until the runs get short."""
+    """Finds runs of records of equal size in all batches at once. Stops when the runs become short."""
     batches, window = np.arange(len(firsts)), FIRST_WINDOW
     while len(batches):
         at = position[batches]
@@ -172,8 +177,8 @@ def _spells(buffer: Bytes, guesses: Ints, at: Ints, length_size: Ints, ahead: In
 def _lanes(
     buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Ints, done: Ints, batches: Ints
 ) -> None:
-    """Moves all batches on by one record at a time. The batches are sorted by length, longest first, so the unfinished
-    batches are always the first ones."""
+    """Moves to the next record in all batches, one record at a time. The batches are sorted by length, the longest
+    first. So the unfinished batches are always at the front."""
     left = counts[batches] - done[batches]
     order = np.argsort(-left, kind="stable")
     batches, left = batches[order], left[order]
@@ -218,7 +223,8 @@ def _loop(
 
 
 def _careful_step(view: memoryview, at: int) -> int:
-    """The start of the next record after `at`. If no length can be read, `at` itself, which `_check_chain` refuses."""
+    """The start of the next record after `at`. If no length can be read, returns `at` itself. `_check_chain` then
+    refuses the batch."""
     value = 0
     for nth in range(MAX_VARINT_SIZE):
         if not 0 <= at + nth < len(view):

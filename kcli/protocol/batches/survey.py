@@ -3,13 +3,14 @@
 Kafka reads every record that a producer sends. In Python this would cost more than the rest of an append. So `survey`
 has three methods:
 
-* **runs**, for many records of the same shape in a row. It reads the first record and compares each byte of structure
-  (lengths, counts, offset deltas) with the same byte of all other records, as a strided slice.
+* **runs**, for many records of the same shape in a row. It reads the first record. Then it uses strided slices to
+  compare the lengths and counts of the first record with those of all other records, and to check that offset deltas
+  increase by one.
 * **columns**, for many records of different shapes: numpy, which is imported at its first use.
 * **steps**, for a few records: one record after another.
 
-Each method only recognises valid records of usual kinds, and only if that takes a few milliseconds at most. For any
-other records the result is None, and the caller reads the batch in a way that names the error.
+A method accepts only valid records of usual kinds, and takes a few milliseconds at most. For all other records the
+result is None. The caller then reads the batch record by record and reports the error, if there is one.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from kcli.protocol.wire.varint import MAX_VARLONG_BYTES, VarintError, read_uvari
 __all__ = ["Survey", "survey"]
 
 MANY = 20
-"""With at least this many records, runs are cheaper than steps (measured)."""
+"""From this number of records on, the method runs is faster than the method steps (measured)."""
 
 COLUMNS_FROM = 250
-"""With at least this many records of different shapes, columns are cheaper than steps, despite the copy (measured)."""
+"""From this number of records of different shapes on, the method columns is faster than the method steps, although it
+copies the records (measured)."""
 
 COLUMNS_UNTIL = 20_000
 """The most records of different shapes that are read without a pause. The read takes two or three milliseconds."""
@@ -35,14 +37,14 @@ MOST_RUNS = 250
 """The most runs that are read without a pause. The read takes about two milliseconds."""
 
 SHORT_RUN = 12
-"""If runs have fewer records than this on average, they cost more than steps (measured)."""
+"""If runs have fewer records than this on average, the method steps is faster than the method runs (measured)."""
 
 COPIED_BYTES = 65_536
-"""A batch of few records is copied to `bytes` if it has at most this many bytes. A larger one is read in place."""
+"""A batch of few records is copied to `bytes` if it has at most this many bytes. A larger batch is read in place."""
 
 MAX_STRUCTURE = 32
-"""The most bytes of lengths and counts in a record of a run. A record with more, because of many headers, is read in
-steps."""
+"""The most bytes of lengths and counts in a record of a run. A record with many headers has more such bytes, and is
+read by the method steps."""
 
 _MORE = 0x80
 _ONE_BYTE = 64  # offset deltas below take one byte,
@@ -64,8 +66,8 @@ _CONTINUED = bytes(range(_MORE, 256))
 
 
 class Survey(NamedTuple):
-    """The result for one batch: the largest timestamp, a lower bound of all timestamps, whether offsets are dense, and
-    whether a key is null."""
+    """The result for one batch: the largest timestamp, a lower bound of all timestamps, whether the offsets have no
+    gaps, and whether a key is null."""
 
     newest_ms: int
     oldest_ms: int
@@ -80,7 +82,7 @@ class _Tally:
     __slots__ = ("expected", "has_null_key", "is_dense", "latest", "negative")
 
     def __init__(self, expected: int) -> None:
-        self.expected = expected  # the largest delta, if the header is right; not negative
+        self.expected = expected  # the largest delta according to the header; not negative
         self.latest = _NO_DELTA  # the largest even (not negative) delta
         self.negative = _NO_DELTA  # the largest odd (negative) delta: the furthest below the base
         self.is_dense = True
@@ -111,7 +113,7 @@ def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Su
     except (IndexError, VarintError):
         return None
     if not sound or tally.latest == _NO_DELTA:
-        return None  # invalid, or all timestamps are before the base timestamp, which no client writes
+        return None  # invalid, or all timestamps are before the base timestamp; no client writes such a batch
     oldest_delta = 0 if tally.negative == _NO_DELTA else -(tally.negative + 1 >> 1)
     newest_ms = base_ms + (tally.latest >> 1)
     if newest_ms > _LATEST_MS:
@@ -122,8 +124,8 @@ def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Su
 def _step(raw: Buffer, at: int, end: int, index: int, count: int, tally: _Tally) -> bool:
     """Reads one record after another, from record number `index` at position `at`. Returns False if one is invalid.
 
-    One-byte varints, the most frequent, are read inline. The function is long because calls would cost as much as the
-    work itself.
+    Most varints have one byte, and are read without a call. The function is long, because calls would take as much time
+    as the work itself.
     """
     latest, negative = tally.latest, tally.negative
     while index < count:
@@ -139,7 +141,7 @@ def _step(raw: Buffer, at: int, end: int, index: int, count: int, tally: _Tally)
         stop = at + (size >> 1)
         if size & 1 or stop > end:
             return False
-        delta = raw[at + 1]  # one byte of attributes, which no version uses
+        delta = raw[at + 1]  # 1 is the unused byte of attributes
         at += 2
         if delta >= _MORE:
             delta, at = read_uvarint(raw, at - 1, MAX_VARLONG_BYTES)
@@ -215,8 +217,8 @@ class _Shape(NamedTuple):
 
 
 def _runs(raw: bytes | bytearray, at: int, end: int, count: int, tally: _Tally) -> tuple[int, int]:
-    """Reads runs of records of one shape, until the runs get too short or a record is unusual. Returns the position and
-    the number of the next record."""
+    """Reads runs of records of the same shape. Stops when the runs become too short, or at an unusual record. Returns
+    the position and the number of the next record."""
     index = runs = 0
     while index < count and index >= SHORT_RUN * (runs - 2) and runs < MOST_RUNS:
         shape = _shape(raw, at, end, tally)
@@ -291,7 +293,8 @@ def _note_headers(raw: bytes | bytearray, at: int, start: int, structure: list[i
 def _run(
     raw: bytes | bytearray, at: int, end: int, index: int, count: int, shape: _Shape, tally: _Tally
 ) -> int:
-    """The number of records with this shape and consecutive offset deltas, from record number `index` at `at` on."""
+    """Counts the records with this shape and consecutive offset deltas, starting with record number `index` at the
+    position `at`."""
     size = shape.size
     number = min(count, _same_width_until(index)) - index
     number = min(number, (end - at) // size)
@@ -310,8 +313,8 @@ def _run(
 
 
 def _same_width_until(index: int) -> int:
-    """The end of the range of offset deltas that have as many bytes as `index` and, if they have one, the same third
-    byte."""
+    """The end of a range of offset deltas. The varints in the range have as many bytes as that of `index`. If they have
+    a third byte, it is the same in all of them."""
     if index < _ONE_BYTE:
         return _ONE_BYTE
     return (index // _TWO_BYTES + 1) * _TWO_BYTES
@@ -338,8 +341,8 @@ def _in_order(raw: bytes | bytearray, at: int, index: int, number: int, shape: _
 
 
 def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
-    """Adds the timestamp deltas of a run to `tally`, given as columns of bytes. The newest timestamp of the header
-    counts only if a record has it."""
+    """Adds the timestamp deltas of a run to `tally`. `columns` has the first bytes of all deltas, then the second
+    bytes, and so on. The max timestamp of the header counts only if a record has this timestamp."""
     column = columns[-1]
     if len(columns) == 1 and not column.translate(None, _EVEN[: (tally.expected >> 1) + 1]):
         if tally.latest != tally.expected:
@@ -347,8 +350,8 @@ def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
             tally.latest = max(tally.latest, tally.expected if seen else max(column))
         return
     if len(columns) == 2 and not columns[0].translate(None, _EVEN):
-        # No timestamp is before the base, so the newest one has the largest second byte. If timestamps rise, all
-        # records with this second byte are neighbours.
+        # No timestamp is before the base timestamp, so the newest timestamp has the largest second byte. If timestamps
+        # rise, all records with this second byte are adjacent.
         high = max(_distinct(column))
         rows = slice(column.index(high), column.rindex(high) + 1)
         if len(column[rows].lstrip(bytes([high]))) == 0:
@@ -378,7 +381,8 @@ def _note(delta: int, tally: _Tally) -> None:
 
 def _by_columns(header: BatchHeader, raw: bytes | bytearray, begin: int) -> Survey | None:
     """Checks many records of different shapes by columns."""
-    from kcli.protocol.batches.survey_columns import survey_columns  # numpy loads slowly
+    # Imported here, because the import of numpy is slow.
+    from kcli.protocol.batches.survey_columns import survey_columns
 
     found = survey_columns(header, bytes(raw), begin)
     return None if found is None else Survey(*found)

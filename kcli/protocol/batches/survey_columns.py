@@ -1,8 +1,9 @@
 """The columns method of `survey`: checks many records of different sizes with numpy.
 
-The start of a record is known only from the record before it, so a short loop finds the starts. Then eight bytes of
-each record are read at once. They contain the varints of a usual record: up to three bytes for each delta, two for the
-length of the key. Other records (with headers, large keys, or timestamps hours apart) are read by `columns`.
+The start of a record is known only after the record before it, so a short loop finds the starts. Then eight bytes of
+each record are read at once. They contain the varints of a usual record: up to three bytes for each of the two deltas,
+and two bytes for the length of the key. The module `columns` reads other records: records with headers, with large
+keys, or with timestamps that are hours apart.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _LOW, _SECOND, _THIRD = np.uint64(0x7F), np.uint64(0x3F80), np.uint64(0x1F_C000)
 
 
 def survey_columns(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
-    """Returns the newest and the oldest timestamp, whether offsets are dense, and whether a key is null. None if the
-    records are invalid."""
+    """Returns the newest and the oldest timestamp, whether the offsets have no gaps, and whether a key is null. None if
+    the records are invalid."""
     return _usual(header, raw, begin) or _thorough(header, raw, begin)
 
 
@@ -64,7 +65,7 @@ def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
     values, value_width = _varints(words[at])
     at += value_width + np.where(values & _U[1], 0, values >> _U[1]).astype(np.int64)
     if (value_width > 3).any() or (at + 1 != ends).any() or np.frombuffer(raw, np.uint8)[at].any():
-        return None  # the last byte, the number of headers, is not 0
+        return None  # the last byte of a record, its number of headers, is not 0
     deltas = (times >> _U[1]).view(np.int64) ^ -(times & _U[1]).view(np.int64)
     base_ms = header.base_timestamp_ms
     return base_ms + int(deltas.max()), base_ms + int(deltas.min()), True, bool((keys & _U[1]).any())
@@ -92,8 +93,8 @@ def _starts(raw: bytes, at: int, count: int) -> list[int]:
 
 
 def _varints(words: Words) -> tuple[Words, NDArray[np.int64]]:
-    """The varints (zigzag, not decoded) in the low bytes of the words, and their sizes in bytes. A size of 4 means more
-    than three."""
+    """The varints in the low bytes of the words (in zigzag form), and their sizes in bytes. A size of 4 means more than
+    three bytes."""
     low = words & _LOW
     more = words >> _U[7] & _U[1]
     if not more.any():

@@ -69,7 +69,8 @@ class MemberMetadata:
 
 @record(versions=(0, 4), flexible_since=4)
 class GroupMetadataValue:
-    """A classic group. The bytes of its members belong to the embedded protocol, and are kept without decoding."""
+    """A classic group. The subscriptions and assignments of its members are kept as bytes, which the embedded protocol
+    defines."""
 
     protocol_type: str = ""
     generation: Int32 = 0
@@ -145,7 +146,7 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None = ""
     rebalance_timeout_ms: Int32 = -1
     server_assignor: str | None = ""
-    # The default of Kafka's schema is an empty struct, so null must be written.
+    # The default in Kafka's schema is an empty struct. So a null is not the default and must be written.
     classic_member_metadata: Annotated[
         ClassicMemberMetadata | None, tag(0, absent=ClassicMemberMetadata())
     ] = None
@@ -302,7 +303,7 @@ def encode_key(key: ConsumerOffsetsKey) -> bytes:
 
 
 def decode_key(key: bytes) -> ConsumerOffsetsKey:
-    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, and CorruptRecordError for invalid
     bytes."""
     return CONSUMER_OFFSETS.decode_key(key)
 
@@ -310,7 +311,7 @@ def decode_key(key: bytes) -> ConsumerOffsetsKey:
 def encode_value(value: ConsumerOffsetsValue, version: int | None = None) -> bytes:
     """Encodes a value, by default in the version that Kafka 4.1 writes."""
     if version is None and isinstance(value, OffsetCommitValue) and value.expire_timestamp >= 0:
-        version = 1  # the only version with an expiry time, for a commit with an explicit retention
+        version = 1  # only version 1 has an expiry time, which a commit with its own retention needs
     return CONSUMER_OFFSETS.encode_value(value, version)
 
 

@@ -1,7 +1,7 @@
 """The subscriptions and assignments that consumers of a classic group put into JoinGroup and SyncGroup as bytes.
 
-Their form is `int16 version | fields`, never flexible. A reader treats a newer version as the newest version that it
-knows, because new fields are only added at the end (KIP-415, KIP-792, KIP-881).
+Their form is `int16 version | fields`. No version is flexible. New fields are only added at the end (KIP-415, KIP-792,
+KIP-881). So a reader treats an unknown newer version as the newest version that it knows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ConsumerProtocolAssignment:
 
 
 def decode_subscription(embedded: bytes) -> tuple[ConsumerProtocolSubscription, int]:
-    """Decodes a subscription. Returns it with the version by which it was read. Raises CorruptRecordError for invalid
+    """Decodes a subscription. Returns it with the version whose fields were read. Raises CorruptRecordError for invalid
     bytes."""
     return _decode(ConsumerProtocolSubscription, embedded)
 

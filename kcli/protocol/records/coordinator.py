@@ -1,7 +1,7 @@
 """The framing of coordinators' records: a key is `int16 record type | fields`, a value `int16 version | fields`.
 
-A tombstone has a null value. Before Kafka 4.1 the record type was called the version of the key; the bytes are the
-same.
+A tombstone has a null value. Before Kafka 4.1, the record type was called the version of the key. The bytes have not
+changed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CoordinatorRecords(Generic[K, V]):
         return _INT16.pack(schema_of(type(key)).key) + encode(key, 0)
 
     def decode_key(self, key: bytes) -> K:
-        """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+        """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, and CorruptRecordError for invalid
         bytes."""
         record_type = _leading_int16(key, "key")
         cls = self._keys.get(record_type)

@@ -1,7 +1,7 @@
 """Writes compact JSON as Jackson does, for records that Kafka's tools print.
 
-Python's JSON differs from this in two ways. Here the escapes of control characters have upper-case digits, and numbers
-with a fraction have the form of Java's `Double.toString` (`1.0E7`).
+Jackson's JSON differs from Python's in two ways. The escapes of control characters have upper-case digits. Numbers with
+a fraction have the form of Java's `Double.toString` (`1.0E7`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The records of `__cluster_metadata`: every type and version that Kafka 4.x reads (KIP-500 and its successors).
 
-A record's value is `frame version 1 | api key | record version | fields`, the first three as unsigned varints. The
+A record's value is `frame version 1 | api key | record version | fields`. The first three are unsigned varints. The
 cluster's metadata.version decides which record version a controller writes (`write_version_for`).
 """
 
@@ -109,7 +109,8 @@ class ConfigRecord:
 
 @record(5, versions=(0, 2))
 class PartitionChangeRecord:
-    """A change of a partition. Null or absent fields do not change. Each record increments the partition epoch."""
+    """A change of a partition. Fields that are null or absent do not change. Each record increments the partition
+    epoch."""
 
     partition_id: Int32 = -1
     topic_id: UUID = ZERO_UUID
@@ -353,7 +354,7 @@ def _lowest_version(change: BrokerRegistrationChangeRecord) -> int:
 
 
 def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
-    """Encodes a record as a value of the metadata log, framing included."""
+    """Encodes a record as a value of the metadata log, including the framing."""
     return encode_framed(record, version)
 
 

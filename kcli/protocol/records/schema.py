@@ -6,7 +6,8 @@ The annotation of a field decides its encoding: `Int32` and similar types, `str`
 order of Kafka's schema, which is also the order of the JSON. On the wire, tagged fields come last, in ascending order,
 and only if they differ from their default (KIP-482).
 
-A plain `UUID` keeps the zero uuid as a value; `UUID | None` reads it as None.
+A field of the type `UUID` can have the zero uuid as its value. A field of the type `UUID | None` reads the zero uuid as
+None.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class tag:
 
 @dataclass(frozen=True, slots=True)
 class since:
-    """Marks the first version with a field. In an earlier version a value other than the default raises an error or, if
-    `ignorable`, is dropped."""
+    """Marks the first version with a field. An earlier version cannot express a value other than the default: such a
+    value raises an error, or is dropped if the field is `ignorable`."""
 
     version: int
     ignorable: bool = False
@@ -78,7 +79,7 @@ class only:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The properties of a record class besides its fields. `key` is its api key or record type, -1 for a nested
+    """The properties of a record class besides its fields. `key` is its api key or record type, or -1 for a nested
     struct."""
 
     key: int
@@ -114,7 +115,7 @@ def schema_of(cls: type) -> Schema:
 
 
 def encode(value: object, version: int) -> bytes:
-    """Encodes the fields, without framing. Raises UnsupportedVersionException if `version` has no field for a value."""
+    """Encodes the fields, without framing. Raises UnsupportedVersionException if `version` cannot express a value."""
     schema = _checked(type(value), version)
     out = bytearray()
     _plan(type(value), version, version >= schema.flexible_since).write(out, value)
@@ -122,8 +123,8 @@ def encode(value: object, version: int) -> bytes:
 
 
 def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exact: bool = True) -> T:
-    """Decodes a `cls` at `position`. With `exact` it must end at the end of the buffer. Raises CorruptRecordError for
-    invalid bytes."""
+    """Decodes a `cls` at `position`. If `exact` is True, the record must end at the end of the buffer. Raises
+    CorruptRecordError for invalid bytes."""
     schema = _checked(cls, version)
     reader = _Reader(buffer, position)
     try:
@@ -235,7 +236,7 @@ class _Length:
         length = reader.uvarint() - 1 if self.flexible else reader.number(self.form)
         if length < 0 and not self.nullable:
             raise IndexError("a field that is not nullable was serialized as null")
-        # Each element of an array has at least one byte, so this check is right for arrays too.
+        # This check works for arrays too, because each element has at least one byte.
         if length > len(reader.buffer) - reader.position:
             raise IndexError(
                 f"a length of {length} where {len(reader.buffer) - reader.position} bytes are left"
@@ -312,7 +313,8 @@ class _Array:
 
 
 class _NullableStruct:
-    """A struct that may be null, after one byte: 1 if it is present, -1 for null (0 for null inside a tagged field)."""
+    """A struct that may be null. One byte before it is 1 if the struct is present, and -1 if it is null. Inside a
+    tagged field, the byte for null is 0."""
 
     def __init__(self, plan: _Plan, tagged: bool) -> None:
         self.plan = plan
@@ -356,8 +358,8 @@ class _Plan:
         self.tagged = sorted(
             (field for field in fields if field.tag is not None), key=lambda field: field.tag or 0
         )
-        # A field whose value means absence on the wire is left out. This value may differ from the constructor's
-        # default.
+        # A field is left out if it has the value that stands for a missing field. This value may differ from the
+        # constructor's default.
         self.absent = {
             field.name: field.default
             for field in self.tagged
@@ -402,7 +404,7 @@ class _Plan:
                 number = reader.uvarint()
                 content = reader.take(reader.uvarint())
                 field = self.by_tag.get(number)
-                if field is not None:  # unknown tags, perhaps of a newer Kafka, are skipped
+                if field is not None:  # an unknown tag, which a newer Kafka may write, is skipped
                     values[field.name] = field.type.read(_Reader(content, 0))
         return self.cls(**values)
 

@@ -1,4 +1,4 @@
-"""The records of `__share_group_state`: delivery state of share partitions, as snapshots and updates (KIP-932)."""
+"""The records of `__share_group_state`: snapshots and updates of the delivery state of share partitions (KIP-932)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def encode_key(key: ShareStateKey) -> bytes:
 
 
 def decode_key(key: bytes) -> ShareStateKey:
-    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, and CorruptRecordError for invalid
     bytes."""
     return SHARE_STATE.decode_key(key)
 

@@ -52,8 +52,8 @@ class TransactionLogValue:
 TRANSACTION_STATE: CoordinatorRecords[TransactionLogKey, TransactionLogValue] = CoordinatorRecords(
     {TransactionLogKey: (TransactionLogValue, 1)}
 )
-"""The key class, the value class and the version of the value at transaction.version 1 and 2. A cluster at
-transaction.version 0 writes version 0."""
+"""The key class, the value class and the version of the value. The version is for a cluster at transaction.version 1 or
+2. A cluster at transaction.version 0 writes version 0."""
 
 
 def encode_key(key: TransactionLogKey) -> bytes:
@@ -61,7 +61,7 @@ def encode_key(key: TransactionLogKey) -> bytes:
 
 
 def decode_key(key: bytes) -> TransactionLogKey:
-    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, CorruptRecordError for invalid
+    """Decodes a key. Raises UnknownRecordTypeError for a type of a newer Kafka, and CorruptRecordError for invalid
     bytes."""
     return TRANSACTION_STATE.decode_key(key)
 

@@ -102,7 +102,7 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiSpec:
-    """One API: its key, its name in Kafka, its versions in Kafka 4.1, and the listeners on which it is served.
+    """One API: its key, its name in Kafka, its versions in Kafka 4.1, and the kinds of listeners on which it is served.
 
     `flexible_from` is the first version with compact fields and tags (KIP-482), or None if no version has them.
     `module` is the name of the module in `kcli.protocol.messages`, and of the module of its request handler.

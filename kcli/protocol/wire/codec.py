@@ -1,11 +1,12 @@
 """Decodes and encodes the frames of requests and responses.
 
-The messages are those of `kcli.protocol.messages`, the union of all versions of each. kio has the schema of each
-version, and `compiled` makes the functions that read and write it. A field that a version lacks gets our default when
-read, and is dropped when written, as in Kafka's generated classes.
+The messages are the classes of `kcli.protocol.messages`, which have the fields of all versions. kio has the schema of
+each version, and `compiled` makes the functions that read and write a version. If a version lacks a field, a reader
+gives the field its default, and a writer leaves the field out. Kafka's generated classes do the same.
 
-A frame (https://kafka.apache.org/protocol) has an int32 size, a header and a body. Request header v2 is v1 with a tag
-section (KIP-482). Its client id is not a compact string. ApiVersions responses always have the v0 header (KIP-511).
+A frame (https://kafka.apache.org/protocol) has a size (int32), a header and a body. Request header v2 has the fields of
+v1 and a block of tagged fields (KIP-482). The client id in it is not a compact string. ApiVersions responses always
+have the v0 header (KIP-511).
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from kcli.protocol.wire.packing import cause_text
 from kcli.protocol.wire.shared_array import Output
 
 Message = Any
-"""A message of `kcli.protocol.messages`; the API key and the direction give its class."""
+"""A message of `kcli.protocol.messages`. Its class follows from the API key and the direction."""
 
 _HEADER = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
 
 MAX_HEADER_TAGS = 64
-"""The most tags in a header. Kafka has none so far (KIP-482). The limit bounds the work on invalid bytes."""
+"""The most tagged fields in a header. Kafka's headers have no tagged fields so far (KIP-482). The limit bounds the work
+on invalid bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,9 @@ class RequestHeader:
 
 
 def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeader:
-    """Reads the header of a frame without size prefix. Raises ProtocolError if it is incomplete or malformed.
+    """Reads the header of a frame without size prefix. Raises ProtocolError if the header is incomplete or malformed.
 
-    An unknown API key or version is not an error here, because the caller handles these.
+    An unknown API key or version is not an error here, because the caller handles both.
     """
     if len(frame) < _HEADER.size:
         raise ProtocolError(
@@ -78,7 +80,8 @@ def decode_request(key: ApiKey, version: int, frame: bytes, offset: int) -> Mess
 def decode_request_steps(
     key: ApiKey, version: int, frame: bytes, offset: int
 ) -> Generator[None, None, Message]:
-    """The same for a large frame, with a step after each element of an array."""
+    """Does the same as `decode_request` for a large frame. A generator that yields after each element of an array, and
+    returns the request."""
     spec = API[key]
     read = compiled.reader_in_turns(schema.payload_class(spec, version, "request"), spec, "request")
     try:
@@ -130,9 +133,11 @@ def encode_response(message: Message, key: ApiKey, version: int, correlation_id:
 def encode_response_steps(
     message: Message, key: ApiKey, version: int, correlation_id: int
 ) -> Generator[None, None, Buffer | list[Buffer]]:
-    """The same with a step after each element of an array, for a message that may be large.
+    """Does the same as `encode_response` for a message that may be large. A generator that yields after each element of
+    an array.
 
-    Large shared arrays are buffers of their own, which all answers have in common.
+    It returns several buffers. A large shared array is one of these buffers, and all answers have this buffer in
+    common.
     """
     spec = API[key]
     out = Output(_response_head(spec, version, correlation_id))
@@ -142,7 +147,7 @@ def encode_response_steps(
 
 
 def has_arrays(key: ApiKey, version: int, kind: str) -> bool:
-    """Whether a message may have any number of elements."""
+    """Whether a message has arrays, so that it may have any number of elements."""
     return compiled.has_arrays(schema.payload_class(API[key], version, kind))
 
 
@@ -153,7 +158,7 @@ def message_class(key: ApiKey, kind: str) -> type:
 
 
 def _response_head(spec: ApiSpec, version: int, correlation_id: int) -> bytearray:
-    """The room for the size, and the header."""
+    """A new frame with four empty bytes for the size, and the header."""
     out = bytearray(_INT32.size)
     out += _INT32.pack(correlation_id)
     if _response_has_tags(spec, version):
@@ -199,7 +204,7 @@ def _decode(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int) -
     read = compiled.reader(schema.payload_class(spec, version, kind), spec, kind)
     try:
         message, end = read(frame, offset)
-    except Exception as error:  # malformed bytes raise any kind
+    except Exception as error:  # malformed bytes can raise any kind of error
         raise _malformed(spec, version, kind, error) from error
     _check_end(spec, version, kind, frame, end)
     return message

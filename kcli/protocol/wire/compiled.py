@@ -1,14 +1,15 @@
 """Compiles the functions that read and write one struct of one version: bytes to our message, and back.
 
-The source of each function is made from kio's schema and compiled at first use, as `dataclasses` does for constructors.
-One pass over the bytes builds our messages. kio's own reader and writer cost 5 to 20 times as much, because they need a
-walk that checks lengths first, and a copy of each struct between kio's class and ours.
+The source of each function is made from kio's schema and compiled when it is first used. A reader builds our message in
+one pass over the bytes. kio's own reader and writer need 5 to 20 times as much CPU time. Before kio reads a frame, a
+walk over the bytes must check all lengths. After that, each struct must be copied from kio's class to ours.
 
-There are two forms of each function. The form for turns is a generator: it yields after each element of an array, so
-that its caller can stop a large message and serve other clients (kcli.server.requests.turns). The plain form never
-yields.
+There are two forms of each function. The plain form handles a message at once. The form "in turns" is a generator that
+yields after each element of an array. At each yield, its caller can pause a large message and serve other clients
+(kcli.server.requests.turns).
 
-A reader checks every length against the bytes that are left, so no announced count makes it allocate memory.
+A reader compares every length with the number of bytes that are left. So a client cannot make it allocate memory by a
+wrong length.
 """
 
 from __future__ import annotations
@@ -27,17 +28,20 @@ from kcli.protocol.wire.repeated import REPEATED, RepeatedElements
 from kcli.protocol.wire.shared_array import SharedArray, append_shared
 
 Read = Callable[[bytes, int], tuple[Any, int]]
-"""(frame, position) -> (message, position after it). Raises ProtocolError, or any error on malformed bytes."""
+"""A function from a frame and a position to a message and the position after the message. For malformed bytes, raises
+ProtocolError or another error."""
 ReadInTurns = Callable[[bytes, int], Generator[None, None, tuple[Any, int]]]
 Write = Callable[[Any, bytearray], None]
 """Appends a message to the bytes."""
 WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
 
 STRING_SIZE_MAX = 0x7FFF
-"""Kafka refuses longer strings, also in flexible versions, whose length could be larger."""
+"""The longest string. Kafka refuses longer strings even in flexible versions, although their length field could express
+more."""
 
 NUMBERS_PER_STEP = 100
-"""Elements of an array of numbers that are read or written in one step: 2 µs, as much as an element of another kind."""
+"""The elements of an array of numbers that are read or written in one step. They take 2 µs, as much as one element of
+another kind."""
 
 _FORMATS = {
     "bool": "?",
@@ -64,31 +68,31 @@ _ZERO_UUID = bytes(16)
 
 @cache
 def reader(cls: type, spec: ApiSpec, kind: str) -> Read:
-    """The function that reads one kio struct into our class."""
+    """The function that reads one version of a struct and makes an instance of our class."""
     return cast(Read, _ReaderSource(cls, spec, kind, in_turns=False).compiled())
 
 
 @cache
 def reader_in_turns(cls: type, spec: ApiSpec, kind: str) -> ReadInTurns:
-    """The same as a generator, for a struct that has arrays."""
+    """The same function as a generator, for a struct that has arrays."""
     return cast(ReadInTurns, _ReaderSource(cls, spec, kind, in_turns=True).compiled())
 
 
 @cache
 def writer(cls: type, spec: ApiSpec, kind: str) -> Write:
-    """The function that writes our class as one kio struct."""
+    """The function that writes an instance of our class in one version."""
     return cast(Write, _WriterSource(cls, spec, kind, in_turns=False).compiled())
 
 
 @cache
 def writer_in_turns(cls: type, spec: ApiSpec, kind: str) -> WriteInTurns:
-    """The same as a generator, for a struct that has arrays."""
+    """The same function as a generator, for a struct that has arrays."""
     return cast(WriteInTurns, _WriterSource(cls, spec, kind, in_turns=True).compiled())
 
 
 @cache
 def has_arrays(cls: type) -> bool:
-    """Whether a client chooses the number of elements somewhere in a struct."""
+    """Whether a struct or a struct in it has an array, whose number of elements a client chooses."""
     return any(
         field.is_array or (field.struct is not None and has_arrays(field.struct))
         for field in schema.fields(cls)
@@ -112,7 +116,7 @@ class _Source:
         self.lines += [" " * depth + line for line in text.splitlines()]
 
     def keep(self, value: object, hint: str) -> str:
-        """A name for a value that the lines use."""
+        """Stores a value that the lines use. Returns its name."""
         name = f"{hint}_{len(self.scope)}"
         self.scope[name] = value
         return name
@@ -123,7 +127,8 @@ class _Source:
         return cast(Callable[..., Any], self.scope["function"])
 
     def runs(self) -> Iterator[list[schema.Field]]:
-        """The fields in wire order. Neighbours of fixed size come together, because one call reads them all."""
+        """The fields in wire order. Adjacent fields of fixed size are grouped, because one call reads all fields of a
+        group."""
         run: list[schema.Field] = []
         for field in schema.fields(self.cls):
             if field.tag is not None:
@@ -208,7 +213,7 @@ class _ReaderSource(_Source):
         return f"{self.keep(reader(nested, self.spec, self.kind), 'read')}(frame, at)"
 
     def _read_sized(self, field: schema.Field) -> None:
-        """A string or bytes. `n` is the length in the compact form: one more than the size, and 0 for null."""
+        """Adds the lines that read a string or bytes. `n` is the compact length: the size plus 1, or 0 for null."""
         is_string = field.kafka_type == "string"
         self._read_length("b" if is_string else "i")
         refuse = self.keep(_refuse_size, "refuse")
@@ -416,11 +421,11 @@ class _WriterSource(_Source):
 
 
 def _local(field: schema.Field) -> str:
-    """The variable of a field in a reader. The prefix keeps it apart from the reader's own variables."""
+    """The name of the variable for a field in a reader. Its prefix prevents a clash with the reader's own variables."""
     return f"of_{field.our_name}"
 
 
-# Arrays of numbers, which grow large in one call of `struct`.
+# Arrays of numbers. One call of `struct` for a whole array could take long, so these arrays are handled in parts.
 
 
 def _read_numbers_in_turns(

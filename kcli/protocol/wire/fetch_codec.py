@@ -1,7 +1,7 @@
-"""A fast codec for Fetch, versions 4 to 18. A response is a list of parts, and record bytes are not copied.
+"""A fast codec for Fetch, versions 4 to 18. A response is a list of buffers, and record bytes are not copied.
 
-It must give the same messages and bytes as the general codec; a property test compares them. The records in a response
-may be any buffer, or a range of a file.
+It must give the same messages and bytes as the general codec. A property test compares the two codecs. The records in a
+response may be any buffer, or a range of a file.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
 
 
 def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
-    """The same, with a step for each partition and each topic."""
+    """The same as a generator, which yields after each partition and each topic."""
     try:
         return (yield from _decode(version, frame, at))
     except (error, IndexError, UnicodeDecodeError) as cause:
@@ -258,7 +258,7 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
 def encode_fetch_response_steps(
     response: FetchResponse, version: int, correlation_id: int
 ) -> Steps[list[Part]]:
-    """The same, with a step for each partition and each topic."""
+    """The same as a generator, which yields after each partition and each topic."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:

@@ -1,8 +1,8 @@
 """Generates `kcli/protocol/messages/`. Run `python -m kcli.protocol.wire.generate` after an upgrade of kio.
 
-kio has a class per message **and version**. The rest of kcli uses one class per message with the fields of all
-versions, like Kafka's own generated classes. This module reads kio's classes and writes the merged classes as frozen
-dataclasses. `codec` copies between the two by field name.
+kio has a class for each version of each message. The rest of kcli uses one class for each message, with the fields of
+all versions, like Kafka's own generated classes. This module reads kio's classes and writes the merged classes as
+frozen dataclasses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads and writes the primitive types of the wire protocol, for the fast codecs of Produce and Fetch.
 
 A read function takes a buffer and a position, and returns the value and the next position. A position beyond the end
-raises `IndexError` or `struct.error`, which the codec converts to `ProtocolError`. A compact length is the length + 1
-as an unsigned varint (KIP-482); 0 means null.
+raises `IndexError` or `struct.error`. The codec converts both to `ProtocolError`. A compact length is an unsigned
+varint: the length plus 1, or 0 for null (KIP-482).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ INT64 = Struct(">q")
 _REQUEST_HEADER = Struct(">hhi")
 
 UVARINT_MAX_BYTES = 5
-"""The most bytes of an unsigned varint. Five bytes hold 35 bits, enough for any int32 length. Kafka has this limit
-too."""
+"""The most bytes of an unsigned varint, as in Kafka. Five bytes have 35 bits of the number, which is enough for any
+int32 length."""
 
 TAGS_MAX = 1000
-"""Tagged fields that one struct may have. Kafka's messages define fewer than ten; a limit bounds the work on unknown
-ones, each of which takes two bytes of a request."""
+"""The most tagged fields of a struct. Kafka's messages define fewer than ten. A request may contain many unknown tagged
+fields of two bytes each, so the limit bounds the work on them."""
 
 NO_TAGS = b"\x00"
 _ZERO_UUID = bytes(16)
 
 
 def cause_text(cause: Exception) -> str:
-    """Why bytes could not be read, in the words of Kafka's protocol instead of Python's."""
+    """The reason that bytes could not be read, in words of Kafka's protocol instead of Python's error text."""
     match cause:
         case error() | IndexError():
             return "it ends too early"
@@ -58,7 +58,7 @@ def read_uvarint(buffer: Buffer, at: int) -> tuple[int, int]:
 
 
 def read_string(buffer: Buffer, at: int, flexible: bool) -> tuple[str | None, int]:
-    """Reads a nullable string, whose length is compact if `flexible`."""
+    """Reads a string or null. Its length is compact if `flexible` is True."""
     if flexible:
         length, at = read_uvarint(buffer, at)
         length -= 1
@@ -92,7 +92,7 @@ def read_uuid(buffer: Buffer, at: int) -> tuple[uuid.UUID | None, int]:
 def read_count(buffer: Buffer, at: int, flexible: bool, field: str, element_size_min: int) -> tuple[int, int]:
     """Reads the length of an array that must not be null. Each element has at least `element_size_min` bytes.
 
-    A count for which too few bytes are left in the frame raises ProtocolError, so that it cannot cause a large
+    Raises ProtocolError if the frame has too few bytes for this many elements. So a wrong length cannot cause a large
     allocation.
     """
     if flexible:
@@ -132,7 +132,8 @@ def read_tags(buffer: Buffer, at: int, known: Callable[[int, Buffer], None] | No
 def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
     """Reads the fields of a request header: (API key, version, correlation id, client id, position after them).
 
-    In header v2, used by flexible versions, tags follow (KIP-482). The client id is not compact in either version.
+    Flexible versions use header v2, in which tagged fields follow these fields (KIP-482). The client id is not compact
+    in header v1 or v2.
     """
     try:
         api_key, api_version, correlation_id = _REQUEST_HEADER.unpack_from(frame, 0)

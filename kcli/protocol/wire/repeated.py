@@ -1,8 +1,8 @@
-"""Arrays whose elements are mostly the same in each struct of an answer: equal bytes are read once.
+"""Reads arrays whose elements are mostly equal in all structs of an answer. Equal bytes are read only once.
 
-A description of 10,000 topics has 340,000 settings, and all but a few are the defaults. Equal bytes give equal
-elements, and elements cannot change, so the structs share them. A caller that converts elements can then convert each
-shared element once.
+For example, the configs of 10,000 topics have 340,000 settings, and nearly all of these settings are defaults. Equal
+bytes give equal elements. Elements never change, so several structs can share one element. A caller that converts
+elements then converts each shared element only once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ KEPT_MAX = 500
 
 
 class RepeatedElements:
-    """Reads the arrays of one field. It keeps the last element of each position, and the bytes of that element."""
+    """Reads the arrays of one field. For each position in the array, it remembers the last element and the bytes of
+    this element."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

@@ -56,8 +56,8 @@ def payload_class(spec: ApiSpec, version: int, kind: str) -> type:
 
 
 def _allow_absent_timestamps(cls: type) -> None:
-    """Makes kio accept -1 (no timestamp) in every timestamp field. By itself kio accepts -1 only if it is the default
-    in the schema. Brokers send -1 in other fields too, such as the start of a transaction that never began
+    """Makes kio accept -1 (no timestamp) in every timestamp field. Without this change, kio accepts -1 only in fields
+    whose default is -1. Brokers send -1 in other fields too, such as the start of a transaction that never began
     (DescribeTransactions)."""
     for field in dataclasses.fields(cls):
         if field.metadata.get("kafka_type") == "datetime_i64":
@@ -108,7 +108,8 @@ def our_class(cls: type, spec: ApiSpec, kind: str) -> type:
 
 def our_class_named(name: str, spec: ApiSpec, kind: str = "") -> type:
     module = importlib.import_module(f"kcli.protocol.messages.{spec.module}")
-    # The generator puts a prefix before a struct that request and response both have with different fields.
+    # If request and response have a struct of the same name with different fields, the generator puts a prefix before
+    # the name.
     found: type = getattr(module, f"{kind.capitalize()}{name}", None) or getattr(module, name)
     return found
 

@@ -1,4 +1,4 @@
-"""Arrays that many answers have in common: they are written once, and the answers share the bytes."""
+"""Arrays that many answers have in common. Each array is written once, and the answers share its bytes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Write = Callable[[Any, bytearray], None]
 WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
 
 OWN_BUFFER_BYTES = 64 * 1024
-"""Shared bytes from this size on are a buffer of their own in an answer. Copying fewer costs less than one more buffer
-of a `writelines`."""
+"""Shared bytes of at least this size are a separate buffer in an answer. Copying fewer bytes is faster than one more
+buffer in a `writelines`."""
 
 _SIZE = Struct(">i")
 
@@ -24,7 +24,7 @@ _SIZE = Struct(">i")
 class SharedArray(tuple[T, ...], Generic[T]):
     """An array that keeps its bytes, for each version in which it was written.
 
-    `parts`: the shared arrays that it consists of, if it was joined from others.
+    `parts`: the shared arrays from which this array was joined. Empty if it was not joined.
     """
 
     parts: tuple[SharedArray[T], ...]
@@ -38,13 +38,13 @@ class SharedArray(tuple[T, ...], Generic[T]):
 
     @staticmethod
     def joined(parts: Sequence[SharedArray[T]]) -> SharedArray[T]:
-        """All elements of the parts. A part that is written already is not written again."""
+        """Makes an array with all elements of the parts. The bytes of a part are used again if they exist already."""
         made: SharedArray[T] = SharedArray(chain.from_iterable(parts))
         made.parts = tuple(parts)
         return made
 
     def bytes_of(self, struct_class: type, write: Write) -> bytes:
-        """The elements as bytes, without their count. `struct_class`: kio's class of the elements in one version."""
+        """The elements as bytes, without their count. `struct_class` is kio's class of the elements in one version."""
         if self._written is not None and self._written[0] is struct_class:
             return self._written[1]
         if self.parts:
@@ -58,7 +58,7 @@ class SharedArray(tuple[T, ...], Generic[T]):
         return written
 
     def bytes_in_turns(self, struct_class: type, write: WriteInTurns) -> Generator[None, None, bytes]:
-        """The same with a step after each element that is written, and the steps of `write`."""
+        """The same as a generator, which yields after each element, and wherever `write` yields."""
         if self._written is not None and self._written[0] is struct_class:
             return self._written[1]
         written: list[bytes] = []
@@ -72,14 +72,15 @@ class SharedArray(tuple[T, ...], Generic[T]):
                 yield from write(item, out)
                 yield
             written.append(bytes(out))
-        # Another answer may have written the same array since.
+        # Another answer may have written the same array in the meantime.
         if self._written is None or self._written[0] is not struct_class:
             self._written = (struct_class, b"".join(written))
         return self._written[1]
 
 
 class Output(bytearray):
-    """The bytes of a frame, with the places where shared bytes belong. It begins with room for the size."""
+    """The bytes of a frame, and the shared bytes with their places in the frame. It begins with four empty bytes for
+    the size."""
 
     def __init__(self, head: Buffer = b"") -> None:
         super().__init__(head)
@@ -104,7 +105,7 @@ class Output(bytearray):
 
 
 def append_shared(out: bytearray, written: bytes) -> None:
-    """Appends shared bytes, by reference if they are many."""
+    """Appends shared bytes. Few bytes are copied, and many bytes are only referenced."""
     if len(written) >= OWN_BUFFER_BYTES and isinstance(out, Output):
         out.share(written)
     else:

@@ -1,7 +1,7 @@
 """Zig-zag and unsigned varints (LEB128): the integers of record batches and flexible messages.
 
 A read function takes a buffer and a position, and returns the value and the next position. If the buffer ends too
-early, it raises IndexError. The callers convert this to an error that names the structure.
+early, a read function raises IndexError. The callers convert this error to an error that names the structure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_uvarint(buffer: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTE
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     first = buffer[position]
-    if first < 0x80:  # the usual case: most lengths and deltas have one byte
+    if first < 0x80:  # one byte, as most lengths and deltas have
         return first >> 1 ^ -(first & 1), position + 1
     value, position = read_uvarint(buffer, position)
     value &= 0xFFFF_FFFF

@@ -1,7 +1,7 @@
 """SCRAM (RFC 5802, RFC 7677): the keys derived from a password, and the client's side of a login.
 
-The client computes the salted password (`salted_password`), and the server derives its keys from that (`server_keys`).
-Neither the password nor any other value with which a client could log in is written to the metadata log.
+`salted_password` computes the salted password from a password, and `server_keys` computes from it the keys that a
+server stores. Only these keys are written to the metadata log. A client cannot log in with these keys.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from kcli.errors import SaslAuthenticationException
 
 MIN_ITERATIONS, MAX_ITERATIONS, DEFAULT_ITERATIONS = 4096, 16384, 4096
-# 160 random bits. Kafka's salts have 130.
+# The size of a random salt, 160 bits. Kafka's salts have 130 random bits.
 SALT_BYTES = 20
 NONCE_BYTES = 24
 CHALLENGE_ITERATIONS_MAX = 100 * MAX_ITERATIONS
-"""The most iterations that a client accepts from a server. Without a limit a server could make a client compute for
-hours. This limit, 100 times the largest that Kafka allows for a credential, takes about a second."""
+"""The most iterations that a client accepts from a server. Without a limit, a server could make a client compute for
+hours. The limit is 100 times the largest number that Kafka allows for a credential. So many iterations take about a
+second."""
 
 HIDDEN = "[hidden]"
 """The text that is shown in place of a secret."""
@@ -68,8 +69,8 @@ class ScramClient:
         self._next: Callable[[bytes], bytes | None] = self._begin
 
     def respond(self, received: bytes) -> bytes | None:
-        """Returns the client-first message, then client-final with the proof. At last it checks the server's
-        signature and returns None."""
+        """Returns the client-first message at the first call, and the client-final message with the proof at the second
+        call. The third call checks the server's signature and returns None."""
         return self._next(received)
 
     def _begin(self, _received: bytes) -> bytes | None:
@@ -88,7 +89,7 @@ class ScramClient:
         hash_name = self._mechanism.hash_name
         salted = salted_password(self._mechanism, self._password.encode(), salt, iterations)
         keys = server_keys(self._mechanism, salted)
-        last = f"c=biws,r={both}"  # biws: the Base64 of "n,,", which says that no channel is bound
+        last = f"c=biws,r={both}"  # biws is the Base64 form of "n,,": no channel binding
         said = f"{self._first},{challenge},{last}".encode()
         client_key = hmac.digest(salted, b"Client Key", hash_name)
         signature = hmac.digest(keys.stored_key, said, hash_name)
@@ -107,13 +108,13 @@ class ScramClient:
 
 
 def new_nonce() -> str:
-    import secrets  # imported here, because a broker starts without it
+    import secrets  # imported here, because the start of a broker does not need it
 
     return secrets.token_urlsafe(NONCE_BYTES)
 
 
 def new_salt() -> bytes:
-    import secrets  # imported here, because a broker starts without it
+    import secrets  # imported here, because the start of a broker does not need it
 
     return secrets.token_bytes(SALT_BYTES)
 

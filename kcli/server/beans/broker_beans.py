@@ -1,8 +1,8 @@
 """The beans of a broker, with the object names and attributes of Kafka.
 
-Beans that have no meaning with a single event loop are left out: request and response queue times, further network
-threads, replica fetchers. The idle ratio of Kafka's handler and network threads is here the idle ratio of the event
-loop: the share of time in which its thread used no CPU.
+Some beans have no meaning in a broker with one event loop and are left out: request and response queue times, further
+network threads, replica fetchers. The beans for the idle ratio of Kafka's handler and network threads have the idle
+ratio of the event loop. It is the share of the time in which the thread of the loop used no CPU.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ SERVER, NETWORK, CONTROLLER, LOG, CLUSTER = (
 GROUP = "kafka.coordinator.group"
 CLASSIC, CONSUMER = "classic", "consumer"
 _CLASSIC_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
-# The domain of beans that Kafka does not have: figures of a process without a JVM.
+# The domain of beans that Kafka does not have, for a process without a JVM.
 OWN = "kcli"
 
 # Kafka's values of BrokerState.
 _STARTING, _RUNNING = 1, 3
 
-# Field of Traffic -> Kafka's name, the unit, and whether each topic has a bean too.
+# A field of Traffic -> Kafka's name, the unit, and whether there is also a bean for each topic.
 _TRAFFIC: dict[str, tuple[str, str, bool]] = {
     "messages_in": ("MessagesInPerSec", "messages", True),
     "bytes_in": ("BytesInPerSec", "bytes", True),
@@ -69,7 +69,8 @@ class BeanSources:
 
 
 def broker_beans(sources: BeanSources) -> Iterator[Bean]:
-    """Yields all beans. Each bean is made when it is needed, so that the caller can do other work in between."""
+    """Yields all beans. Each bean is made when the caller asks for it, so the caller can do other work between two
+    beans."""
     for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
         yield from make(sources)
     if isinstance(sources.ports, BrokerPorts):
@@ -138,7 +139,7 @@ def _requests(sources: BeanSources) -> Iterator[Bean]:
     now = sources.ports.metrics.clock.monotonic()
     for key, times in sorted(requests.apis.items()):
         yield from _of_api(times, times.name, now)
-        # Kafka counts fetches of followers separately. With one broker every fetch is a consumer's.
+        # Kafka counts fetches of followers separately. If there is only one broker, every fetch comes from a consumer.
         if key == ApiKey.FETCH and len(sources.ports.metadata.brokers) == 1:
             yield from _of_api(times, "FetchConsumer", now)
     connections = list(sources.sockets.connections)
@@ -282,7 +283,7 @@ def _groups(broker: BrokerPorts) -> Iterator[Bean]:
     try:
         runners = list(broker.groups.runners())
     except KafkaError:
-        return  # while they load, a count would be wrong
+        return  # while groups are being loaded, their count would be wrong
     states: dict[str, Counter[str]] = {CLASSIC: Counter(), CONSUMER: Counter()}
     for runner in runners:
         for group in runner.ask(lambda shard, _: shard.list_groups()):

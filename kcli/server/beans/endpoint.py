@@ -1,11 +1,12 @@
-"""The metrics endpoint: the metrics of a broker over HTTP, for Prometheus, `kcli jmx` and `kcli top`.
+"""The metrics endpoint: serves the metrics of a broker over HTTP, for Prometheus, `kcli jmx` and `kcli top`.
 
     GET /metrics      Prometheus' text format
     GET /jmx          {"beans": [{"name": OBJECT NAME, ATTRIBUTE: VALUE, …}, …]}; ?qry=PATTERN, any number of times
     GET /requests     {"requests": […]}: the slowest requests of the last minutes
 
-It is opened by `kcli.metrics.listener` or the environment variable JMX_PORT. Like Kafka's JMX port it has no
-authentication, so bind it to an address that only operators can reach. Its clients can read metrics but change nothing.
+`kcli.metrics.listener` or the environment variable JMX_PORT opens the endpoint. Like Kafka's JMX port, it has no
+authentication. So bind it to an address that only operators can reach. Its clients can read metrics, but cannot change
+anything.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from kcli.server.beans.exposition import CONTENT_TYPE, PrometheusText, json_bean
 
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
-# The beans that are made in one turn of the event loop (about a millisecond), because producers must not wait for a
-# scrape.
+# The beans that are made in one turn of the event loop. This takes about a millisecond, so that producers do not wait
+# long for a scrape.
 BEANS_PER_TURN = 200
 
 

@@ -1,6 +1,7 @@
 """Beans as text: the exposition format of Prometheus, and JSON in the form of Hadoop's /jmx.
 
-The names for Prometheus are those of the usual jmx_exporter configuration for Kafka, so that dashboards for it work:
+The names for Prometheus are the names that the usual configuration of jmx_exporter for Kafka gives. So dashboards that
+use these names work:
 
     kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t
         kafka_server_brokertopicmetrics_messagesin_total{topic="t"}
@@ -67,7 +68,7 @@ class PrometheusText:
             self._add_attributes(base, labels, attributes)
 
     def blocks(self) -> Iterator[str]:
-        """Yields the text of one metric after the other."""
+        """Yields the text of each metric."""
         for name, (kind, lines) in self._metrics.items():
             yield f"# TYPE {name} {kind}\n" + "\n".join(lines) + "\n"
 

@@ -19,8 +19,8 @@ TopicT = TypeVar("TopicT", OffsetCommitRequestTopic, OffsetDeleteRequestTopic)
 
 
 def require_group_id(group_id: str) -> None:
-    """Raises InvalidGroupIdException for the empty group id. Offset APIs, describe and delete accept an empty group
-    id."""
+    """Raises InvalidGroupIdException for the empty group id. APIs that accept an empty group id (offsets, describe,
+    delete) do not call this function."""
     if not group_id:
         raise InvalidGroupIdException
 
@@ -61,8 +61,8 @@ def merged_codes(
     part: Callable[[int, ErrorCode], PartT],
     shape: Callable[[str, tuple[PartT, ...]], ShapedT],
 ) -> Steps[tuple[ShapedT, ...]]:
-    """Each requested topic with its partitions. The code of a partition is the group's code, or
-    UNKNOWN_TOPIC_OR_PARTITION if the group was not asked about the partition.
+    """Returns each requested topic with its partitions. The code of a partition is the group's code. If the partition
+    does not exist, the group was not asked, and the code is UNKNOWN_TOPIC_OR_PARTITION.
 
     Yields after each partition. `part` makes the result of a partition, and `shape` makes the result of a topic.
     """

@@ -37,10 +37,10 @@ _log = logging.getLogger("kcli.server.GroupCoordinator")
 SHORTEST_INITIAL_DELAY_MS = 100
 """The initial delay of a classic group, if group.initial.rebalance.delay.ms is shorter.
 
-A member of librdkafka that is not the group leader sends at most one JoinGroup per second. If the first generation
-begins while other members are starting, all members are delayed by one to two seconds, and the members of a cooperative
-group by another heartbeat. Members that start together join within milliseconds of each other (up to 100 ms on a busy
-machine), and each join prolongs the delay.
+A librdkafka member that is not the group leader sends at most one JoinGroup per second. If the first generation begins
+while other members are starting, a further rebalance follows. It delays all members by one to two seconds. In a
+cooperative group, the delay is longer by one heartbeat. Members that start together send their JoinGroup requests
+within milliseconds, or within 100 ms on a busy machine. Each JoinGroup extends the initial delay.
 """
 
 
@@ -173,7 +173,7 @@ class GroupCoordinator:
         task.add_done_callback(self._resolving.discard)
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        """Matches expressions in a thread, because thousands of topics and many expressions take long."""
+        """Matches expressions in a thread, because matching many expressions with thousands of topics takes long."""
         found = None
         try:
             found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())

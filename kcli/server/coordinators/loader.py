@@ -1,9 +1,10 @@
 """Reads a coordinator's partition from its start and replays it into a new shard.
 
 The log is read in pieces of `offsets.load.buffer.size`. A piece that is not in the page cache is read in a thread.
-After every `RECORDS_PER_TURN` records the event loop can do other work. Within a piece only the last record of each key
-is replayed, because a log that was not compacted recently has many records with the same keys. Large pieces without
-transactions are decoded by columns with numpy. For other pieces the import of numpy would cost more than it saves.
+After every `RECORDS_PER_TURN` records the event loop can do other work. A log that was not compacted recently has many
+records with the same keys. So only the last record of each key in a piece is replayed. Large pieces without
+transactions are decoded by columns with numpy. For other pieces, the import of numpy would take more time than numpy
+saves.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.server.partitions.replicas import LeaderPartition
 
 RECORDS_PER_TURN = 2_000
-"""The records that are replayed in one turn of the event loop. This takes about 10 ms, for which a heartbeat on another
-shard may have to wait."""
+"""The records that are replayed in one turn of the event loop. This takes about 10 ms, and a heartbeat on another shard
+may have to wait for this time."""
 COLUMNS_FROM_BYTES = 1 << 20
 """The smallest piece that is decoded by columns. For such a piece numpy saves more than the 100 ms of its import."""
 
@@ -65,7 +66,7 @@ async def _replay_last(entries: Iterator[Entry], replay: Replay) -> int:
     last: dict[bytes, Entry] = {}
     count = 0
     for entry in entries:
-        # The key is removed first, so that the table is in the order of the last records.
+        # The key is removed and added again, so that the keys of the table are in the order of their last records.
         last.pop(entry[1], None)
         last[entry[1]] = entry
         count += 1

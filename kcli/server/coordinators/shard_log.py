@@ -28,7 +28,7 @@ class RunnerSettings:
     max_batch_bytes: int
     codec: Codec = Codec.NONE
     base_sequence: int = 0
-    """The base sequence of batches without a producer. In Kafka it is 0 in `__consumer_offsets` and -1 in other
+    """The base sequence of batches without a producer. As in Kafka, it is 0 in `__consumer_offsets` and -1 in other
     topics."""
 
 
@@ -44,7 +44,8 @@ class ControlMarker:
 
 @dataclass(slots=True)
 class Write(Generic[RecordT, SendT]):
-    """A write: either the encoded records of a `Ready`, with their offsets after the append, or a marker."""
+    """A write: either the encoded records of a `Ready` or a marker. After the append it also has the offsets of the
+    records."""
 
     ready: Ready[RecordT, SendT]
     records: list[Record]
@@ -74,8 +75,8 @@ class ShardLog:
         self._now_ms = now_ms
 
     def append(self, writes: Sequence[Write[RecordT, SendT]]) -> Offset:
-        """Appends one batch, or several batches if one would be too large. Returns the offset after the last record.
-        Raises KafkaError. If a write `is_alone`, `writes` must contain only this write."""
+        """Appends the records as one batch, or as several batches if one batch would be too large. Returns the offset
+        after the last record. Raises KafkaError. If a write `is_alone`, `writes` must contain only this write."""
         first = writes[0]
         if first.marker is not None:
             result = self._partition.append_marker(

@@ -1,12 +1,12 @@
 """Runs one coordinator shard: appends its records, waits for the commit, sends its replies, and sets its timer.
 
-The runner keeps the contract of `coordinator.runtime.Ready`. Writes are collected for
-`group.coordinator.append.linger.ms` and appended as one batch. When the high watermark is past this batch, its records
-are replayed and the waiting requests are answered. On a single node the batch is committed at once. All steps run on
-the event loop, so the shard needs no lock. If the runner must wait for other replicas, one task waits for all writes.
+A runner obeys the contract of `coordinator.runtime`. Writes are collected for `group.coordinator.append.linger.ms` and
+appended as one batch. When the high watermark is past this batch, the runner replays its records and answers the
+waiting requests. On a single node, a batch is committed as soon as it is appended. All steps run on the event loop, so
+the shard needs no lock. If the runner must wait for other replicas, one task waits for all writes.
 
-There are three ways to use the shard: `call`, `run` and `ask`. The first two use `ask`, which sets the timer
-afterwards, because any call may have changed the next deadline.
+There are three ways to use the shard: `call`, `run` and `ask`. `call` and `run` use `ask`. Every call may change the
+shard's next deadline, so `ask` sets the timer after each call.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""Kafka's value of the linger time for no limit. With this value writes are collected until the end of this turn of the
-event loop."""
+"""The linger time that means no fixed time, as in Kafka. With this value, writes are collected until the end of the
+present turn of the event loop."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
@@ -52,8 +52,8 @@ class Shard(Protocol[ShardRecordT, ShardSendT]):
     def resign(self, now_ms: int) -> Ready[ShardRecordT, ShardSendT]: ...
 
 
-# The bound of a type variable cannot contain other type variables, so mypy does not check that the shard of a runner
-# has the runner's types.
+# A bound cannot contain other type variables. So mypy does not check that a runner and its shard have the same type
+# parameters.
 ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
@@ -123,8 +123,8 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         return token.result() if token.done() and token.exception() is None else token
 
     def _accept(self, ready: Ready[RecordT, SendT], verification: Verification | None = None) -> None:
-        """Carries out a `Ready`: writes its records, and sends its replies when these are committed. Without records
-        the replies are sent at once."""
+        """Carries out a `Ready`: writes its records, and sends its replies when the records are committed. If there are
+        no records, the replies are sent at once."""
         if not ready.records:
             self._deliver(ready)
             return
@@ -194,15 +194,16 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             )
 
     async def _await_commits(self) -> None:
-        """Completes the appended writes in the order of the log. After the time limit the requests get an error. Their
-        records stay in the log, and are replayed if they are committed later."""
+        """Waits for the commits, and completes the appended writes in the order of the log. If a commit takes longer
+        than the time limit, the requests get an error. The records stay in the log. If they are committed later, they
+        are replayed."""
         while self._in_flight:
             end_offset, writes = self._in_flight[0]
             try:
                 await self.partition.wait_committed(end_offset, self._settings.commit_timeout_ms / 1000)
             except KafkaError as error:
                 if self._stopped or error.code is not ErrorCode.REQUEST_TIMED_OUT:
-                    break  # the leadership has ended: `stop` answers the callers
+                    break  # the leadership has ended, and `stop` answers the callers
                 for write in writes:
                     self._fail(write, error.code)
                 continue
@@ -243,7 +244,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     # --- time
 
     def _wake_in_time(self) -> None:
-        """Sets the timer to the shard's next deadline, if this deadline is earlier than the timer."""
+        """Sets the timer to the shard's next deadline, if this deadline is before the time of the timer."""
         deadline_ms = self._shard.next_deadline_ms
         if (
             deadline_ms is None
@@ -260,7 +261,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     def _tick(self) -> None:
         self._timer = None
         # The time is read only once. A shard that works in slices sets the deadline of its next slice about a
-        # millisecond later, so the loop ends before that slice.
+        # millisecond later. So the loop ends before that slice, and other work can run.
         now_ms = self._now_ms()
         # Each deadline is a separate step, so that an error at one deadline does not affect the others.
         while (ready := self.ask(lambda shard, _: shard.tick(now_ms))) is not None:
@@ -302,8 +303,8 @@ def _answer(ready: Ready[RecordT, SendT]) -> None:
 
 
 def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:
-    """Replays a committed write and reports it to the shard, unless the shard already got the error of a time-out.
-    Returns the shard's next `Ready`."""
+    """Replays a committed write, and reports the commit to the shard. If the write has timed out, the shard already has
+    an error, and gets no second report. Returns the shard's next `Ready`."""
     if write.marker is not None:
         shard.end_transaction(write.marker.producer_id, committed=write.marker.committed)
     else:

@@ -51,7 +51,7 @@ class ShardKind(Generic[RecordT, SendT, ShardT]):
 
 @dataclass(slots=True)
 class _Loads:
-    """The loads that overlap, such as all loads of a start. One log line reports all of them."""
+    """Loads of shards that overlap in time, such as all loads at a start. One log line reports all of them."""
 
     began_ms: int
     partitions: int = 0
@@ -68,8 +68,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         self._loads = _Loads(0)
         self._awaited: dict[int, asyncio.Event] = {}
         self._stopped = False
-        # The coordinators' time is the wall clock at the start plus the monotonic time since then. So a change of the
-        # machine's clock does not shorten or lengthen sessions.
+        # The time of coordinators is the wall clock at the start plus the monotonic time since the start. So a change
+        # of the machine's clock does not change the length of sessions.
         self._epoch_ms = clock.now_ms() - int(clock.monotonic() * 1000)
 
     def now_ms(self) -> int:
@@ -113,8 +113,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return partition in self._runners
 
     async def wait_until_loaded(self, partitions: Iterable[int], seconds: float) -> None:
-        """Waits until the shards of these partitions are loaded, but at most `seconds`. If a shard is not loaded after
-        this time, its requests get an error."""
+        """Waits until the shards of these partitions are loaded, but at most `seconds`. The caller must then find out
+        whether a shard is loaded."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 for partition in partitions:
@@ -174,8 +174,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
                 buffer_bytes=kind.load_buffer_bytes,
             )
         except Exception as error:
-            # A shard with half a log must not serve requests. So its keys have no coordinator until a broker becomes
-            # the leader again.
+            # A shard that has replayed only a part of its log must not serve requests. So its groups or transactions
+            # have no coordinator until a broker becomes the leader again.
             ours = not isinstance(error, KafkaError | StorageError)
             kind.logger.error("Loading %s failed: %s", leader, error, exc_info=ours)
             self._loading.pop(leader.partition, None)
@@ -217,8 +217,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     def load(self, image: MetadataImage) -> None:
         """Loads the first image at the start, before the broker leads any partition.
 
-        The number of partitions of an existing topic takes precedence over the configuration, because every broker
-        must find the same coordinator.
+        If the internal topic exists, its number of partitions takes precedence over the configuration, because every
+        broker must find the same coordinator for a key.
         """
         topic = image.topics.topic(self._kind.topic)
         if topic is not None:

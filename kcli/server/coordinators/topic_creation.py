@@ -1,7 +1,7 @@
 """Creates topics automatically: the internal topics of coordinators, and missing topics that clients use.
 
-Topics that clients use (auto.create.topics.enable) are created in the background. Each topic is created only once, even
-if many clients ask for it.
+If auto.create.topics.enable is set, topics that clients use are created in the background. If many clients ask for the
+same topic, one request to the controller creates it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ CREATE_TIMEOUT_MS = 30_000
 
 
 class TopicCreator:
-    """Asks the controller to create topics. The context charges the creation to the quota of the client that needs the
-    topic."""
+    """Asks the controller to create topics. The creation is charged to the quota of the client that needs the topic,
+    through the context."""
 
     def __init__(self, channel: ControllerChannel, config: BrokerConfig) -> None:
         self._channel = channel
@@ -55,9 +55,8 @@ class TopicCreator:
     def create_missing(self, names: Sequence[str], context: ControllerRequestContext) -> None:
         """Creates topics with these names in the background, if their automatic creation is allowed. Errors are
         logged."""
-        if (
-            len(names) > MAX_PARTITIONS_PER_REQUEST
-        ):  # the controller would refuse them all, and each takes 5 µs
+        # The controller refuses a request with more names than this, and each name would take 5 µs.
+        if len(names) > MAX_PARTITIONS_PER_REQUEST:
             _log.warning("Topics are not created: %s", too_many_partitions().message)
             return
         new = tuple(

@@ -20,7 +20,7 @@ from kcli.server.partitions.replicas import LeaderPartition, Replicas
 COMMIT_TIMEOUT_SECONDS = 30
 """The time for which a marker may wait for the other replicas: the default of request.timeout.ms."""
 
-# If the group coordinator is not here or not ready, the answer is that of a partition with another leader.
+# If the group coordinator of a partition returns one of these errors, the answer is NOT_LEADER_OR_FOLLOWER.
 _NOT_READY = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,

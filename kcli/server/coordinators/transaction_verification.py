@@ -1,9 +1,9 @@
 """Verifies with the coordinator that a batch may begin a transaction in its partition (KIP-890).
 
-With the first transaction protocol (TV1) the coordinator only verifies that the client has added the partition. With
-the second protocol (TV2: Produce from version 12 on, TxnOffsetCommit from version 5 on) the coordinator also adds the
-partition. If the producer's transaction is already open in a partition, no verification is needed. The result is a
-`Verification` for the append, or the error for the client.
+In version 1 of the transaction protocol (TV1), the coordinator only verifies that the client has added the partition.
+In version 2 (TV2), the coordinator also adds the partition. A client uses TV2 if it sends Produce in version 12 or
+later, or TxnOffsetCommit in version 5 or later. If the producer's transaction is already open in a partition, no
+verification is needed. The result is a `Verification` for the append, or the error for the client.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ _NOT_NOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalClient:
-    """The producer of a transaction. `adds` is True if it uses TV2. `knows_abortable` is True if it knows the error
-    TRANSACTION_ABORTABLE.
+    """The producer of a transaction. `adds` is True if the producer uses TV2. `knows_abortable` is True if the producer
+    knows the error TRANSACTION_ABORTABLE.
 
-    `knows_coordinators` is True if it knows the errors of a coordinator that is not ready, as clients that commit
-    offsets do. If it is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS, which every client retries.
+    `knows_coordinators` is True if the client knows the errors of a coordinator that is not ready. Clients that commit
+    offsets know these errors. If it is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS instead, because every client
+    then sends the request again.
     """
 
     transactional_id: str
@@ -87,7 +88,7 @@ class TransactionVerifier:
             if isinstance(answer, dict) and not (client.adds and _is_concurrent(answer)):
                 return verdicts | _judged(client, asked, answer)
         else:
-            answer = None  # the coordinator is asked in turn
+            answer = None  # the coordinator is asked after the earlier verification
         work = self._in_turn(client, batches, before, verdicts, asked, answer)
         mine = tasks[client.producer] = asyncio.get_running_loop().create_task(work)
         mine.add_done_callback(lambda done: _leave(tasks, client.producer, done))
@@ -144,9 +145,10 @@ class TransactionVerifier:
         asked: dict[TopicPartition, Verification],
         answer: CodesOrAwaitable | None,
     ) -> VerificationResults:
-        """Waits for the markers of the last transaction, because a client of TV2 does not wait for these markers.
+        """Waits until the markers of the producer's last transaction are written, because a client of TV2 does not wait
+        for them.
 
-        Each attempt creates its verifications again, because a new marker makes the log drop earlier verifications.
+        Each attempt makes new verifications, because the log drops verifications when it gets a marker.
         """
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
         left_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.max.ms")

@@ -1,8 +1,8 @@
 """The transaction coordinator of this broker: the shards of `__transaction_state`, and the writing of transaction
 markers.
 
-A shard decides the end of a transaction, and this module writes the markers. A marker for a partition without a leader
-is retried until it is in the log. Markers for partitions of this broker are written directly (`MarkerWriter`). In a
+A shard decides the end of a transaction, and this module writes the markers. If a partition has no leader, the marker
+is tried again until it is in the log. Markers for partitions of this broker are written directly (`MarkerWriter`). In a
 cluster, `_write` will send WriteTxnMarkers to the other leaders.
 """
 
@@ -174,8 +174,8 @@ class TransactionCoordinator:
         *,
         add: bool,
     ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
-        """Verifies, for the leader of partitions, that they belong to a transaction (KIP-890). With `add` (TV2), adds
-        the partitions."""
+        """Verifies that partitions belong to a transaction, for the leader of these partitions (KIP-890). If `add` is
+        True (TV2), adds the partitions."""
         asked = tuple(partitions)
         try:
             if not add:
@@ -231,12 +231,14 @@ class TransactionCoordinator:
     async def _write(
         self, end: TransactionEnd, partitions: list[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Tries once to write the marker of each partition. Appends all markers before it waits for a commit."""
+        """Tries once to write the marker of each partition. First appends all markers, and then waits for the
+        commits."""
         metadata = self._metadata()
         outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic, partition in partitions:
             if metadata.partition(topic, partition) is None:
-                outcomes[TopicPartition(topic, partition)] = ErrorCode.NONE  # deleted: it needs no marker
+                # The partition was deleted, so it needs no marker.
+                outcomes[TopicPartition(topic, partition)] = ErrorCode.NONE
             else:
                 outcomes[TopicPartition(topic, partition)] = self._markers.write(end, topic, partition)
         return {

@@ -1,8 +1,8 @@
 """Formats log directories: gives them an identity, and a new cluster its first metadata (KIP-631, KIP-853).
 
 Every directory gets `meta.properties` and `bootstrap.checkpoint`. If the voters are dynamic, the metadata directory
-also gets the snapshot 0-0 with the first voters. `kcli storage format` uses this module, and so does the first `kcli
-server-start`.
+also gets the snapshot 0-0 with the first voters. `kcli storage format` uses this module. The first `kcli server-start`
+of a node uses it too.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class FormatError(Exception):
 class FormatRequest:
     """The arguments of `format`.
 
-    `voters` are the first controllers of a dynamic quorum. If this node is one of them, they include the id of its
-    directory. `dynamic_quorum` is also true if the node learns the voters later (`--no-initial-controllers`).
+    `voters` are the first controllers of a dynamic quorum. If this node is one of them, its entry has the id of its
+    directory. `dynamic_quorum` is True for a dynamic quorum, even if the voters are not known yet
+    (`--no-initial-controllers`).
     """
 
     cluster_id: str
@@ -123,10 +124,10 @@ def standalone_voters(config: BrokerConfig, rng: Rng) -> VoterSet:
 def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str], None]) -> str:
     """Returns the cluster id of this node's directories. If all directories are new and empty, formats them first.
 
-    Only a node that is a cluster by itself is formatted here, because a node that joins a cluster needs the cluster's
-    id. Raises StorageError if the directories have different ids, or if an administrator must format them. It is an
-    error if some directories are formatted and others are empty, because an empty directory may be the mount point of a
-    missing disk.
+    Only a node that is the whole cluster is formatted here, because a node that joins a cluster needs the id of this
+    cluster. Raises StorageError if the directories have different ids, or if an administrator must format them. If some
+    directories are formatted and others are empty, this is an error, because an empty directory may be the mount point
+    of a missing disk.
     """
     survey = survey_directories(config.all_dirs, machine.disk)
     if survey.formatted:
@@ -137,7 +138,8 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
                 "format the directory?)"
             )
         return survey.cluster_id or ""
-    # An unreadable directory is reported first, because this error is more precise than a missing meta.properties.
+    # An unreadable directory is reported first, because this error is more precise than the error about a missing
+    # meta.properties.
     for path in sorted(survey.unreadable):
         raise StorageError(f"{path} cannot be read: {survey.unreadable[path]}")
     full = [path for path in survey.empty if _holds_something(path, machine.disk)]

@@ -1,4 +1,4 @@
-"""Parses `--add-scram SCRAM-SHA-256=[name=alice,password=…]`, the credential of a user of a new cluster (KIP-900).
+"""Parses the option `--add-scram SCRAM-SHA-256=[name=alice,password=…]`, which gives a new cluster a user (KIP-900).
 
 The password is not stored. The record holds the keys that a server stores according to RFC 5802.
 """

@@ -1,1 +1,2 @@
-"""The handlers, one module per API. `handle(context, request)` returns the response or an awaitable of it."""
+"""The handlers, one module for each API. `handle(context, request)` returns the response or an awaitable of the
+response."""

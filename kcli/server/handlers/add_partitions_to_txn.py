@@ -2,8 +2,9 @@
 
 Up to version 3 a client sends the partitions of its transaction. If one of these partitions does not exist, none is
 added. The missing partition gets UNKNOWN_TOPIC_OR_PARTITION, and each other partition gets OPERATION_NOT_ATTEMPTED.
-From version 4 on, partition leaders send the request for several transactions, to add partitions (TV2) or only to
-verify them. In a verification, a partition that is not part of the transaction gets TRANSACTION_ABORTABLE.
+From version 4 on, the leaders of partitions send this request, for several transactions. They add partitions (TV2), or
+only verify that partitions belong to a transaction. In a verification, a partition that is not part of the transaction
+gets TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """ApiVersions (key 18, versions 0-4): lists the APIs, versions and features of this node (KIP-35, KIP-511, KIP-584).
 
-An unsupported version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions itself, so that
-the client can use an older version. Malformed client software names (v3+) are INVALID_REQUEST.
+A request of an unsupported version gets an answer in version 0. It has UNSUPPORTED_VERSION and the supported versions
+of ApiVersions, so that the client can use an older version. A malformed client software name (v3+) gets
+INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ACCESS = OPEN
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
-# The first version with features whose lowest level is 0. Clients of older versions refuse such features (KIP-1022).
+# From this version on, the answer contains features whose lowest level is 0. Older clients refuse such features
+# (KIP-1022).
 _MIN_ZERO_FROM = 4
 # The lowest version of Produce that is advertised, although the broker serves it only from version 3 on. librdkafka
 # before 2.0 assumes that a broker without Produce v0 does not support MessageSet (KAFKA-18659).

@@ -14,5 +14,14 @@ from kcli.server.requests.access import CREATE_TOKENS, per_resource
 ACCESS = per_resource(CREATE_TOKENS)
 
 
-def handle(_context: NodeContext, _request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-    raise UnsupportedByAuthenticationException
+def handle(context: NodeContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+    """Names the owner and the requester of the token, as Kafka does also in a refusal."""
+    requester = context.session.principal
+    owner_type, owner_name = request.owner_principal_type, request.owner_principal_name
+    return CreateDelegationTokenResponse(
+        error_code=UnsupportedByAuthenticationException.code,
+        principal_type=(owner_name and owner_type) or requester.type,
+        principal_name=owner_name or requester.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+    )

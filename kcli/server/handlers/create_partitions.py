@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kcli.controller.api import CREATE_PARTITIONS
+from kcli.controller.decision import ApiError
 from kcli.errors import KafkaError
 from kcli.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -30,7 +31,7 @@ def error_response(
     results = in_turns(
         request.topics,
         lambda topic: CreatePartitionsTopicResult(
-            name=topic.name, error_code=error.code, error_message=error.message
+            name=topic.name, error_code=error.code, error_message=ApiError.of(error).message
         ),
         REFUSALS_PER_TURN,
     )

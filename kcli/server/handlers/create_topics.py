@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kcli.controller.api import CREATE_TOPICS
+from kcli.controller.decision import ApiError
 from kcli.controller.topics import MAX_PARTITIONS_PER_REQUEST, too_many_partitions
 from kcli.errors import KafkaError
 from kcli.protocol.messages.create_topics import (
@@ -27,7 +28,8 @@ ACCESS = per_resource(CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC)
 
 
 async def handle(context: NodeContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    if len(request.topics) > MAX_PARTITIONS_PER_REQUEST:  # the controller would say so after it has counted
+    # The controller would refuse them too, but only after counting.
+    if len(request.topics) > MAX_PARTITIONS_PER_REQUEST:
         raise too_many_partitions()
     return await ask_controller(context, CREATE_TOPICS, request)
 
@@ -38,7 +40,7 @@ def error_response(
     topics = in_turns(
         request.topics,
         lambda topic: CreatableTopicResult(
-            name=topic.name, error_code=error.code, error_message=error.message
+            name=topic.name, error_code=error.code, error_message=ApiError.of(error).message
         ),
         REFUSALS_PER_TURN,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kcli.controller.api import DELETE_TOPICS
+from kcli.controller.decision import ApiError
 from kcli.controller.topics import DELETE_BY_ID_SINCE
 from kcli.errors import KafkaError
 from kcli.protocol.messages.delete_topics import (
@@ -34,7 +35,10 @@ def error_response(
 ) -> DeleteTopicsResponse | Awaitable[DeleteTopicsResponse]:
     def refused(state: DeleteTopicState) -> DeletableTopicResult:
         return DeletableTopicResult(
-            name=state.name, topic_id=state.topic_id, error_code=error.code, error_message=error.message
+            name=state.name,
+            topic_id=state.topic_id,
+            error_code=error.code,
+            error_message=ApiError.of(error).message,
         )
 
     if context.api_version >= DELETE_BY_ID_SINCE:

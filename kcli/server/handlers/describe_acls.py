@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcli.errors import SecurityDisabledException
+from kcli.errors import ProtocolError, SecurityDisabledException
 from kcli.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
@@ -10,5 +10,18 @@ from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
-def handle(_context: NodeContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
+UNKNOWN = 0
+"""The pattern type, resource type, operation or permission that no filter may have."""
+
+
+def handle(_context: NodeContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Raises ProtocolError for a filter with an unknown element. As in Kafka, this closes the connection."""
+    elements = (
+        request.pattern_type_filter,
+        request.resource_type_filter,
+        request.permission_type,
+        request.operation,
+    )
+    if UNKNOWN in elements:
+        raise ProtocolError("DescribeAclsRequest contains UNKNOWN elements")
     raise SecurityDisabledException("No Authorizer is configured on the broker")

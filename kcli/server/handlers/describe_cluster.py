@@ -1,7 +1,7 @@
 """DescribeCluster (key 60, versions 0-2): the brokers or the controllers of the cluster, and the active controller.
 
-KIP-700. A broker listener describes brokers, and a controller listener describes controllers (endpoint types, v1,
-KIP-919). From version 2 on, the client may also ask for fenced brokers (KIP-1073).
+KIP-700 defines this API. A broker listener describes brokers, and a controller listener describes controllers (from
+version 1 on, KIP-919). From version 2 on, the client may also ask for fenced brokers (KIP-1073).
 """
 
 from __future__ import annotations

@@ -44,6 +44,9 @@ from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
 
 ACCESS = per_resource(DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER)
 
+DESCRIBED = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
+"""A request that names another type is refused as a whole."""
+
 RESOURCES_PER_TURN = 2
 """Resources that are described in one turn of the loop. A resource takes 2 µs if its entries are cached. Otherwise a
 topic takes 0.3 ms, and a broker 2 ms."""
@@ -52,6 +55,8 @@ topic takes 0.3 ms, and a broker 2 ms."""
 def handle(
     context: NodeContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    if any(resource.resource_type not in DESCRIBED for resource in request.resources):
+        raise InvalidRequestException
     image = context.ports.metadata  # one image for all turns
     results = in_turns(
         request.resources, lambda resource: _describe(context, image, request, resource), RESOURCES_PER_TURN
@@ -108,9 +113,10 @@ def _entries(
     """The wanted entries of a resource. Raises KafkaError if the resource is unknown or invalid."""
     _check(context, image, resource)
     dynamic = context.ports.dynamic_config
-    # An empty list asks for all keys, as null does.
+    # An empty list asks for all keys. Null asks for all keys too.
     wanted = frozenset(resource.configuration_keys) if resource.configuration_keys else None
-    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:  # not kept: any library may add a logger
+    # Never from the cache, because any library may add a logger.
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         return tuple(_results(broker_loggers.describe(), wanted, request))
     of_broker = resource.resource_type == ConfigResourceType.BROKER
     overrides = image.config(
@@ -140,19 +146,17 @@ def _check(context: NodeContext, image: MetadataImage, resource: DescribeConfigs
                 raise UnknownTopicOrPartitionException
         case ConfigResourceType.BROKER:
             if name:
-                require_own_id(context, name)
+                require_own_id(context, name, noun="Broker")
         case ConfigResourceType.BROKER_LOGGER:
             if not name:
                 raise InvalidRequestException("Broker id must not be empty")
-            require_own_id(context, name)
+            require_own_id(context, name, noun="Broker")
         case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequestException("Client metrics subscription name must not be empty")
         case ConfigResourceType.GROUP:
             if not name:
                 raise InvalidRequestException("Group name must not be empty")
-        case unknown:
-            raise InvalidRequestException(f"Unsupported resource type: {unknown}")
 
 
 def _described(

@@ -64,9 +64,13 @@ def _described_topics(
 def _described(context: BrokerContext, topic: str, index: int) -> Steps[PartitionResponse]:
     try:
         validate(topic)
-        log = context.ports.replicas.get(topic, index).log
     except KafkaError as error:
         return _failed(index, error)
+    try:
+        log = context.ports.replicas.get(topic, index).log
+    except KafkaError as error:
+        # Kafka gives a text only if the name is invalid.
+        return PartitionResponse(partition_index=index, error_code=error.code)
     producers = []
     for entry in log.active_producers():
         producers.append(_state(entry))

@@ -1,8 +1,8 @@
 """DescribeQuorum (key 55, versions 0-2): the leader of the metadata log, and the progress of voters and observers.
 
 Only the leader knows the progress, so other controllers answer NOT_LEADER_OR_FOLLOWER.
-KIP-595. The response contains fetch and catch-up times from version 1 on (KIP-836), and directories and endpoints of
-the voters from version 2 on (KIP-853).
+KIP-595 defines this API. From version 1 on, the response contains fetch times and catch-up times (KIP-836). From
+version 2 on, it contains the directories and endpoints of the voters (KIP-853).
 """
 
 from __future__ import annotations

@@ -104,6 +104,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,
         is_internal=topic_names.is_internal(name),
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

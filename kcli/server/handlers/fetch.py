@@ -2,8 +2,8 @@
 
 Consumers read up to the high watermark. With read_committed they read up to the last stable offset, and get the list of
 aborted transactions (KIP-98). Followers read up to the log end. These KIPs define fetch sessions (KIP-227), divergence
-by epoch (KIP-595), topic ids (KIP-516, v13) and leader hints (KIP-951, v16). This module does not read most records.
-The connection sends them from their files (network/answer_sender.py).
+by epoch (KIP-595), topic ids (KIP-516, v13) and leader hints (KIP-951, v16). This module reads only a few small slices
+of records. The connection sends all other records from their files (network/answer_sender.py).
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
 
 _log = logging.getLogger(__name__)
 
-# Records that are copied into an answer. More of them are sent from their files, so that an unread answer costs little.
+# The most bytes of records that are copied into an answer. Other records are sent from their files, so that an unread
+# answer takes little memory.
 COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
 
-# A step is the read of a partition, or its answer: 3 to 10 µs.
+# A step reads a partition, or makes the answer for a partition. It takes 3 to 10 µs.
 STEPS_PER_TURN = 200
 
 _LEADER_HINT_FROM = 16
@@ -180,7 +181,8 @@ def _read(
     except KafkaError as error:
         return PartitionRead(target, None, answer=_failed(context, topic, wants.partition, error))
     except CorruptRecordError as error:
-        # Not KAFKA_STORAGE_ERROR, because a consumer retries after that error and would not report the damage.
+        # The error is not KAFKA_STORAGE_ERROR, because a consumer would retry after that error and would not report the
+        # damage.
         _log.error("Fetch of %s-%d from offset %d: %s", topic, wants.partition, wants.fetch_offset, error)
         return PartitionRead(
             target, None, answer=_failed(context, topic, wants.partition, CorruptRecordException(str(error)))
@@ -228,8 +230,8 @@ def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData |
 def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
     """The aborted transactions that have records in the slice. A read_committed consumer drops these records."""
     log = leader.log
-    # This is checked first, because most logs have no aborted transactions, and to find the end offset of the slice
-    # costs a read of the index.
+    # This is checked first, because most logs have no aborted transactions. Finding the end offset of the slice needs a
+    # read of the index.
     if not part.size_bytes or not log.has_aborted_transactions(offset):
         return ()
     upper = log.upper_bound_offset(offset, part.size_bytes)
@@ -338,7 +340,7 @@ class _WaitingFetch:
             response = run_in_turns(self._read_again(), STEPS_PER_TURN)
         except (
             Exception
-        ) as error:  # only the future can report it: the caller of this method is the event loop
+        ) as error:  # the event loop calls this method, so only the future can report the error
             self.answer.set_exception(error)
             return
         finally:
@@ -384,7 +386,8 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
             records: bytes | bytearray | LogSlice = read.slice
             if read.slice.size_bytes <= left:
                 try:
-                    # None: the page cache does not hold them, so that they would hold up the event loop.
+                    # None if the page cache does not have the bytes. Reading them from the device would block the event
+                    # loop.
                     cached = read.slice.read_cached()
                 except StorageError as error:
                     read.answer = _offline(context, read, error)

@@ -1,9 +1,9 @@
 """FindCoordinator (key 10, versions 0-6): the broker that coordinates a group or a transactional id.
 
-KIP-98, KIP-699, KIP-932. Before version 4 the request has one key. From version 4 on it has several keys, each with its
-own error. If the internal topic is missing, it is created first. If the partition has no leader, or the leader does not
-have the client's listener, the error is COORDINATOR_NOT_AVAILABLE. Keys of share groups get INVALID_REQUEST, because
-this broker does not store the state of share groups.
+KIPs: 98, 699, 932. Before version 4, the request has one key. From version 4 on, it has several keys, and each key can
+get its own error. If the internal topic is missing, it is created first. If the partition has no leader, or the leader
+does not have the client's listener, the error is COORDINATOR_NOT_AVAILABLE. Keys of share groups get INVALID_REQUEST,
+because this broker does not store the state of share groups.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
-"""The longest wait for a load. It is long enough for an empty partition. While a longer log is loaded, clients retry by
-themselves."""
+"""The longest wait until a shard is loaded. It is long enough for an empty partition. If the load of a long log takes
+more time, clients send their requests again."""
 KEYS_PER_TURN = 100
 """Keys that are located in one turn of the loop. A key takes 8 µs."""
 CHARACTERS_PER_STEP = 160
@@ -96,8 +96,8 @@ async def _find_ready(
     topic: InternalTopic,
     partitions: tuple[int, ...],
 ) -> FindCoordinatorResponse:
-    """Waits until the coordinator is loaded, because a client that gets COORDINATOR_LOAD_IN_PROGRESS retries only after
-    seconds."""
+    """Waits until the coordinator is loaded. Without this wait, the client would get COORDINATOR_LOAD_IN_PROGRESS and
+    retry only after seconds."""
     await _shards(context, topic).wait_until_loaded(partitions, READY_SECONDS)
     return await finished(_find(context, request, topic))
 
@@ -144,8 +144,8 @@ def _located(
 
 
 def _steps_of(key: str) -> Steps[None]:
-    """One step for a key, and more steps for a long key, because the computation of Java's hash code takes 50 ns for a
-    character."""
+    """The number of steps for a key. A long key counts as several steps, because computing Java's hash code takes 50 ns
+    for each character."""
     for _ in range(1 + len(key) // CHARACTERS_PER_STEP):
         yield
 
@@ -154,7 +154,7 @@ def _locate(context: BrokerContext, image: MetadataImage, topic: InternalTopic, 
     found = image.topics.topic(topic.name)
     if found is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    # The number of partitions is that of the existing topic, because all brokers must agree even if their
+    # The existing topic gives the number of partitions, because all brokers must use the same number even if their
     # configurations differ.
     partition = found.partitions.get(partition_for(key, len(found.partitions)))
     broker = None if partition is None else image.brokers.get(partition.leader)

@@ -1,4 +1,4 @@
-"""JoinGroup (key 11, versions 0-9): a member joins the next generation. KIP-62, 345, 389, 394, 559, 800, 814."""
+"""JoinGroup (key 11, versions 0-9): a member joins the next generation (KIPs 62, 345, 389, 394, 559, 800, 814)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def error_response(context: BrokerContext, request: JoinGroupRequest, error: Kaf
 
 
 def _with_protocol(context: BrokerContext, response: JoinGroupResponse) -> JoinGroupResponse:
-    """Returns the response with the missing protocol name of the version: null from version 7 on, an empty text
-    before."""
+    """Returns the response. If it has no protocol name, the name is null from version 7 on, and an empty text in older
+    versions."""
     missing = None if context.api_version >= _NULL_PROTOCOL_FROM else ""
     if response.protocol_name or response.protocol_name == missing:
         return response

@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13, versions 0-5): removes one member (v0-2) or several (v3+, also by instance id). KIP-345, 800."""
+"""LeaveGroup (key 13, versions 0-5): removes one member, or several members from version 3 on (KIP-345, KIP-800)."""
 
 from __future__ import annotations
 

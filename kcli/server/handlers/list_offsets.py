@@ -1,9 +1,15 @@
 """ListOffsets (key 2, versions 1-10): the start and end of a partition, and the offset for a timestamp.
 
-A timestamp ≥ 0 asks for the offset of the first record with this or a later timestamp. Negative timestamps are special.
--1 asks for the offset up to which a consumer may read. -2 asks for the start, -3 for the record with the largest
-timestamp (KIP-734), and -4 for the local start (KIP-405). -5 asks for the end of tiered storage (KIP-1005), which does
-not exist here. If there is no such offset, the response has -1 and no error.
+A timestamp of 0 or more asks for the offset of the first record with this or a later timestamp. A negative timestamp
+has a special meaning:
+
+- -1: the offset up to which a consumer may read;
+- -2: the log start offset;
+- -3: the record with the largest timestamp (KIP-734);
+- -4: the first offset on the broker's own disk (KIP-405);
+- -5: the end of tiered storage (KIP-1005), which does not exist here.
+
+If there is no such offset, the response has -1 and no error.
 """
 
 from __future__ import annotations
@@ -63,8 +69,8 @@ Answering = Generator[None, None, ListOffsetsPartitionResponse]
 thread."""
 
 Turn = Answering | None
-"""A pause of the handler. None: other clients are served. Otherwise the answer of a partition is searched in another
-thread."""
+"""A pause of the handler. If it is None, other clients are served. Otherwise another thread searches the answer for a
+partition."""
 
 SLICE_PARTITIONS = 50
 """Partitions that are answered in one turn of the loop. A turn takes about a millisecond."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID)
 
-# The last state is never stored: Kafka accepts its name, but no id is ever in it.
+# Kafka accepts the name of the last state as a filter, although no transactional id is ever in this state.
 _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
 
 

@@ -2,7 +2,8 @@
 
 From version 1 on, null means all topics (KIP-4). Later versions add the cluster id (v2), the permission to create
 topics (v4, KIP-204), offline replicas (v5, KIP-112), authorized operations (v8, KIP-430), and topic ids (v10, KIP-516).
-Requests may contain topic ids from version 12 on. The authorized operations of the cluster end with version 10.
+Requests may contain topic ids from version 12 on. The authorized operations of the cluster are in versions 8 to 10
+only.
 
 While a topic is being created, the response reports it as unknown. The client asks again.
 """
@@ -41,7 +42,8 @@ from kcli.server.requests.turns import Steps, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CLUSTER)
 
-# The first versions that can forbid creation, ask by topic id, or report a leader without the listener.
+# The first versions with a field that forbids creation, with topic ids in the request, and with an error for a leader
+# without the client's listener.
 ALLOW_CREATION_SINCE = 4
 LISTENER_NOT_FOUND_SINCE = 6
 CLUSTER_OPERATIONS_SINCE, CLUSTER_OPERATIONS_UNTIL = 8, 10

@@ -1,9 +1,9 @@
 """OffsetFetch (key 9, versions 1-9): the offsets of one group, or of several from version 8 on (KIP-709).
 
-Null topics (v2+) ask for every partition with an offset. A missing offset is -1 without an error. With require_stable
-(v7+, KIP-447) a partition with an offset in an open transaction gets UNSTABLE_OFFSET_COMMIT, and the response waits
-until earlier writes are committed. The error of a group is in the group's entry (v8+), at the top (v2-7) or in each
-partition (v1).
+If `topics` is null (v2+), the response has every partition with an offset. A missing offset is -1 without an error. If
+require_stable is set (v7+, KIP-447), the response is sent when earlier writes are committed, and a partition with an
+offset in an open transaction gets UNSTABLE_OFFSET_COMMIT. The error of a group is in the group's entry (v8+), at the
+top of the response (v2-7) or in each partition (v1).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _barriers(
         try:
             barrier = context.ports.groups.runner(group.group_id).when_written()
         except KafkaError:
-            continue  # the answer reports it
+            continue  # the answer for this group has the error
         if barrier is not None:
             barriers.append(barrier)
     return barriers
@@ -175,7 +175,8 @@ class _Part(NamedTuple):
 
 
 def _questions(wanted: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[list[_Part]]:
-    """The wanted partitions in questions of bounded size. Yields at least one question, which may be empty."""
+    """Divides the wanted partitions into questions of bounded size. Yields at least one question, which may be
+    empty."""
     question: list[_Part] = []
     room = PARTITIONS_PER_TURN
     for topic, partitions in wanted:

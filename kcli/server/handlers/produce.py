@@ -1,10 +1,10 @@
 """Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
 The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 no
-response is sent, and an error closes the connection. A batch that takes long to open is opened in a thread, and the
-next requests of its connection wait. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
-MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
-defines errors of single records, and KIP-516 defines topic ids (v13).
+response is sent, and an error closes the connection. If decompressing and checking a batch takes long, a thread does
+this, and the next requests of the connection wait. Each partition has its own error, such as INVALID_RECORD,
+CORRUPT_MESSAGE, MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence
+(KIP-98). KIP-467 defines errors of single records, and KIP-516 defines topic ids (v13).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10
-_ZSTD = int(Codec.ZSTD)  # a plain number compares faster
+_ZSTD = int(Codec.ZSTD)  # an int, because comparing ints is faster
 _ADMIN_CLIENT = "__admin_client"
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
@@ -91,7 +91,7 @@ offset of the log."""
 
 NO_VERDICTS: VerificationResults = {}
 _LOGGED = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR})
-"""Errors of invalid bytes. Clients show only the error code, so the broker logs the reason, as in Kafka."""
+"""Errors for invalid bytes. Clients show only the error code. So the broker logs the reason, as in Kafka."""
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
@@ -109,7 +109,7 @@ committed."""
 
 @dataclass(slots=True)
 class Progress:
-    """The unfinished work of a request, which is collected while the batches of its partitions are appended.
+    """The unfinished work of a request. It is collected while the batches of the partitions are appended.
 
     `later` contains a task for each answer that is not ready. The key is the index of the topic and the index of the
     partition in the request.
@@ -158,8 +158,8 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
 def _produce(
     context: BrokerContext, request: ProduceRequest, verdicts: VerificationResults
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Appends to every partition. Returns None if acks=0, and an awaitable if a batch is being opened or records wait
-    for their commit."""
+    """Appends to every partition. Returns None if acks=0. Returns an awaitable if a thread checks a batch, or if
+    records wait for their commit."""
     progress = Progress(context.ports.clock.now_ms(), verdicts)
     topics = tuple([_append_topic(context, request, nth, progress) for nth in range(len(request.topic_data))])
     response = ProduceResponse(responses=topics)
@@ -171,7 +171,7 @@ def _produce(
 async def _opened(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, progress: Progress
 ) -> ProduceResponse | None:
-    """Waits until every batch is opened and appended. Then answers as if no batch had to be opened."""
+    """Waits until every batch is checked and appended. Then answers in the same way as without such batches."""
     await asyncio.wait(progress.later.values())
     topics = tuple(
         replace(
@@ -243,7 +243,7 @@ def _append(
     place: tuple[int, int],
     progress: Progress,
 ) -> PartitionProduceResponse:
-    log: PartitionLog | None = None  # set once the log decides
+    log: PartitionLog | None = None  # set as soon as the log is found
     try:
         leader = context.ports.replicas.get(topic, part.index)
         if is_internal(topic) and context.client_id != _ADMIN_CLIENT:
@@ -271,7 +271,7 @@ def _append(
     progress.later[place] = asyncio.get_running_loop().create_task(
         _append_later(context, request, leader, len(records), result, progress.pending)
     )
-    return PartitionProduceResponse(index=part.index)  # until the task has another
+    return PartitionProduceResponse(index=part.index)  # replaced when the task has the result
 
 
 async def _append_later(
@@ -433,8 +433,8 @@ def _close_on_error(response: ProduceResponse) -> None:
 def _wait(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
 ) -> asyncio.Future[ProduceResponse]:
-    """Returns a future of the response, which is done when the records of all partitions are committed. At the timeout
-    the response has the error of each partition at that time."""
+    """Returns a future of the response, which is done when the records of all partitions are committed. If the timeout
+    passes first, each uncommitted partition has an error."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
 

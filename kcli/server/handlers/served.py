@@ -1,6 +1,6 @@
 """The served APIs and their modules. ApiVersions lists exactly these APIs.
 
-A handler module is imported when its API is first called, so that a start does not pay for unused APIs.
+A handler module is imported when its API is first called, so that the start does not import unused modules.
 """
 
 from __future__ import annotations

@@ -23,11 +23,11 @@ _PROTOCOL_REQUIRED_FROM = 5
 def handle(
     context: BrokerContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
-    require_group_id(request.group_id)
     if context.api_version >= _PROTOCOL_REQUIRED_FROM and (
         request.protocol_type is None or request.protocol_name is None
     ):
         raise InconsistentGroupProtocolException
+    require_group_id(request.group_id)
     return context.ports.groups.call(
         request.group_id, lambda shard, token, now_ms: shard.sync_group(request, token, now_ms)
     )

@@ -43,7 +43,7 @@ _FIRST_SEQUENCE = 0
 def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    """Refuses missing partitions first. The group and the transaction are asked only about existing partitions."""
+    """First refuses missing partitions. Only existing partitions reach the group and the transaction."""
     asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)
     committed = then(
         asked,
@@ -128,7 +128,7 @@ def _as_commit(request: TxnOffsetCommitRequest) -> Steps[OffsetCommitRequest]:
 
 
 def _known(context: BrokerContext, code: ErrorCode) -> ErrorCode:
-    """The error code, replaced if clients of this version do not know it."""
+    """The error code for the client. A code that clients of this version do not know is replaced by another code."""
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code

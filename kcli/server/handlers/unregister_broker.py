@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64, version 0): removes a broker from the metadata for good (KIP-500)."""
+"""UnregisterBroker (key 64, version 0): removes the registration of a broker from the metadata (KIP-500)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """WriteTxnMarkers (key 27, version 1): writes the markers that end transactions (KIP-98, KIP-664).
 
-Transaction coordinators send this request. Operators send it too, to end a hanging transaction. Each partition is
-answered when its marker is committed.
+Transaction coordinators send this request. Operators send it too, to end a hanging transaction. The response is sent
+when each marker is committed or has failed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def _write_all(
 
 
 def _write(context: BrokerContext, marker: WritableTxnMarker) -> Steps[Outcomes]:
-    # Version 1 does not name the protocol of the transaction, so the less strict rules of the older protocol apply.
+    # Version 1 of the request does not contain the protocol version of the transaction. So the rules of TV1 apply,
+    # which are less strict.
     end = TransactionEnd(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,

@@ -1,9 +1,10 @@
-"""Meters, histograms and rates, as Kafka's two metric libraries define them. The time is an argument everywhere.
+"""Meters, histograms and rates, as Kafka's two metric libraries define them. Every method that needs the time gets it
+as an argument.
 
-Code that serves requests only counts and appends to lists. Each tick, and each read of the metrics, folds the lists
-into these figures. Kafka uses the library Yammer for kafka.server:type=BrokerTopicMetrics and others. Its meters are
-averages over 1, 5 and 15 minutes with exponential weights. In its quantiles a value of a minute ago counts less than
-half of a new value.
+Code that serves requests only counts, and appends to lists. Each tick and each read of the metrics folds the lists into
+the meters and histograms. Kafka uses the library Yammer for kafka.server:type=BrokerTopicMetrics and other beans.
+Yammer's meters are averages over 1, 5 and 15 minutes with exponential weights. In Yammer's quantiles, a value that is a
+minute old has less than half the weight of a new value.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from itertools import accumulate
 TICK_SECONDS = 5.0
 _MINUTES = (1, 5, 15)
 _ALPHAS = tuple(1 - math.exp(-TICK_SECONDS / 60 / minutes) for minutes in _MINUTES)
-# The most ticks that are computed after a pause. After ten times the longest period a rate is zero anyway.
+# The most ticks that are computed after a pause: ten times the longest period. After that time, a rate is practically
+# zero.
 _TICKS_MAX = 10 * 15 * 12
 
 # The decay of Yammer: the weight of an observation falls by 1.5 % a second.
 DECAY_PER_SECOND = 0.015
-# The weights are scaled down together in time, because e^0.015t overflows a double after 13 hours.
+# The interval at which all weights are scaled down, because e^0.015t overflows a double after 13 hours.
 _RESCALE_SECONDS = 3600.0
-# The most observations that one fold uses. If there are more, evenly spread ones are used, each with a higher weight.
+# The most observations that one fold uses. If there are more, it uses evenly spread observations, each with a higher
+# weight.
 SAMPLES_PER_FOLD = 256
-# The buckets per octave (doubling of the value), which give quantiles within 1.6 %.
+# The number of buckets from a value to twice this value. The error of a quantile is then at most 1.6 %.
 _BUCKETS_PER_OCTAVE = 32
 
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
@@ -91,10 +94,10 @@ class Histogram:
         self._min = math.inf
         self._max = -math.inf
         self._landmark = now
-        self._weights: dict[int, float] = {}  # bucket -> weight, as of the landmark
+        self._weights: dict[int, float] = {}  # bucket -> weight, relative to the time of the last scaling
 
     def fold(self, values: Sequence[float], now: float, *, scale: float = 1.0) -> None:
-        """Adds the observations since the last fold, each multiplied by `scale`. They must not be negative."""
+        """Adds the observations since the last fold, each multiplied by `scale`. No observation may be negative."""
         if not values:
             return
         samples = [value * scale for value in values[:: -(-len(values) // SAMPLES_PER_FOLD)]]
@@ -123,7 +126,7 @@ class Histogram:
     def _weight(self, now: float) -> float:
         if now - self._landmark > _RESCALE_SECONDS:
             scale = math.exp(-DECAY_PER_SECOND * (now - self._landmark))
-            # Buckets too light to affect any quantile are dropped as well.
+            # Buckets whose weight is too small to affect a quantile are also dropped.
             self._weights = {
                 bucket: scaled
                 for bucket, weight in self._weights.items()
@@ -191,9 +194,8 @@ class WindowedRate:
     def __init__(self, samples: int, window_seconds: float, now: float) -> None:
         self._samples = samples
         self._window = window_seconds
-        self._windows: deque[tuple[float, float]] = deque(
-            [(now, 0.0)]
-        )  # the begin of each window, and the count at that time
+        # The start time of each window, and the count at that time.
+        self._windows: deque[tuple[float, float]] = deque([(now, 0.0)])
 
     def tick(self, count: float, now: float) -> None:
         """Updates the rate. `count` is the total since the start."""
@@ -204,6 +206,6 @@ class WindowedRate:
 
     def a_second(self, count: float, now: float) -> float:
         began, before = self._windows[0]
-        # As in Kafka, all windows except one count as complete, because the first rates would be far too high.
+        # As in Kafka, all windows except one count as complete. Otherwise the first rates would be far too high.
         elapsed = max(now - began, (self._samples - 1) * self._window)
         return (count - before) / elapsed if elapsed > 0 else 0.0

@@ -1,7 +1,7 @@
 """The metrics of a broker: counts, and the rates that are computed from the counts when beans are read.
 
-The traffic of topics is always counted, which costs a few additions per batch. The times of requests are measured only
-if there is a metrics endpoint. Then `tick` must run every second.
+The traffic of topics is always counted, because this takes only a few additions for each batch. The times of requests
+are measured only if there is a metrics endpoint. In this case, `tick` must be called every second.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Metrics:
     # Time.
 
     def tick(self, listeners: dict[str, Acceptor]) -> None:
-        """Folds the counts into the rates. Call it on the thread of the event loop, because it measures the CPU time of
-        that thread."""
+        """Folds the counts into the rates. Call this method on the thread of the event loop, because it measures the
+        CPU time of that thread."""
         now = self.clock.monotonic()
         cpu_seconds = thread_cpu_seconds()
         if self._cpu_seconds is not None:
@@ -65,7 +65,7 @@ class Metrics:
         self.refresh(listeners)
 
     def refresh(self, listeners: dict[str, Acceptor]) -> None:
-        """Updates every meter. Call it before each read too, so that all counts are current."""
+        """Updates every meter. Call this method before each read of the metrics too, so that all counts are current."""
         now = self.clock.monotonic()
         self.requests.fold()
         self._copy_counts(self._total, self.traffic.total(), now)

@@ -2,9 +2,9 @@
 
 `measured` wraps the dispatch of requests and measures the time. Each request costs two reads of the clock and two
 appends to lists. `fold` turns the lists into counts and histograms, once a second and before every read. As in Kafka,
-the local time of a request is the time in which it is worked on. The remote time is the time in which the request waits
-for commits, for records or for other members of a group. There is no queue between network and handlers, so queue times
-do not exist.
+the local time of a request is the time in which the broker works on it. The remote time is the time in which the
+request waits for commits, for records or for other members of a group. There is no queue between network and handlers,
+so there are no queue times.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from kcli.server.metrics.meters import Histogram, Meter
 from kcli.server.network.connection import Answer, Connection, Serve, Waiting
 
 _HEAD = Struct(">hh")
-# The number of slow requests that fit on a screen.
+# The most slow requests that are listed. This many lines fit on a screen.
 SLOWEST_MAX = 20
 # Faster requests are never listed as slow.
 SLOW_MIN_SECONDS = 0.001
 # Older slow requests do not explain present problems.
 SLOWEST_MAX_AGE_SECONDS = 300.0
 
-# These requests wait on purpose for records, members, or the end of an interval. Only their local time counts.
+# These requests wait on purpose for records, for members, or for the end of an interval. For the list of slow requests,
+# only their local time counts.
 _WAITS_BY_DESIGN = frozenset(
     {ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH}
 )
@@ -100,7 +101,7 @@ class ApiTimes:
 
 @dataclass(frozen=True, slots=True)
 class SlowRequest:
-    """A slow request. `time_ms` is the wall clock at its end."""
+    """A slow request. `time_ms` is the wall-clock time of its end."""
 
     api: str
     version: int
@@ -117,9 +118,8 @@ class SlowestRequests:
 
     def __init__(self) -> None:
         self.threshold = SLOW_MIN_SECONDS
-        self._heap: list[
-            tuple[float, int, float, SlowRequest]
-        ] = []  # seconds taken, order of arrival, end, request
+        # Each entry has the duration in seconds, the number of the arrival, the end time and the request.
+        self._heap: list[tuple[float, int, float, SlowRequest]] = []
         self._arrivals = 0
 
     def note(self, request: SlowRequest, now: float) -> None:
@@ -168,8 +168,8 @@ class RequestMetrics:
         key, version = _HEAD.unpack(head)
         spec = API[ApiKey(key)]
         is_known = spec.min_version <= version <= spec.max_version
-        # An unknown version of ApiVersions is answered in version 0 (KIP-511) and counts as version 0. Otherwise
-        # clients could fill memory with invented versions.
+        # An unknown version of ApiVersions is answered in version 0 (KIP-511), and counts as version 0. Otherwise a
+        # client could fill the memory with requests of any number of versions.
         version = version if is_known else 0
         versions = self.of(key).versions
         found = versions.get(version)
@@ -201,8 +201,8 @@ class RequestMetrics:
 
 
 def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
-    """Wraps `serve` and measures the time. The wrapper is a closure, because the look-up of attributes would cost
-    time."""
+    """Wraps `serve` and measures the time. The wrapper is a closure, because it is faster than an object with
+    attributes."""
     now: Callable[[], float] = metrics.clock.monotonic
     by_head, slowest = metrics.by_head, metrics.slowest
 
@@ -258,7 +258,7 @@ class _Caller:
 
 
 def _caller(connection: Connection, frame: memoryview) -> _Caller:
-    """Reads the client id from the frame. Call it while the frame is still in memory."""
+    """Reads the client id from the frame. Call this function while the frame is still in memory."""
     key, version, _, client_id, _ = read_request_header(frame)
     return _Caller(key, version, client_id or "", connection.listener, connection.peer_host)
 

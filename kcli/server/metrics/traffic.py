@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 
 from kcli.errors import ErrorCode
 
-# Errors that the client causes, or that pass by themselves. Kafka's "failed" meters leave these errors out, because
-# these meters count only failures of the broker.
+# Errors that clients cause, or that end without help. Kafka's "failed" meters count only failures of the broker, so
+# they leave these errors out.
 _EXPECTED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -29,7 +29,8 @@ _EXPECTED = frozenset(
 
 @dataclass(slots=True)
 class Traffic:
-    """The traffic of one topic on this broker since its start. A request counts once per partition, as in Kafka."""
+    """The traffic of one topic on this broker since the start of the broker. A request counts once for each of its
+    partitions, as in Kafka."""
 
     messages_in: int = 0
     bytes_in: int = 0
@@ -51,7 +52,8 @@ NAMES = tuple(field.name for field in fields(Traffic))
 
 
 class TrafficTable:
-    """The traffic of every topic. Only existing topics get an entry, because clients may invent names."""
+    """The traffic of every topic. Only existing topics get an entry, because a client can send any number of other
+    names."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Traffic] = {}

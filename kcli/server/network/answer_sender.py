@@ -1,10 +1,10 @@
-"""Sends the large answers of a connection in pieces, as the socket takes them.
+"""Sends the large answers of a connection in pieces, whenever the socket accepts more bytes.
 
 The records of a Fetch stay in their files until they are sent (FileRange). A piece is copied from the page cache into a
-buffer that all connections of an event loop share, and is immediately written to the socket. This costs less CPU than
-sendfile over the loopback. It also costs much less than a new buffer per answer, because the kernel must map and clear
-the pages of each new buffer. If the socket accepts only the first part of a piece, the transport gets the rest. The
-sender continues when the transport has sent that rest.
+buffer that all connections of an event loop share, and is immediately written to the socket. Over the loopback, this
+needs less CPU time than sendfile. It also needs much less than a new buffer for each answer, because the kernel must
+map and clear the pages of each new buffer. If the socket accepts only a part of a piece, the transport gets the rest.
+The sender continues when the transport has sent the rest.
 
 A transport without a socket of its own (TLS, the simulated network) gets copies of the pieces, in the same order.
 """
@@ -21,17 +21,19 @@ from typing import cast
 from kcli.errors import StorageError
 from kcli.model.buffers import FileRange, Part
 
-# A piece. Larger ones cost as much CPU, and the transport would keep more of a piece for a client that does not read.
-# The copy that the transport keeps is smaller than the size from which glibc maps memory for each allocation.
+# The size of a piece. Larger pieces would not save CPU time, and the transport would keep more bytes for a client that
+# does not read. The transport keeps at most a copy of one piece. For a copy of this size, glibc does not yet map new
+# memory (it does from 128 KiB on).
 PIECE_SIZE_BYTES = 120 * 1024
-# The bytes that one connection sends per turn of the event loop, which takes about half a millisecond.
+# The bytes that one connection sends in a turn of the event loop. This takes about half a millisecond.
 SENT_PER_TURN_BYTES = 1024 * 1024
 # Unsent output above which a transport reports that it is full.
 WRITE_HIGH_WATER_BYTES = 64 * 1024
-# Answers in memory that their clients do not read, over all connections. Above it, the connection that has made no
-# progress for the longest time is closed.
+# The most bytes of unsent answers in memory, over all connections. Above this limit, the connection that has sent
+# nothing for the longest time is closed.
 UNSENT_MAX_BYTES = 256 * 1024 * 1024
-# Pieces that are read from the device at the same time. All connections share the threads with the other readers.
+# The number of pieces that are read from the device at the same time. More reads would take too many of the threads
+# that other work also needs.
 DEVICE_READS_MAX = 4
 
 IN_MEMORY = (bytes, bytearray, memoryview)
@@ -58,14 +60,14 @@ class SharedSending:
         """The unsent bytes of answers in memory. Bytes that the transports hold are not counted."""
         self.unsent_max_bytes = unsent_max_bytes
         self.senders: dict[AnswerSender, None] = {}
-        """The senders with unsent answers. The sender that has made no progress for the longest time comes first."""
+        """The senders with unsent answers. The first sender is the one that has sent nothing for the longest time."""
         self._due: deque[AnswerSender] = deque()
         self._is_turn_over = False
 
     def take_turn(self, sender: AnswerSender) -> bool:
         """Returns True if `sender` may send in this turn of the loop. Otherwise its `go_on` is called in a later turn.
 
-        One sender sends per turn, so that many fast readers do not delay other clients.
+        Only one sender sends in a turn, so that many clients that read fast do not delay other clients.
         """
         if self._is_turn_over:
             self._due.append(sender)
@@ -129,7 +131,7 @@ class AnswerSender:
         self._parts: deque[Part] = deque()
         self._at = 0  # the bytes of the first part that have been sent
         self._read: asyncio.Task[None] | None = None
-        self._read_ahead = b""  # the next bytes of the first part, which came from the device
+        self._read_ahead = b""  # the next bytes of the first part, already read from the device
         self._fd = _descriptor(transport)
 
     @property
@@ -138,7 +140,7 @@ class AnswerSender:
         return bool(self._parts)
 
     def send(self, answer: Iterable[Part]) -> None:
-        """Sends the parts after all earlier ones. Empty parts are skipped."""
+        """Sends the parts of an answer after all earlier parts. Empty parts are skipped."""
         was_busy = self.is_busy
         for part in answer:
             if len(part):
@@ -161,11 +163,11 @@ class AnswerSender:
         if self._transport.is_closing():
             self.clear()
             return
-        # Bytes of the transport come first. The transport reports when it has sent them.
+        # The transport must first send the bytes that it holds. It reports when it has sent them.
         if self._transport.get_write_buffer_size() or not self._shared.take_turn(self):
             return
         self._progressed()
-        # To the end of the order, behind the senders that make no progress.
+        # Moves this sender to the end of the order, because it has made progress.
         self._shared.senders.pop(self, None)
         self._shared.senders[self] = None
         left = SENT_PER_TURN_BYTES

@@ -1,18 +1,18 @@
 """The connection of one client: splits its bytes into frames, serves them, and sends the answers in their order.
 
 Reading. All connections of an event loop that have no unfinished frame read into one shared scratch buffer. The event
-loop asks for the buffer and reports the received bytes within one callback, so no other connection uses the buffer in
-between. Whole frames are served directly from the scratch buffer. An unfinished frame gets a buffer of its size, and
-the rest of the frame is read into that buffer. A frame must not be used after its handler has returned, because the
-connection reuses the memory.
+loop asks for the buffer and reports the received bytes in the same callback. So no other connection uses the buffer
+between these two calls. Whole frames are served directly from the scratch buffer. An unfinished frame gets a buffer of
+its size, and the rest of the frame is read into this buffer. The connection uses the memory of a frame again when the
+handler has returned. So nothing may use the frame after that.
 
 Login. A connection begins with a session, or with a phase (phase.py) that receives the frames until it yields a
 session. During the login the phase replaces the dispatch, so later requests need no check for a login.
 
 Order. A request that cannot be answered at once delays the requests after it, as a muted channel does in Kafka. Produce
-requests are the exception. A Produce request is served while earlier Produce requests wait for their commit, so that a
-series of appends with acks=all does not cost a round trip each. The appends and the answers keep the order of the
-requests.
+requests are the exception. A Produce request is served while earlier Produce requests wait for their commit. Otherwise
+each of several appends with acks=all would wait for the commit of the append before it. The appends and the answers
+keep the order of the requests.
 
 Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So a
 connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the frames of all
@@ -49,8 +49,8 @@ class Waiting:
     """An answer that is not ready. `finish` converts the completed future to the answer, or to a second wait for the
     answer.
 
-    `may_overlap`: the records of this Produce request are appended and only their commit is awaited. So the next
-    Produce request may already be served.
+    `may_overlap` is True for a Produce request whose records are appended and which waits only for their commit. Then
+    the next Produce request may already be served.
     """
 
     __slots__ = ("finish", "future", "may_overlap")
@@ -92,10 +92,10 @@ _SIZE = Struct(">i")
 _SIZE_BYTES = 4
 _PRODUCE_KEY = b"\x00\x00"
 
-# Answers up to this size are left to the transport, which sends several of them in one call.
+# Answers of up to this size are given to the transport, which sends several answers in one call.
 _SMALL_ANSWER_MAX_BYTES = WRITE_HIGH_WATER_BYTES
-# The most Produce requests of one connection that wait for their commits. Java's producer sends 5, librdkafka up to
-# 1,000,000 (its default).
+# The most Produce requests of one connection that wait for their commits. Java's producer has at most 5 unanswered
+# requests by default. librdkafka has up to 1,000,000, so a limit is necessary.
 OVERLAPPING_PRODUCES_MAX = 64
 
 _log = logging.getLogger("kcli.server.Connection")
@@ -124,7 +124,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer_port = 0
         self.last_active = now()
         self.transport: asyncio.Transport | None = None
-        self._serve = serve  # the function for the next frame: that of the phase, then `_serve_requests`
+        self._serve = serve  # the function for the next frame: the phase's function, then `_serve_requests`
         self._serve_requests = serve
         self._authenticate = authenticate
         self._phase: Phase | None = None
@@ -134,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_size_max_bytes = self._request_size_max_bytes = request_size_max_bytes
         self._now = now
         self._carry = b""  # the first bytes of a size prefix that came in two reads
-        self._rest: memoryview | None = None  # received frames that wait, and the beginning of another one
+        self._rest: memoryview | None = None  # received frames that wait, and the beginning of another frame
         self._frame: memoryview | None = None  # a frame that does not fit into the scratch buffer
         self._frame_buffer: memoryview | None = None
         self._filled = 0
@@ -234,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def enter(self, phase: Phase) -> None:
-        """Gives the next frames to `phase`, until it yields a session. The old session stays until then."""
+        """Gives the next frames to `phase`, until the phase yields a session. Until then the old session stays."""
         self._phase = phase
         self._serve = Connection._serve_in_phase
         self._frame_size_max_bytes = min(phase.frame_size_max_bytes, self._request_size_max_bytes)
@@ -260,8 +260,8 @@ class Connection(asyncio.BufferedProtocol):
     def is_waiting(self) -> bool:
         """Whether a request is being served or waits to be served.
 
-        False while the connection is muted, because a mute may last for days, and nothing shows whether the client is
-        still connected.
+        False while the connection is muted. A mute may last for days, and while it lasts, nothing shows whether the
+        client is still connected.
         """
         if self._pending or not self._admitted:
             return True
@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_sending(self) -> bool:
-        """Whether an answer, or a part of one, waits for the client to read."""
+        """Whether an answer or a part of an answer is unsent, because the client has not read the bytes before it."""
         return self._sender is not None and self._sender.is_busy
 
     def close(self) -> None:
@@ -306,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport is not None:
             self.transport.abort()
 
-    # Frames. The limits of their memory, and the line of the turns, call the first four methods.
+    # Frames. The frame limits and the request line call the first four methods.
 
     @property
     def missing_bytes(self) -> int:
@@ -332,8 +332,8 @@ class Connection(asyncio.BufferedProtocol):
         return 0
 
     def _serve_frames(self, received: memoryview, left: int) -> int:
-        """Serves frames until they and their answers have used `left` bytes, and keeps the other frames. Returns the
-        used bytes.
+        """Serves frames until the frames and their answers have used `left` bytes. Keeps the other frames. Returns the
+        number of used bytes.
 
         `received` is a part of the scratch buffer, or the frames that an earlier call kept.
         """
@@ -503,7 +503,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(error))
             return served
         if isinstance(answer, Waiting):
-            # Frames of a login never overlap, even if one begins with the key of Produce.
+            # Frames of a login never overlap, even if a frame begins with the key of Produce.
             self._pending_is_produce = (
                 answer.may_overlap and frame[:2] == _PRODUCE_KEY and self._phase is None
             )
@@ -517,7 +517,7 @@ class Connection(asyncio.BufferedProtocol):
         return max(served, BYTES_PER_REQUEST_MIN)
 
     def _send_ready(self, future: asyncio.Future[object]) -> None:
-        """Sends every answer that is ready, up to the first one that is not."""
+        """Sends the answers in order, up to the first answer that is not ready."""
         if not future.cancelled():
             # This marks the exception as retrieved, because no other code reads it if the client has disconnected.
             future.exception()
@@ -628,7 +628,8 @@ async def _step_of(step: Awaitable[LoginStep]) -> object:
 
 
 def _speaks(prefix: bytes) -> str:
-    """The end of an error message: the protocol of the client, if its first bytes show one. Otherwise an empty text."""
+    """The end of an error message: the protocol that the client uses, if its first bytes show this. Otherwise an empty
+    text."""
     if speaks_tls(prefix):
         return "; the client speaks TLS, this listener is PLAINTEXT"
     if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):

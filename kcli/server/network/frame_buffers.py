@@ -1,4 +1,4 @@
-"""Memory for frames: one scratch buffer and recycled frame buffers, shared by all connections of an event loop.
+"""The memory for frames: one scratch buffer and recycled frame buffers. All connections of an event loop share them.
 
 queued.max.request.bytes limits the total size of the frames that do not fit into the scratch buffer. If a frame would
 exceed the limit, its connection is not read until memory is free. Small and large frames have separate limits, so that
@@ -13,20 +13,21 @@ import mmap
 from dataclasses import dataclass
 from typing import Protocol
 
-# The size of the scratch buffer. One read usually empties a socket buffer of this size, and a larger scratch buffer
-# would displace more of the CPU cache.
+# The size of the scratch buffer. A socket seldom has more bytes for one read, and a larger buffer would take more of
+# the CPU cache.
 SCRATCH_SIZE_BYTES = 64 * 1024
 # The largest frame whose buffer is recycled. Larger frames are rare, and their memory returns to the operating system.
 POOLED_FRAME_SIZE_MAX_BYTES = 4 * 1024 * 1024
 POOL_SIZE_MAX_BYTES = 16 * 1024 * 1024
-# Frames that are received or wait to be served, over all connections: up to the pooled size, and larger ones. The
-# second limit holds two frames of socket.request.max.bytes (100 MiB).
+# The memory for frames that are received or wait to be served, over all connections. The first limit is for frames up
+# to the pooled size, and the second limit for larger frames. The second limit is enough for two frames of
+# socket.request.max.bytes (100 MiB).
 SMALL_FRAMES_MAX_BYTES = 64 * 1024 * 1024
 LARGE_FRAMES_MAX_BYTES = 200 * 1024 * 1024
-# A client that sends a frame more slowly than this loses its connection if other frames wait for memory. A client that
-# is served is far faster, and even a frame of 100 MiB is complete within two minutes.
+# If a client sends a frame more slowly than this and other frames wait for memory, its connection is closed. Usual
+# clients are far faster. At this rate, a frame of 100 MiB takes 100 seconds.
 FRAME_BYTES_PER_SECOND_MIN = 1024 * 1024
-# The time before the speed of a frame counts, and between two looks at it.
+# The time after which the speed of a frame is checked, and the time between two checks.
 FRAME_GRACE_SECONDS = 1.0
 
 
@@ -126,7 +127,7 @@ class FrameBuffers:
 
     def __init__(self, held_max_bytes: int | None = None) -> None:
         """Makes the buffers. `held_max_bytes` limits the total size of frames that do not fit into the scratch buffer.
-        None: the limits of this module."""
+        If it is None, the limits of this module apply."""
         self.scratch = memoryview(bytearray(SCRATCH_SIZE_BYTES))
         small = SMALL_FRAMES_MAX_BYTES
         large = LARGE_FRAMES_MAX_BYTES
@@ -151,7 +152,8 @@ class FrameBuffers:
     def take(self, size: int) -> memoryview:
         """A buffer of at least `size` bytes."""
         if size > POOLED_FRAME_SIZE_MAX_BYTES:
-            # Pages without bytes of the frame take no memory, and all pages go back to the system with the frame.
+            # Only pages that have bytes of the frame take memory. When the frame is freed, all pages go back to the
+            # system.
             return memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         capacity = 1 << max(size - 1, 0).bit_length()
         free = self._free.get(capacity)

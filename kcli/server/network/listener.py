@@ -16,9 +16,10 @@ from kcli.server.network.loop_shared import LoopShared
 
 _log = logging.getLogger("kcli.server.SocketServer")
 
-# The most accepted connections that wait because max.connections is reached. The usual backlog of a kernel.
+# The most accepted connections that wait because max.connections is reached. A kernel usually lets as many connections
+# wait.
 HELD_CONNECTIONS_MAX = 1024
-# The time that a client has to read its last answer while the broker stops.
+# The time that a client has to read its last answer when the broker stops.
 CLOSING_SECONDS = 1.0
 # The creation rate is averaged over quota.window.size.seconds × quota.window.num. This is the default of both.
 CREATION_RATE_WINDOW_SECONDS = 11.0
@@ -151,7 +152,7 @@ class SocketServer:
         oldest = self._now() - self._idle_max_seconds
         idle = [each for each in self.connections if each.last_active < oldest and not each.is_waiting]
         for connection in idle:
-            # Unsent bytes stay unsent: the client has not read for so long.
+            # Unsent bytes are dropped, because the client has not read for so long.
             connection.abort()
         return len(idle)
 

@@ -14,7 +14,7 @@ from kcli.runtime.network import BACKLOG
 _log = logging.getLogger("kcli.server.SocketServer")
 
 UNLIMITED = 2**31 - 1
-# Kafka's value for the buffer size that the operating system chooses.
+# With this value, which is Kafka's too, the operating system chooses the buffer size.
 SYSTEM_BUFFER = -1
 
 
@@ -84,11 +84,12 @@ def listener_settings(config: BrokerConfig, listener: Listener) -> ListenerSetti
 
 
 def _if_set(config: BrokerConfig, name: str, otherwise: int) -> int:
-    """The value of a socket option. If the key is not set, returns the system's default, because Kafka's defaults are
+    """The value of a socket option. If the key is not set, returns the system's default, because Kafka's default is
     slow.
 
     Buffers of 100 KiB disable the kernel's own tuning, which costs up to half of the throughput on the loopback. With
-    an accept queue of 50, some clients of a burst must wait a second before they try to connect again.
+    an accept queue of 50, a burst of new connections fills the queue, and some clients must wait a second before they
+    try again.
     """
     return config.integer(name) if config.is_set(name) else otherwise
 

@@ -1,8 +1,8 @@
 """Kafka's two ways to measure the use of a quota. The caller passes the time, in seconds of any clock.
 
-`SampledRate` is the average over the last windows, like Kafka's Rate of a SampledStat. It measures bytes, time and
-connections. `TokenBucket` fills at the rate of its quota up to a limit, and may be overdrawn once. It measures
-partitions that are created and deleted (KIP-599).
+`SampledRate` is the average over the last windows, like Kafka's class Rate of a SampledStat. It measures bytes, time
+and connections. `TokenBucket` fills at the rate of its quota, up to a limit. A request may take more tokens than the
+bucket has, and the next requests must then wait. It measures partitions that are created and deleted (KIP-599).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-# If there are more meters than this, idle meters are dropped, because clients can invent any number of client ids.
+# If there are more meters than this, idle meters are dropped, because a client can use any number of client ids.
 METERS_MAX = 10_000
 # The shortest time over which a rate is computed, because a shorter time gives meaningless rates.
 _ELAPSED_MIN_SECONDS = 0.001
@@ -76,7 +76,7 @@ class SampledRate:
     def _elapsed(self, now: float) -> float:
         """The time since the oldest sample. Windows before the first sample count as passed.
 
-        Otherwise the first bytes of a client would give an enormous rate.
+        If they did not count, the first bytes of a client would give a very high rate.
         """
         elapsed = now - self._samples[0].began if self._samples else 0.0
         windows = self._windows
@@ -102,7 +102,7 @@ class TokenBucket:
         self._updated = 0.0
 
     def take(self, tokens: float, limit: float, now: float) -> None:
-        """Takes tokens. If the bucket has fewer tokens, it is then overdrawn."""
+        """Takes tokens. If the bucket has fewer tokens, it becomes overdrawn."""
         self._tokens = self.tokens(limit, now) - tokens
         self._updated = now
 
@@ -117,7 +117,7 @@ class TokenBucket:
         return max(0.0, -self.tokens(limit, now) / limit)
 
     def is_idle(self, now: float) -> bool:
-        """Whether the bucket is full again, so that a new bucket can replace it. The bucket is full if it was not
+        """Whether the bucket is certainly full again, so that a new bucket can replace it. It is full if it was not
         overdrawn and its windows have passed."""
         return self._tokens is None or (
             self._tokens >= 0 and now - self._updated >= self._windows.total_seconds

@@ -1,8 +1,8 @@
 """The line of connections whose received requests wait for their turn of the event loop.
 
-A client may send thousands of requests in one write. Each turn of the loop serves a few requests, one connection after
-another, so that the loop reads from other clients and answers them in between. The limit counts requests and bytes,
-never time, because a simulation must repeat each run.
+A client may send thousands of requests in one write. Each turn of the loop serves only a few requests, one connection
+after another. Between two turns the loop reads from other clients and answers them. The limit of a turn counts requests
+and bytes, never time, because a simulation must repeat each run.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import asyncio
 from collections import deque
 from typing import Protocol
 
-# The bytes of requests and answers that are served per turn: one large answer, or a few small ones.
+# The bytes of requests and answers that are served in a turn: one large answer or a few small answers.
 BYTES_PER_TURN = 64 * 1024
-# The bytes that each request counts at least: 16 requests per turn.
+# A smaller request counts as this many bytes, so a turn serves at most 16 requests.
 BYTES_PER_REQUEST_MIN = 4 * 1024
 # Kafka's default of queued.max.requests.
 QUEUED_REQUESTS_MAX = 500
@@ -41,10 +41,11 @@ class RequestLine:
 
     @property
     def allowance(self) -> int:
-        """The bytes of requests that a connection may serve as soon as they are received. 1, which means one request,
-        if connections wait in the line.
+        """The bytes of requests that a connection may serve as soon as they are received. If connections wait in the
+        line, the result is 1, and the connection may serve one request.
 
-        0 if the line is full. Then the connection goes to the end of the line, as a request does in Kafka's queue.
+        If the line is full, the result is 0. Then the connection goes to the end of the line, as a request does in
+        Kafka's queue.
         """
         if not self._line:
             return BYTES_PER_TURN

@@ -58,7 +58,7 @@ class CleanerProcess:
             raise self._ended(process) from None
         finally:
             if not is_done:
-                self._end()  # its pass was cancelled, but it still works on it
+                self._end()  # the pass was cancelled, but the process still works on it
 
     @property
     def pid(self) -> int | None:
@@ -82,7 +82,7 @@ class CleanerProcess:
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                     )
-                except OSError as error:  # not the fault of a log directory
+                except OSError as error:  # the process could not be started; no log directory has failed
                     raise StorageError(f"the cleaner's process cannot be started: {error}") from error
             return self._process
 

@@ -1,9 +1,9 @@
 """Reports to the controller which log directory holds each replica (KIP-858).
 
-If a broker has only one directory, the controller knows which directory holds each replica. If a broker has several
-directories, it chooses one when it creates a log, and then reports this directory. Until the report the metadata
-contains no directory for the replica. If the directory failed before the report, the leadership of the partition would
-not move.
+If a broker has only one directory, the controller knows that this directory holds each replica. If a broker has several
+directories, it chooses one when it creates a log, and then reports the directory. Until the report, the metadata
+contains no directory for the replica. If the directory fails before the report, the controller does not know that the
+replica is lost, and does not move the leadership.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger(__name__)
 
-# The limit of Kafka for one request, with which the records stay far below the limit of a batch of the metadata log.
+# Kafka's limit for one request. The records of so many assignments are far smaller than the largest batch of the
+# metadata log.
 MAX_ASSIGNMENTS_PER_REQUEST = 2_250
 RETRY_INTERVAL_S = 1.0
 
@@ -73,8 +74,8 @@ class DirectoryAssignments:
         self._send_soon()
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
-        """Reports the directory of a log that was created after its delta was applied, because a large change is
-        applied in slices."""
+        """Reports the directory of a new log. A large change is applied in slices, so a log may be created after
+        `apply` was called for its delta."""
         topic = self._loader.image.topics.topic(leader.topic)
         partition = None if topic is None else topic.partitions.get(leader.partition)
         if led and topic is not None and partition is not None:
@@ -119,7 +120,7 @@ class DirectoryAssignments:
             self._pending[key] = log.directory.id
 
     def _send_soon(self) -> None:
-        # Nothing is sent before the registration; `load` comes after it.
+        # Nothing is sent before the broker is registered. `load` is called after the registration.
         if self._pending and self._broker_epoch() >= 0 and (self._sender is None or self._sender.done()):
             self._sender = asyncio.get_running_loop().create_task(self._send(), name="assign-directories")
 

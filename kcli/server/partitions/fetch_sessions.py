@@ -1,9 +1,10 @@
 """Fetch sessions (KIP-227): the broker remembers the partitions that a consumer reads and the values that it has sent.
 
-A full fetch (epoch 0) lists every partition and may get a session. The incremental fetches after it (epoch 1, 2, …)
-list only changes. The answer to an incremental fetch has only partitions with records, an error, or a new high
-watermark or log start offset. Partitions that returned records move to the end of the order, so that a few busy
-partitions cannot starve the others. A fetch with epoch -1 is a full fetch that closes the session or needs no session.
+Here, the epoch is the number of a fetch in its session. A full fetch (epoch 0) lists every partition and may get a
+session. The incremental fetches after it (epoch 1, 2, …) list only changes. The answer to an incremental fetch has only
+partitions with records, with an error, or with a new high watermark or log start offset. Partitions that returned
+records move to the end of the order, so that other partitions also get their turn. A fetch with epoch -1 is a full
+fetch that closes the session or needs no session.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FINAL_EPOCH = -1
 NO_SESSION = 0
 _EPOCH_MAX = 2**31 - 1
 _SESSION_ID_MAX = 2**31 - 1
-# The age from which a session may be evicted for another one (Kafka's min.incremental.fetch.session.eviction.ms).
+# A session of this age may be evicted in favour of a new session (Kafka's min.incremental.fetch.session.eviction.ms).
 EVICTION_MIN_AGE_MS = 120_000
 _NOT_DIVERGING = EpochEndOffset()
 
@@ -39,7 +40,8 @@ Key = tuple[uuid.UUID | str | None, int]
 
 
 def replica_of(request: FetchRequest) -> int:
-    """The broker id of the follower that fetches, or -1 for a consumer. From version 15 on it is in `replica_state`."""
+    """The broker id of the follower that fetches, or -1 for a consumer. From version 15 on, this id is in
+    `replica_state`."""
     return max(request.replica_id, request.replica_state.replica_id)
 
 
@@ -50,7 +52,7 @@ class FetchTarget:
     topic_id: uuid.UUID | None
     topic: str
     wants: FetchPartition
-    # The values that the client of a session got last. -1: the partition must be sent again.
+    # The last values that the client of a session got. -1 means that the partition must be sent again.
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
 
@@ -61,7 +63,7 @@ class FetchTarget:
 
 Results = list[tuple[FetchTarget, PartitionData]]
 
-# Work on a partition in this module is cheap, so that one step is the work on several of them.
+# Work on a partition in this module is cheap, so one step works on several partitions.
 _PARTITIONS_PER_STEP = 8
 
 
@@ -79,8 +81,8 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The fetch sessions of the broker, at most `slots`. The session that was unused for the longest time comes
-    first."""
+    """The fetch sessions of the broker: at most `slots` sessions. The first session is the one that was unused for the
+    longest time."""
 
     def __init__(self, slots: int, rng: Rng) -> None:
         self.slots = slots
@@ -91,7 +93,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def open(self, request: FetchRequest, version: int, now_ms: int) -> Generator[None, None, FetchScope]:
-        """Finds, in steps, the partitions that a request reads and the rules for its answer."""
+        """Finds the partitions that a request reads and the rules for its answer. Works in steps."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             wants_session = request.session_epoch == INITIAL_EPOCH
@@ -201,7 +203,7 @@ class FetchScope:
     def response(
         self, results: Results, endpoints: tuple[NodeEndpoint, ...], now_ms: int
     ) -> Generator[None, None, FetchResponse]:
-        """Makes, in steps, the response with the results that the client does not know."""
+        """Makes the response with the results that the client does not know. Works in steps."""
         if self.error_code is not ErrorCode.NONE:
             return FetchResponse(error_code=self.error_code)
         session = self._session

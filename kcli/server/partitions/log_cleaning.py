@@ -1,4 +1,4 @@
-"""Runs the log cleaner. Every `log.cleaner.backoff.ms` it runs a round of passes. Each pass compacts one log.
+"""Runs the log cleaner. Every `log.cleaner.backoff.ms` it begins a round of passes. Each pass compacts one log.
 
 A pass runs in another process (`cleaner_process`), so that the pass does not slow down the event loop. A thread of the
 broker waits for the events of the process and replaces the segments under the log's lock. Changed settings apply from
@@ -23,9 +23,9 @@ from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger("kcli.server.LogCleaner")
 
-# The shortest pause. log.cleaner.backoff.ms may be 0, and without a pause the event loop would be blocked.
+# The shortest pause. log.cleaner.backoff.ms may be 0, and rounds without a pause would block the event loop.
 MIN_BACKOFF_MS = 10
-# The largest offset map of Kafka, whose size in bytes is a Java int.
+# The largest offset map in bytes. In Kafka, this size is a Java int.
 MAX_DEDUPE_BUFFER_BYTES = (1 << 31) - 1
 
 
@@ -52,7 +52,7 @@ class LogCleaning:
         self._processes: set[CleanerProcess] = set()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.last_run_ms = 0  # start of the last round; 0: none yet
+        self.last_run_ms = 0  # the start time of the last round; 0 before the first round
         self.last_result: CleaningResult | None = None
         self.uncleanable = self._cleaner.uncleanable
 

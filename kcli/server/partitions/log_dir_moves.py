@@ -2,9 +2,9 @@
 
 Each move is one task. The task copies the log in slices, and each slice in a thread. All moves together copy at most
 `replica.alter.log.dirs.io.max.bytes.per.second`. When the copy is complete, the new directory is reported to the
-controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. This last
-copy and the replacement run on the event loop, so no append can come in between. Moves that a stop or a crash
-interrupted continue at the next start.
+controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. The last
+records are copied on the event loop, just before the replacement, so no append can come between these two steps. If a
+stop or a crash interrupts a move, the move continues at the next start.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _log = logging.getLogger("kcli.server.ReplicaAlterLogDirsManager")
 
 RATE_KEY = "replica.alter.log.dirs.io.max.bytes.per.second"
 THREADS_KEY = "num.replica.alter.log.dirs.threads"
-# The bytes per slice. Few enough that a flush in the same threads does not wait long, and enough that the switch to a
-# thread costs little.
+# The bytes of a slice. With larger slices, a flush in the same threads would wait long. With smaller slices, the
+# switches between threads would take much of the time.
 SLICE_BYTES = 1 << 20
 # The longest pause of a throttled move, so that a changed rate soon takes effect.
 THROTTLE_INTERVAL_S = 1.0
@@ -48,7 +48,8 @@ UNLIMITED = (1 << 63) - 1
 
 
 class MoveThrottle:
-    """Limits the rate of all moves together: after each slice, a move waits as long as its bytes take at this rate."""
+    """Limits the rate of all moves together. After each slice, a move waits for the time that the slice takes at this
+    rate."""
 
     def __init__(self, clock: Clock, bytes_per_second: Callable[[], int]) -> None:
         self._clock = clock
@@ -111,8 +112,9 @@ class LogDirMoves:
     # Life.
 
     def recover(self, image: MetadataImage) -> None:
-        """If a crash interrupted the swap of a copy and its log between the two renames, completes the swap. Otherwise
-        truncates a copy to the end of its log. Drops copies of partitions that this broker no longer has."""
+        """Repairs the copies after a start. If a crash came between the two renames that replace a log by its copy,
+        completes the replacement. Otherwise truncates the copy to the end of its log. Drops copies of partitions that
+        this broker no longer has."""
         for topic, number in self._logs.futures:
             partition = image.partition(topic, number)
             copy = self._logs.futures.logs[TopicPartition(topic, number)]
@@ -128,8 +130,8 @@ class LogDirMoves:
                     _log.error("%s cannot replace its log: %s", copy.path, error)
 
     def _truncate(self, copy: PartitionLog, current: PartitionLog) -> None:
-        """Truncates the copy to the end of its log. The log may have lost records in a crash, and may get other records
-        at their offsets."""
+        """Truncates the copy to the end of its log. The log may have lost records in a crash, and other records may get
+        the offsets of the lost records."""
         try:
             copy.truncate_to(current.log_end_offset)
         except StorageError as error:
@@ -157,8 +159,8 @@ class LogDirMoves:
     # Requests.
 
     async def alter(self, topic: str, number: int, path: str) -> None:
-        """Moves the partition to the directory at `path`. Ends a move to another directory. Raises KafkaError if the
-        partition or the directory is not here."""
+        """Moves the partition to the directory at `path`. Ends a move to another directory. Raises KafkaError if this
+        broker does not have the partition or the directory."""
         directory = self._logs.futures.check_target(topic, number, path)
         log = self._logs.get(topic, number)
         if log is None:
@@ -174,8 +176,8 @@ class LogDirMoves:
             self._start(topic, number)
 
     def _refuse(self, topic: str, number: int, path: str) -> NoReturn:
-        """Raises the error for a partition that is not here. First stores the directory, because this broker may be
-        about to create the partition (KIP-113)."""
+        """Raises the error for a partition that this broker does not have. First stores the directory, in case this
+        broker creates the partition later (KIP-113)."""
         partition = self._image().partition(topic, number)
         if partition is not None and self._replicas.node_id in partition.replicas:
             raise KafkaStorageException(f"The log of {topic}-{number} is in a directory that is offline")
@@ -233,7 +235,7 @@ class LogDirMoves:
         return None if image is None or partition is None else (image, partition)
 
     async def _advance(self, topic: str, number: int) -> bool:
-        """Copies a slice. If everything is copied, replaces the log by the copy. Returns True if the move is
+        """Copies a slice. If all records are copied, replaces the log by the copy. Returns True if the move is
         complete."""
         wait = self._throttle.wait_seconds()
         if wait:

@@ -1,8 +1,9 @@
-"""Opens (decompresses and checks) large batches in a thread, while the event loop serves other clients.
+"""Opens large batches in a thread, while the event loop serves other clients. To open a batch is to decompress and
+check it.
 
-`Openings` works on all unopened batches in turns, a few megabytes of each at a time. So a batch that holds gigabytes
-delays other batches only by milliseconds per turn. `AppendQueue` keeps the order of the appends of a partition: if an
-append comes while a batch is being opened, the append waits until that batch is appended.
+`Openings` works on all unopened batches in turns, on a few megabytes of each batch at a time. So a batch of gigabytes
+delays other batches only by milliseconds in each turn. `AppendQueue` keeps the order of the appends of a partition. If
+an append comes while an earlier batch is being opened, the append waits until that batch is appended.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Openings:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, "kcli-open-batches")
         while True:
-            # Further turns wait behind those of the other batches.
+            # The next turn of this batch waits for the turns of the other batches.
             results = await loop.run_in_executor(self._threads, _take_turn, steps)
             for result in results:
                 return result
@@ -55,7 +56,7 @@ def _take_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
 
 
 class AppendQueue:
-    """The appends of a partition that must wait for the opening of a batch, in the order in which they came."""
+    """The appends of a partition that must wait until a batch is opened. They are in the order in which they came."""
 
     __slots__ = ("_last", "_openings")
 
@@ -70,8 +71,8 @@ class AppendQueue:
     def add(
         self, batch: CheckedBatch | UnopenedBatch, append: Callable[[CheckedBatch], AppendResult]
     ) -> asyncio.Task[AppendResult]:
-        """Opens the batch, and calls `append` after all earlier appends. The batch is copied now, because its buffer
-        will be reused."""
+        """Opens the batch, and calls `append` after all earlier appends. The batch is copied at once, because the
+        connection will use its buffer again."""
         kept = (
             batch._replace(records=bytes(batch.records)) if isinstance(batch, CheckedBatch) else batch.kept()
         )
@@ -81,7 +82,8 @@ class AppendQueue:
         return task
 
     def _forget(self, task: asyncio.Task[AppendResult]) -> None:
-        """Drops a completed task, because its error may hold the memory of the batch."""
+        """Drops a completed task. Its error may have a reference to the batch, which keeps the memory of the batch in
+        use."""
         if self._last is task:
             self._last = None
 

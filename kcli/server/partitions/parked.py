@@ -1,4 +1,4 @@
-"""Produce and fetch requests that wait for their answer (parked). kcli/replica decides when they are due."""
+"""Produce and fetch requests that wait for their answer (parked). kcli/replica decides when the wait ends."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class ParkedFetch:
             parked[self] = number
 
     def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
-        """Records that `size_bytes` were appended to a partition. Ends the wait if the fetch has enough bytes now.
+        """Records that `size_bytes` were appended to a partition. If the fetch has enough bytes now, ends the wait.
 
-        `measure` is True if older bytes of the partition became readable, which the count of appended bytes does not
-        include.
+        `measure` is True if older bytes of the partition became readable. The count of appended bytes does not include
+        these bytes.
         """
         if self.finished:
             return

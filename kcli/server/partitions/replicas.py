@@ -199,8 +199,8 @@ class LeaderPartition:
             now_ms=now_ms,
             transaction_version=transaction_version,
         )
-        # A marker makes older records readable for read_committed. Fetches do not notice this by counting appended
-        # bytes, so each of them measures.
+        # A marker makes older records readable for read_committed consumers. A fetch that only counts appended bytes
+        # would not notice these records. So each fetch measures its bytes again.
         for parked in list(self.parked_fetches):
             parked.changed(self.parked_fetches, 0, measure=True)
         return result
@@ -228,8 +228,8 @@ class LeaderPartition:
                 for committed in self.commits.due(high_watermark):
                     committed()
         if self.parked_fetches:
-            # If the high watermark moves without an append, older records became readable. Their bytes were counted
-            # when they were appended.
+            # If the high watermark moves without an append, older records became readable. Their bytes were already
+            # counted at their append.
             older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
                 parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
@@ -355,8 +355,8 @@ class Replicas:
         await self._is_applied.wait()
 
     async def finish_deletions(self) -> None:
-        """Drops all waiting changes except deletions, and deletes the logs of these. Call this method before the logs
-        are closed."""
+        """Drops all waiting changes except deletions, and deletes the logs of deleted partitions. Call this method
+        before the logs are closed."""
         self._waiting = deque(diff for diff in self._waiting if self._is_gone(diff))
         await self.applied()
 
@@ -467,7 +467,7 @@ class Replicas:
         leader = self._leaders[key] = LeaderPartition(
             diff.topic, diff.partition, log, state, traffic, self.openings
         )
-        # If the leader is the only member of the ISR, its whole log is committed, also after a restart.
+        # If the leader is the only member of the ISR, its whole log is committed, even after a restart.
         log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset, leader.followers))
         self._tell(leader, True)
 
@@ -491,7 +491,8 @@ class Replicas:
     # Disks.
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Ends the leadership of the partitions of a failed directory. Requests for them get KAFKA_STORAGE_ERROR."""
+        """Ends the leadership of the partitions in a failed directory. Requests for these partitions get
+        KAFKA_STORAGE_ERROR."""
         for key, leader in list(self._leaders.items()):
             if leader.log.directory is directory:
                 self._stop_leading(*key)

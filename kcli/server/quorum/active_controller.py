@@ -67,6 +67,9 @@ class ActiveController:
 
         A decision without records waits for the commit of all records on which it is based.
         """
+        timeout_ms = None if api.timeout_ms is None else api.timeout_ms(request)
+        if timeout_ms is not None and timeout_ms <= 0:
+            raise TimeoutException
         decision = self._decide(api, request, context)
         if decision.kraft_version is not None:
             await self._upgrade_quorum(decision.kraft_version)
@@ -74,9 +77,8 @@ class ActiveController:
         done = self.append(decision.records) if decision.records else self._committed.last_appended
         if done is None:
             return decision.response
-        timeout_ms = api.timeout_ms(request)
         try:
-            async with asyncio.timeout(timeout_ms / 1000 if timeout_ms > 0 else None):
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await asyncio.shield(done)
         except TimeoutError:
             raise TimeoutException from None

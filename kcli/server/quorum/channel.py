@@ -21,7 +21,7 @@ class ControllerChannel(Protocol):
     ) -> R:
         """Returns the response when the controller's decision is committed.
 
-        Raises KafkaError if the request is refused as a whole, NotControllerException if no controller is active.
+        Raises KafkaError if the request is refused as a whole, and NotControllerException if no controller is active.
         """
         ...
 

@@ -155,8 +155,8 @@ class RaftDriver:
         return self._token, future
 
     def append(self, values: Sequence[bytes]) -> Appended:
-        """Appends one batch of records. Raises StorageError if the disk fails, NotControllerException if this node does
-        not lead."""
+        """Appends one batch of records. Raises StorageError if the disk fails, and NotControllerException if this node
+        does not lead."""
         ready = self._step(Append(tuple(values)))
         assert not ready.persist and ready.truncate is None, "an append changes no vote"
         batch, *others = ready.append

@@ -1,4 +1,4 @@
-"""The operations that each API needs before it serves a request, declared as data.
+"""Declares the operations that a client must be allowed to do before an API serves its request.
 
 Each handler module has one constant ACCESS:
 

@@ -1,4 +1,4 @@
-"""Combines answers that are ready with answers that must be awaited. A ready answer costs no task."""
+"""Combines answers that are ready with answers that must be awaited. An answer that is ready needs no task."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ P = TypeVar("P", covariant=True)
 
 @dataclass(slots=True)
 class RequestContext(Generic[P]):
-    """The context of one request. `listener` is the name of its listener, `peer_host` the address of its client as
-    text.
+    """The context of one request. `listener` is the name of its listener, and `peer_host` is the address of its client
+    as text.
 
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
     request was received. `throttle` is set if any client has a quota. If `is_forwarded`, a broker has sent the

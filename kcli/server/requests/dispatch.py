@@ -1,12 +1,12 @@
 """Serves a frame: reads the header, finds the handler in the API table, calls it, and encodes the answer or error.
 
-A handler module is imported when its API is first called. It has
+A handler module is imported when its API is first called. A handler module has
 
     handle(context, request) -> response | Awaitable[response] | None
     ACCESS = the operations that the API needs (access.py)
 
-and may have `error_response(context, request, error) -> response | Awaitable[response]`, if the response has no
-top-level error_code for its errors. Expected failures are KafkaErrors. Any other exception is logged and becomes
+If the response has no top-level error_code, the module also has `error_response(context, request, error) -> response |
+Awaitable[response]`. Expected failures are KafkaErrors. Every other exception is logged and becomes
 UNKNOWN_SERVER_ERROR.
 """
 
@@ -65,7 +65,7 @@ T = TypeVar("T")
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
-# Imported by this name after the start, because it is the slowest import of all.
+# This module is imported by its name after the start, because its import is the slowest of all.
 CODEC = "kcli.protocol.wire.codec"
 
 DECODED_AT_ONCE_BYTES = 1000
@@ -77,8 +77,8 @@ ELEMENTS_PER_TURN = 500
 """Elements of arrays that are encoded or decoded in one turn of the loop. An element takes 1 to 3 µs, so a turn takes
 about a millisecond.
 
-The codec works in slices, not in a thread: a thread would share the interpreter's lock with the loop, and each wake of
-the loop would wait for the thread to give the lock up.
+The codec works in slices and not in a thread. A thread would compete with the loop for Python's lock. Each time the
+loop wakes up, it would have to wait until the thread releases the lock.
 """
 
 
@@ -115,8 +115,8 @@ class Dispatch:
         authorizer: Authorizer = ALLOW_ALL,
         forwarder: Forwarder | None = None,
     ) -> None:
-        """Makes the dispatch of a listener. `served`: the handler module of each API. `ports`: the parts of the node
-        that handlers may use. Only brokers have a `forwarder`."""
+        """Makes the dispatch of a listener. `served` has the name of the handler module of each API. `ports` are the
+        parts of the node that handlers may use. Only brokers have a `forwarder`."""
         self._ports = ports
         self._served = served
         self._quotas = quotas
@@ -142,7 +142,7 @@ class Dispatch:
             caller.session,
             is_forwarded=caller.is_forwarded,
         )
-        request = None  # KIP-511: the answer has version 0, whatever the body is
+        request = None  # the answer has version 0, whatever the body is (KIP-511)
         if spec.min_version <= version <= spec.max_version:
             if self._forwarder is not None and spec.key in FORWARDED and not self._forwarder.is_local:
                 return _later(self._forward(self._forwarder, route, context, caller, bytes(frame), at))
@@ -219,7 +219,7 @@ class Dispatch:
                 context.throttle.charge(route.spec.key, None)
             return None
         if isinstance(response, Awaitable):
-            # A coroutine has work to do, for example a batch to open. It may hold a copy of the request.
+            # A coroutine still has work to do, for example a batch to decompress. It may need its copy of the request.
             may_overlap = isinstance(response, asyncio.Future)
             return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         return self._encode(route, context, request, response)
@@ -331,7 +331,8 @@ async def _encoded_later(context: Context, encoding: Awaitable[Buffer | list[Par
 
 
 def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
-    """Returns work that does the same. If a client has a quota, the time of the work is charged to it."""
+    """Returns steps that do the same work. If a client has a quota, the time of these steps is charged to the
+    client."""
     return work if context.throttle is None else context.throttle.waits_for(work)
 
 
@@ -430,7 +431,7 @@ def _general(
         return run_in_turns(codec.decode_request_steps(key, version, bytes(frame), at), ELEMENTS_PER_TURN)
 
     def encode(response: object, version: int, correlation_id: int) -> Buffer | Awaitable[Buffer]:
-        # Only ApiVersions is answered even if the version is unsupported (KIP-511).
+        # ApiVersions is the only API that is answered even if the version is unsupported (KIP-511).
         known = version if spec.min_version <= version <= spec.max_version else 0
         if not has_arrays(known):
             encoded: bytes = codec.encode_response(response, key, known, correlation_id)

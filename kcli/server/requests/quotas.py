@@ -1,9 +1,9 @@
 """Client quotas: limits, meters, and the throttling of clients (KIP-13, KIP-124, KIP-219, KIP-599, KIP-612).
 
-Each quota key has limits by entity, and one meter for all clients that share a limit. If any client has a quota, each
-request gets a `RequestThrottle`, to which handlers and dispatch charge bytes, time and partitions. The response is sent
-at once and contains the throttle time. The connection is not read until this time is over. Without quotas, `is_active`
-is False and the rest of this module is not used.
+Each quota key has limits by entity (such as a user), and one meter for all clients that share a limit. If any client
+has a quota, each request gets a `RequestThrottle`. The handlers and the dispatch charge bytes, time and partitions to
+it. The response is sent at once and contains the throttle time. The broker does not read from the connection until this
+time is over. If there are no quotas, `is_active` is False and the rest of this module is not used.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONNECTION_CREATION_RATE = "connection_creation_rate"
 # The largest values of int32 fields.
 _FETCH_BYTES_MAX = _THROTTLE_MAX_MS = 2**31 - 1
 
-# Requests between brokers are not throttled, because the cluster would wait for itself.
+# Requests between brokers are not throttled, because a throttled broker would delay the whole cluster.
 EXEMPT = frozenset(
     {
         ApiKey.WRITE_TXN_MARKERS,
@@ -70,8 +70,8 @@ class Metered(Generic[M]):
 
 
 Client = tuple[str, str]
-"""A user and a client id. The user is empty if all users share one meter, and the client id if all client ids share one
-meter."""
+"""A user and a client id. If all users share one meter, the user is empty. If all client ids share one meter, the
+client id is empty."""
 
 
 class Limits(Generic[M]):
@@ -96,7 +96,7 @@ class Limits(Generic[M]):
             self._meters.clear()
 
     def of(self, client: Client, now: float) -> Metered[M] | None:
-        """The limit of a client, and the meter that the client shares with all others under the same limit."""
+        """The limit of a client, and the meter that the client shares with all other clients under the same limit."""
         if not self.by_entity:
             return None
         if client in self._found:
@@ -131,8 +131,9 @@ class Limits(Generic[M]):
         self._meters_max = max(METERS_MAX, 2 * len(self._meters))
 
 
-# Quota precedence, most specific first: the types of the entity, each named or the default one, and the types that
-# clients must have in common to share one meter. A default is a limit for each client, not for all together.
+# Quota precedence, most specific first. A row has the types of the entity, and for each type whether it is a named
+# entity or the default. It also has the types that clients must have in common to share a meter. A default limits each
+# client, and not all clients together.
 _PRECEDENCE = (
     (((CLIENT_ID, True), (USER, True)), (USER, CLIENT_ID)),
     (((CLIENT_ID, False), (USER, True)), (USER, CLIENT_ID)),
@@ -231,7 +232,7 @@ class RequestThrottle:
             self._since = None
 
     def waits_for(self, answer: Awaitable[T]) -> Awaitable[T]:
-        """Returns `answer`. The time of a handler's coroutine is counted while it runs."""
+        """Returns `answer`. If it is a coroutine, the time during which it runs is counted."""
         self.pause()
         return self._timed(answer) if isinstance(answer, Coroutine) else answer
 
@@ -294,7 +295,7 @@ class RequestThrottle:
             return
         over = metered.meter.seconds_over(metered.limit, now)
         if strict and over > 0:
-            # The time is rounded up, because a retry that comes slightly too early would be refused again.
+            # The time is rounded up, because a retry that came slightly too early would be refused again.
             self._hold(over + 0.0005)
             raise ThrottlingQuotaExceededException
         metered.meter.take(count, metered.limit, now)
@@ -330,7 +331,7 @@ class RequestThrottle:
         return throttled
 
     def finish(self) -> None:
-        """Charges the time since `charge`, in which the answer was encoded, to the next request."""
+        """Charges the time since `charge` to the next request. In this time the answer was encoded."""
         if not self._is_exempt:
             quotas, now = self._quotas, self._quotas.clock.monotonic()
             metered = quotas.time.of(self._client, now)
@@ -353,7 +354,7 @@ class RequestThrottle:
         if metered is None:
             return
         metered.meter.record(self._taken_percent(), now)
-        # A large request must not throttle its client for more than one window.
+        # A large request throttles its client for at most one window.
         self._hold(min(metered.meter.seconds_over(metered.limit, now), quotas.windows.size_seconds))
 
     def _taken_percent(self) -> float:

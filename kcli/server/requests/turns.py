@@ -1,9 +1,11 @@
-"""Long work in turns. A client chooses how large its request is, and one event loop serves every client.
+"""Divides long work into turns, because a client chooses the size of its request, and one event loop serves all
+clients.
 
-Work is cut into slices by the number of items, so every run has the same slices. Between two slices the loop serves the
-other clients. All long works of a loop share one queue: one slice runs per turn of the loop, even if many works wait.
+Work is cut into slices. A slice has a fixed number of items, so a simulation has the same slices in every run. Between
+two slices, the loop serves other clients. All long work of a loop shares one queue: in each turn of the loop, only one
+slice runs.
 
-Work that fits into its first slice runs at once, without a task, so a usual request has no extra cost.
+If all items fit into the first slice, the work runs at once and without a task. So a usual request has no extra cost.
 """
 
 from __future__ import annotations
@@ -58,8 +60,8 @@ def nested_steps(
     work: Callable[[Group, Item], T],
     shape: Callable[[Group, tuple[T, ...]], Shaped],
 ) -> Steps[tuple[Shaped, ...]]:
-    """Yields after each item of each group (often the partitions of topics). `shape` makes the result of a group from
-    the results of its items."""
+    """Handles each item of each group, such as the partitions of topics. Yields after each item. `shape` makes the
+    result of a group from the results of its items."""
     shaped = []
     for group in groups:
         results = []
@@ -87,7 +89,7 @@ def sorted_steps(texts: Sequence[str]) -> Steps[list[str]]:
 
 
 async def next_turn() -> None:
-    """Waits for a turn of the loop in which no other long work runs."""
+    """Waits until the loop has a turn in which no other long work runs."""
     loop = asyncio.get_running_loop()
     queue = _queues.get(loop)
     if queue is None:
@@ -96,7 +98,7 @@ async def next_turn() -> None:
 
 
 class _TurnQueue:
-    """The long works of one loop that wait for a turn."""
+    """The queue of the long work of one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._call_soon = loop.call_soon
@@ -107,7 +109,7 @@ class _TurnQueue:
     def join(self) -> asyncio.Future[None]:
         turn = self._new_future()
         self._waiting.append(turn)
-        # The handle is cancelled if a simulated process ends. The works of the others go on.
+        # The handle is cancelled if a simulated process ends. The work of other processes goes on.
         if self._next is None or self._next.cancelled():
             self._next = self._call_soon(self._give_turn)
         return turn

@@ -1,6 +1,6 @@
 """The APIs that Spark's client calls, with their messages and the versions that the client speaks.
 
-For each API, every broker since Apache Kafka 2.5 and every broker of kcli supports at least one of these versions.
+Every broker since Apache Kafka 2.5, and every broker of kcli, supports at least one of these versions of each API.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Call(Generic[RequestT, AnswerT]):
         return self.first, API[self.key].max_version if self.last is None else self.last
 
 
-# Every broker answers version 0, and its version ranges are all that the client needs.
+# Every broker answers version 0. The answer has the version ranges, and the client needs nothing else.
 API_VERSIONS = Call(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse, 0, 0)
 SASL_HANDSHAKE = Call(ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeResponse, 1, 1)
 SASL_AUTHENTICATE = Call(ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest, SaslAuthenticateResponse, 0, 2)
@@ -61,11 +61,11 @@ CREATE_TOPICS = Call(ApiKey.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResp
 FETCH = Call(ApiKey.FETCH, FetchRequest, FetchResponse, 4, 12)
 
 INIT_PRODUCER_ID = Call(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse, 0, None)
-# From version 12 on, Produce uses the second generation of the transaction protocol, which this client does not speak.
+# From version 12 on, Produce uses version 2 of the transaction protocol (TV2), which this client does not speak.
 PRODUCE = Call(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, 3, 11)
 # From version 4 on, a FindCoordinator request has several keys.
 FIND_COORDINATOR = Call(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 1, 3)
-# From version 7 on, OffsetFetch has require_stable. From version 8 on, it names several groups.
+# From version 7 on, OffsetFetch has require_stable. From version 8 on, a request has several groups.
 OFFSET_FETCH = Call(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 7, 7)
 # From version 4 on, AddPartitionsToTxn is only for brokers.
 ADD_PARTITIONS_TO_TXN = Call(

@@ -1,7 +1,7 @@
 """A small blocking client of a Kafka cluster, for Spark's driver and its executors.
 
-A task reads one partition from one broker, batch after batch. A blocking socket with one request in flight is enough,
-and a Python worker of Spark has no event loop.
+A task reads one partition from one broker, one batch after another. So a blocking socket with one unanswered request is
+enough, and no event loop is needed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LAST_BACKOFF_SECONDS = 1.0
 """retry.backoff.ms and retry.backoff.max.ms of Kafka's clients."""
 
 UNKNOWN_TOPIC_SECONDS = 3.0
-"""How long an unknown topic is looked up again. A new topic is unknown to some brokers for a moment."""
+"""The time for which the client looks up an unknown topic again. Some brokers do not know a new topic for a moment."""
 
 
 class UnreachableError(KcliError):
@@ -72,7 +72,8 @@ class ClientSettings:
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     max_partition_fetch_bytes: int = 8 << 20
-    """Larger than the consumer's default (1 MiB), because a task reads one partition with one request at a time."""
+    """The size of one fetch. It is larger than the consumer's default (1 MiB), because a task reads one partition with
+    one request at a time."""
     security: ClientSecurity | None = None
 
 
@@ -112,7 +113,7 @@ class Cluster:
     def partitions(self, topics: Iterable[str], *, create: bool = False) -> list[TopicPartition]:
         """Returns the partitions of `topics`, and remembers their leaders.
 
-        With `create`, the broker creates missing topics if auto.create.topics.enable is true.
+        If `create` is True and auto.create.topics.enable is set, the broker creates missing topics.
         """
         wanted = sorted(set(topics))
         if not wanted:
@@ -217,7 +218,7 @@ class Cluster:
     ) -> tuple[int, int]:
         """Returns the id and epoch of an idempotent producer.
 
-        With a transactional id, the broker increases the epoch.
+        If a transactional id is given, the coordinator increases the epoch.
         """
         result: list[tuple[int, int]] = []
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
@@ -336,8 +337,8 @@ class Cluster:
                     failures.append(f"{host}:{port}: {error}")
             if time.monotonic() + backoff > deadline:
                 said = f"no broker can be reached ({'; '.join(failures)})"
-                # If the cluster answered before, it may be restarting: the caller retries. Otherwise the address is
-                # wrong.
+                # If the cluster has answered before, it may be restarting, and the caller tries again. Otherwise the
+                # address is probably wrong.
                 raise ConnectionError(said) if self._nodes else UnreachableError(said)
             time.sleep(backoff)
             backoff = min(2 * backoff, LAST_BACKOFF_SECONDS)

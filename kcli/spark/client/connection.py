@@ -46,7 +46,8 @@ class InFlightRequest(Generic[AnswerT]):
 
 
 class Connection:
-    """One blocking connection. Several requests may be in flight. Their answers arrive in the order of the requests."""
+    """One blocking connection. Several requests may be sent before the first answer is read. Answers arrive in the
+    order of the requests."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class Connection:
             ours = exchange.respond(ask(ours))
 
     def close(self) -> None:
-        self._stream.close()  # the socket would stay open as long as its stream is open
+        self._stream.close()  # the socket stays open until its stream is closed
         self._socket.close()
 
     def request(self, call: Call[RequestT, AnswerT], message: RequestT) -> AnswerT:
@@ -145,7 +146,7 @@ class Connection:
         return message
 
     def _read(self, size: int) -> bytes:
-        """Reads `size` bytes from the socket directly into the result, because a copy of megabytes costs time."""
+        """Reads `size` bytes from the socket directly into the result, because copying megabytes takes time."""
         read = self._stream.read(size)
         if len(read) < size:
             raise ConnectionError(f"{self.address} closed the connection")

@@ -4,9 +4,9 @@ A records area is the part of a batch after its header: the records, one after a
 area uncompressed. `seal` compresses the records area and adds the header. `kcli.protocol.batches.columns` decodes
 batches.
 
-A record is `length, attributes, deltas, key length | key | value length | value | headers`. The parts between keys and
-values are short runs of varints, which are built for all rows as one byte matrix. One join in Arrow then interleaves
-these runs with keys and values. The buffer of the joined array holds the records areas of all batches, one after
+A record is `length, attributes, deltas, key length | key | value length | value | headers`. The parts before keys and
+values are short runs of varints. These runs are built for all rows as one byte matrix. Then one join in Arrow puts the
+runs between the keys and values. The buffer of the joined array has the records areas of all batches, one after
 another.
 """
 
@@ -28,12 +28,13 @@ from kcli.protocol.batches.record_starts import Ints
 BATCH_BYTES = 512 << 10
 """The size of a batch before compression. It is half the default of max.message.bytes.
 
-A batch may exceed this size by one record. The size is large, because each batch costs the broker and every reader a
-fixed time.
+A batch may exceed this size by one record. The size is large, because the broker and every reader need some time for
+each batch, whatever its size is.
 """
 
 BATCH_RECORDS = 1 << 20
-"""The largest number of records in a batch, which matters for empty records."""
+"""The largest number of records in a batch. Without this limit, a batch of empty records could have too many
+records."""
 
 _ATTRIBUTES_SIZE = 1
 """The size of a record's attributes, which are unused."""
@@ -47,7 +48,8 @@ class RecordsArea:
     count: int
     records: memoryview
     times: tuple[int, int] | None = None
-    """The timestamps of the first record and of the latest one. If it is None, all records get the time of `seal`."""
+    """The timestamps of the first record and of the latest record. If it is None, all records get the time of
+    `seal`."""
 
 
 def encode_records(
@@ -208,7 +210,7 @@ def _scatter(out: np.ndarray[tuple[int], np.dtype[np.uint8]], at: Ints, column: 
 
 
 def _lengths(values: pa.Array) -> Ints:
-    """Returns the size of each value, -1 for null."""
+    """Returns the size of each value, or -1 for null."""
     lengths = np.diff(_offsets(values))
     if values.null_count:
         lengths[np.asarray(values.is_null())] = -1

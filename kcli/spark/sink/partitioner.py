@@ -26,9 +26,8 @@ def partitions_for_keys(buffer: bytes, keys: Spans, count: int) -> Ints:
 def murmur2(buffer: bytes, keys: Spans) -> NDArray[np.uint32]:
     """Returns the 32-bit hash of each key. Each step hashes one word (4 bytes) of all keys that are long enough."""
     lengths = np.maximum(keys.lengths, 0)
-    order = np.argsort(
-        -lengths, kind="stable"
-    )  # the longest keys come first, so that the keys with words left are a prefix of the array
+    # The longest keys come first. So the keys that have more words to hash are always a prefix of the array.
+    order = np.argsort(-lengths, kind="stable")
     sizes, starts = lengths[order], keys.starts[order]
     source = np.frombuffer(buffer, np.uint8)
     state = _SEED ^ sizes.astype(np.uint32)

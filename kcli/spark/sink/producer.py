@@ -28,7 +28,7 @@ MAX_SEQUENCE = 0x7FFF_FFFF
 
 
 class Producer:
-    """An idempotent producer with one request in flight for each leader, so that batches keep their order.
+    """An idempotent producer. Each leader has at most one unanswered request, so that batches keep their order.
 
     If a transaction is given, the batches are part of it. The driver ends the transaction.
     """
@@ -88,7 +88,7 @@ class Producer:
             errors = self._attempt(batches)
             if not errors:
                 continue
-            retry.after(min(errors, key=_can_be_retried))  # if an error is final, this raises it
+            retry.after(min(errors, key=_can_be_retried))  # raises a final error, if there is one
             for part in batches:
                 self._cluster.forget(part)
 

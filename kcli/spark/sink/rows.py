@@ -21,7 +21,7 @@ MICROSECONDS = 1000
 
 
 class Router:
-    """Chooses partitions as Kafka's producer does: by the column `partition`, else by the key.
+    """Chooses partitions as Kafka's producer does: by the column `partition` or, if it is null, by the key.
 
     All rows of a batch that have neither partition nor key go to one partition.
     """
@@ -30,7 +30,8 @@ class Router:
         self._cluster, self._topic = cluster, topic
         self._counts: dict[str, int] = {}
         self._turn = int.from_bytes(np.random.bytes(4), "little")
-        """Counts batches, to choose the partition for rows without a key. Each task begins at a random number."""
+        """The number of the present batch, by which the partition for rows without a key is chosen. Each task begins at
+        a random number."""
 
     def areas(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, RecordsArea]]:
         """Yields the rows of each partition as records areas, in the order of the rows."""

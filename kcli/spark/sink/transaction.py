@@ -1,15 +1,15 @@
-"""Transactions of the sink (KIP-98): the rows of a task and a note of the batch id become visible together or never.
+"""Transactions of the sink (KIP-98). The rows of a task and a note with the batch id become visible together or never.
 
 A task begins and fills a transaction, and the driver ends it. So `Transaction` is a plain value that Spark sends from
 the task to the driver.
 
-From the note, a repeated task learns that the batch is already written. The note is committed as an offset of a
-consumer group with the name of the transactional id, because a transaction can include offsets (KIP-447). The offset is
-the batch id. `stored` reads the note when Spark repeats a batch.
+A transaction can include committed offsets of a consumer group (KIP-447). So the note is a committed offset: the offset
+is the batch id, and the name of the group is the transactional id. When Spark repeats a batch, `stored` reads the note,
+and the repeated task knows whether its rows are already written.
 
-The client speaks the first generation of the transaction protocol (TV1), which every broker since 2.5 supports: a
-partition is added to the transaction before it is written. Each attempt of a task has a new epoch, so brokers refuse
-late requests of earlier attempts, as in the second generation.
+The client speaks version 1 of the transaction protocol (TV1), because every broker since 2.5 supports it. In this
+version, a partition is added to the transaction before records are written to it. Each attempt of a task has a new
+epoch, so brokers refuse late requests of earlier attempts, as they do in version 2.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ from kcli.spark.client.calls import (
 from kcli.spark.client.cluster import Cluster
 
 ABANDON_MS = 5_000
-"""How long an abort after a failure is tried. After that, the next attempt or the transaction's time-out aborts."""
+"""The time for which an abort after a failure is tried. If no abort succeeds, the next attempt or the transaction's
+time-out aborts the transaction."""
 
 NOT_OURS = frozenset(
     {
@@ -178,7 +179,7 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
 def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool) -> Note | None:
     """Returns the newest note of `query` under this transactional id.
 
-    With `settled`, waits for the end of open transactions.
+    If `settled` is True, waits for the end of open transactions.
     """
     request = OffsetFetchRequest(group_id=transactional_id, topics=None, require_stable=settled)
     found: list[Note] = []
@@ -253,7 +254,8 @@ def _ask(
 def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> None:
     """Raises the first error.
 
-    OPERATION_NOT_ATTEMPTED is raised only if there is no other error, because the error of another partition causes it.
+    OPERATION_NOT_ATTEMPTED is raised only if there is no other error. The reason for this code is always the error of
+    another partition.
     """
     failed = sorted(
         (code for code in codes if code), key=lambda code: code is ErrorCode.OPERATION_NOT_ATTEMPTED

@@ -1,17 +1,17 @@
-"""The sink `kcli`: rows with key, value, headers, topic, partition and timestamp columns, produced by the executors.
+"""The sink `kcli`: the executors write rows with the columns key, value, headers, topic, partition and timestamp.
 
 Streams are exactly-once by default. Spark repeats failed tasks, and repeats a whole micro-batch after a crash. So each
-task writes in a transaction that also stores a note, which holds the batch id. The driver commits the transactions of a
-batch when all its tasks are done:
+task writes in a transaction that also stores a note with the batch id. The driver commits the transactions of a batch
+when all its tasks are done:
 
 * A task first fences every earlier attempt of the same task, because all attempts have the same transactional id (the
   query and the task's number). Then the task reads its note. If the note has the id of this batch, the rows are
   committed already, and the task writes nothing.
 * Tasks never commit. So a failed batch leaves nothing visible, and the next attempt may divide the rows into other
   tasks.
-* The driver commits the first task's transaction before the transactions of the other tasks. From then on the batch
-  must be completed. The first task's note holds the number of tasks. The other commits take milliseconds. If the driver
-  dies before it has finished them, Spark repeats the batch: committed tasks are skipped, and the other tasks write
+* The driver commits the first task's transaction before the transactions of the other tasks. After this first commit,
+  the batch must be completed. The first task's note has the number of tasks. The other commits take milliseconds. If
+  the driver dies before all commits, Spark repeats the batch: committed tasks are skipped, and the other tasks write
   again. The result is correct only if the rows are divided into tasks as before. So a different number of tasks is
   refused, unless all earlier tasks are committed.
 * The driver commits with the epochs of the attempts that wrote. An old driver that still runs cannot overwrite a newer
@@ -73,7 +73,7 @@ class Work:
     batch: int | None
 
     def id_of(self, task: int) -> str:
-        """Returns the transactional id of a task, the same for all its attempts."""
+        """Returns the transactional id of a task. All attempts of the task have the same id."""
         return f"{self.name}-{task}"
 
     @property
@@ -136,11 +136,10 @@ class _Writer(ABC):
     ) -> Written:
         """Writes the rows in a transaction, unless an earlier attempt of the task is committed."""
         if self.options.topic is not None:
-            cluster.partitions(
-                [self.options.topic], create=True
-            )  # the note is stored with the name of the topic, so the topic must exist even if there are no rows
-        # The transaction begins before the notes are read, because that keeps earlier attempts from adding a note
-        # later.
+            # The note is stored with the name of the topic, so the topic must exist even if there are no rows.
+            cluster.partitions([self.options.topic], create=True)
+        # The transaction begins before the notes are read. After its begin, an earlier attempt cannot add a note any
+        # more.
         mine = transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
         own, first = self._notes(cluster, work, task)
         if is_written(work.batch, own, first):
@@ -227,10 +226,10 @@ class _Writer(ABC):
         return not left
 
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
-        """Whether all `tasks` of an earlier attempt have their notes.
+        """Whether all tasks of an earlier attempt have their notes. `tasks` is the number of these tasks.
 
-        If this attempt has only `now` tasks and the earlier attempt had more, the tasks with numbers from `now` on are
-        fenced.
+        If the earlier attempt had more tasks than this attempt, its further tasks are fenced. `now` is the number of
+        tasks of this attempt.
         """
         for task in tasks:
             if task >= now:
@@ -264,7 +263,7 @@ class _Writer(ABC):
 class BatchWriter(_Writer, DataSourceArrowWriter):
     """Writes a batch.
 
-    Transactions are off by default, because a job may take longer than a transaction is allowed to take.
+    Transactions are off by default, because a batch job may take longer than the time-out of a transaction.
     """
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:

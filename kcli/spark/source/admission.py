@@ -1,4 +1,5 @@
-"""The limits of a micro-batch: at most N offsets or bytes, and at least N offsets unless a delay has passed."""
+"""The limits of a micro-batch: a maximum of offsets or bytes, and a minimum of offsets that applies until a delay has
+passed."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Admission:
             sizes = self._within_bytes(start, sizes, options.max_bytes_per_trigger)
         if options.max_offsets_per_trigger is not None:
             sizes = shared(sizes, options.max_offsets_per_trigger)
-        # If the end of a partition is before its start, it is not changed, so that a truncated log is reported later.
+        # If the end of a partition is before its start, the end is not changed. So the truncation of the log is
+        # reported later.
         return {part: min(start.get(part, offset), offset) + sizes[part] for part, offset in end.items()}
 
     def _within_bytes(
@@ -61,7 +63,8 @@ def shared(sizes: Mapping[TopicPartition, int], limit: int) -> dict[TopicPartiti
         return dict(sizes)
     shares = {part: size * limit // total for part, size in sizes.items()}
     left = limit - sum(shares.values())
-    # The offsets that rounding down leaves over go to the first partitions, so that even a small limit makes progress.
+    # The shares are rounded down, and the first partitions get the remaining offsets. So even a small limit makes
+    # progress.
     for part, size in sizes.items():
         more = min(left, size - shares[part])
         shares[part] += more

@@ -1,8 +1,9 @@
 """Makes Arrow record batches with the columns of Spark's Kafka source, without a Python loop over values.
 
-With the edges `[start0, end0, start1, end1, …]` of a column's values as offsets, the buffer of decoded batches is an
-Arrow binary array. The even entries of this array are the values, and the odd entries are the bytes between two values.
-One call of Arrow selects the even entries and copies each value once.
+The values of a column are parts of the buffer of decoded batches, from start0 to end0, from start1 to end1, and so on.
+With `[start0, end0, start1, end1, …]` as its offsets, the buffer is an Arrow binary array. The even entries of this
+array are the values, and the odd entries are the bytes between two values. One call of Arrow selects the even entries
+and copies each value once.
 
 Arrays are built from buffers, because `pa.array` and `pa.scalar` import pandas, which takes half a CPU-second in every
 worker.

@@ -1,7 +1,8 @@
 """Reads one offset range of one partition as raw batches, which the task then decodes.
 
-The next Fetch request is always in flight while the batches of the last answer are decoded. The reader retries after a
-change of leader or a lost connection. If an offset is no longer in the log, failOnDataLoss decides whether to go on.
+While the task decodes the batches of an answer, the next Fetch request is already sent. After a change of leader or a
+lost connection, the reader tries again. If an offset is no longer in the log, failOnDataLoss decides whether the reader
+continues.
 """
 
 from __future__ import annotations
@@ -100,11 +101,11 @@ def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
         headers = each.table.headers
         span = each.table.next_offset - max(offset, int(headers["base_offset"][0]))
         return float(headers["length"].sum() + LENGTH_OVERHEAD * len(headers)) / max(span, 1)
-    return 1.0  # the log has no batches for these offsets, so any estimate will do
+    return 1.0  # the log has no batches for these offsets, so the estimate has no effect
 
 
 class _RangeReader:
-    """Reads one range. Stores the next offset to read, and the request for this offset that is in flight."""
+    """Reads one range. Stores the next offset to read, and the unanswered request for this offset."""
 
     def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
         self._cluster, self._wanted, self._options = cluster, wanted, options

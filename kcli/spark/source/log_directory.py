@@ -6,8 +6,8 @@ log start offset to the high watermark. With read_committed, the range ends at t
 transactions are skipped.
 
 The high watermark comes from the broker's last checkpoint. The broker writes a checkpoint every 5 s
-(replica.high.watermark.checkpoint.interval.ms). The end of the last whole batch replaces the high watermark if there is
-no checkpoint, as in a copy of single partitions, or if readUpTo is logEnd.
+(replica.high.watermark.checkpoint.interval.ms). In a copy of single partitions, there is no checkpoint. If there is no
+checkpoint, or if readUpTo is logEnd, the range ends after the last whole batch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ NOT_USERS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
 """Topics that `topic_names` leaves out, because they belong to Kafka itself."""
 
 ATTEMPTS = 5
-"""How often the segments are listed if each time a segment is deleted between listing and opening."""
+"""The most times that the segments are listed. They are listed again if a segment was deleted before it could be
+opened."""
 
 
 class LogDirectories:
@@ -147,7 +148,7 @@ class PartitionFiles:
         return max(self.segments()[0].base_offset, 0 if noted is None else noted)
 
     def end_offset(self, isolation_level: int) -> int:
-        """Returns the high watermark, or with read_committed the last stable offset."""
+        """Returns the high watermark. With read_committed, returns the last stable offset."""
         noted = None if self._to_log_end else self._checkpoint(HIGH_WATERMARK_FILE)
         end = self.log_end_offset() if noted is None else noted
         return self._last_stable_offset(end) if isolation_level == READ_COMMITTED else end
@@ -262,13 +263,15 @@ class PartitionFiles:
                         yield table, position
                     if position >= end:
                         return
-            except FileNotFoundError:  # the cleaner or retention has deleted the segment: list again
+            except FileNotFoundError:
+                # The cleaner or retention has deleted the segment, so the segments are listed again.
                 missed += 1
                 if missed == ATTEMPTS:
                     raise
                 continue
             missed = 0
-            if position == began:  # no batch is left here: compaction may have removed the last ones
+            # There are no more batches here, because compaction may have removed the last batches.
+            if position == began:
                 later = [each.base_offset for each in segments if each.base_offset > position]
                 if not later:
                     return
@@ -315,7 +318,7 @@ def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions
         yield Fetched(table, position, dropped)
         position = after
     last = partition.segments()[-1].base_offset
-    # Nothing is lost if the missing offsets are before the last segment: compaction may have removed their records.
+    # If the missing offsets are before the last segment, no record is lost, because compaction may have removed them.
     if max(position, last) < wanted.end:
         data_loss(options, f"{wanted.part} ends at offset {position}, before the wanted end {wanted.end}")
 

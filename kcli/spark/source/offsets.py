@@ -137,9 +137,9 @@ def batch_ranges(cluster: OffsetSource, options: SourceOptions) -> list[OffsetRa
 def _within_logs(
     cluster: OffsetSource, ranges: list[OffsetRange], options: SourceOptions
 ) -> list[OffsetRange]:
-    """Checks the offsets that the user gave against the logs.
+    """Compares the offsets that the user gave with the logs.
 
-    With a wrong offset, a task would fail or wait for records that never come.
+    Without this check, a wrong offset would make a task fail, or wait for records that never come.
     """
     first = _ends(
         cluster, [each.part for each in ranges if options.start.offsets.get(each.part, -1) >= 0], EARLIEST

@@ -1,8 +1,9 @@
 """Finds, searches and reads the segment files of a partition while a broker may write, clean or delete them.
 
-This module changes no file and trusts no content. A file may have been deleted before it is opened. It may end in half
-a batch, or in zeros if it was preallocated. The index files of the newest segment are longer than their entries. An
-index only gives the position at which to begin reading, so a wrong index costs time but loses no records.
+This module changes no file and trusts no content. A file may have been deleted before it is opened. It may end with a
+part of a batch, or with zeros if it was preallocated. The index files of the newest segment are longer than their
+entries. An index only gives the position where reading begins. So if an index is wrong, reading takes more time, but no
+records are lost.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kcli.storage.log.transaction_index import ENTRY as ABORTED_ENTRY
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CHUNK_BYTES = 8 << 20
-"""The size of one read. A batch that is larger is read whole."""
+"""The size of one read. A larger batch is read as a whole."""
 
 MAX_BATCH_BYTES = 1 << 30
 """The largest valid length of a batch. Kafka's segments are 1 GiB by default, and 2 GiB at most."""
@@ -54,7 +55,7 @@ class SegmentFile:
     def beside(self, suffix: str) -> str:
         """Returns the path of an index file of this segment.
 
-        During a cleaning the name of the `.log` file may end in `.swap`. Then the name of the index file ends in
+        During a cleaning, the name of the `.log` file may end with `.swap`. Then the name of the index file ends with
         `.swap` too.
         """
         stem, _, swap = self.path.rpartition(".log")
@@ -170,9 +171,8 @@ def whole_batches(raw: bytes, end: int) -> int:
     """
     at, size, prefix = 0, len(raw), _PREFIX.unpack_from
     while at + _PREFIX.size <= size:
-        last, length = prefix(
-            raw, at
-        )  # for a compressed message of an old format, this is the offset of its last record
+        # For a compressed message of an old format, this is the offset of its last record.
+        last, length = prefix(raw, at)
         if length < MIN_MESSAGE_SIZE or at + LENGTH_OVERHEAD + length > size or _is_beyond(raw, at, end):
             break
         if raw[at + _MAGIC_AT] >= 2 and length >= _DELTA_AT:

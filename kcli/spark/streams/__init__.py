@@ -7,8 +7,8 @@
     words.select_key(lambda r: r.value).group_by_key().count().to_table("counts")
     app.run()
 
-A function gets a `Record` of Spark columns and returns a column, so Spark's own operators do all work. Only
-`Stream.process` and joins with tables run Python. docs/streams.md has the whole list.
+A function gets a `Record` of Spark columns and returns a column, so Spark's own operators do the work. Only
+`Stream.process` and joins with tables run Python code. docs/streams.md lists all operations.
 """
 
 from __future__ import annotations

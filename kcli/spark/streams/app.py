@@ -57,7 +57,7 @@ class Streams:
     # --- sources
 
     def stream(self, *topics: str, key: Serde | None = None, value: Serde | None = None) -> Stream:
-        """Returns the records of topics, from the first record on. Without a serde, keys and values are bytes."""
+        """Returns the records of topics, from the first record on. If no serde is given, keys and values are bytes."""
         return stream_of(self._topology, *topics, key=key, value=value)
 
     def table(self, topic: str, *, key: Serde | None = None, value: Serde | None = None) -> Table:
@@ -77,7 +77,8 @@ class Streams:
                 running.stop()
 
     def start(self, *, interval: str | None = None) -> list[StreamingQuery]:
-        """Starts all queries. A micro-batch begins when the previous one is done, or every `interval`."""
+        """Starts all queries. A micro-batch begins when the micro-batch before it is done. If `interval` is given, a
+        micro-batch begins every `interval`."""
         self._refuse_nothing()
         running: list[StreamingQuery] = []
         try:

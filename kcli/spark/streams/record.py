@@ -22,7 +22,7 @@ WATERMARK = "spark.watermarkDelayMs"
 class Record:
     """One record of a stream or table. Fields of a JSON value are `record.value["field"]`.
 
-    `window` is a struct of `start` and `end` after a windowed aggregation, else None.
+    After a windowed aggregation, `window` is a struct of `start` and `end`. Otherwise it is None.
     """
 
     key: Column
@@ -37,7 +37,7 @@ Function = Callable[[Record], "Column"]
 def record_of(frame: DataFrame, prefix: str = "") -> Record:
     """Returns columns that refer to `frame` by name only.
 
-    References to a frame are ambiguous if it is joined with itself.
+    If a frame is joined with itself, references to the frame would be ambiguous.
     """
     from pyspark.sql import functions as F
 

@@ -53,7 +53,7 @@ class Text:
 class Json:
     """A JSON document. Reading needs its `schema` in DDL: `"id bigint, items array<string>"`.
 
-    A value that does not parse fails the query. With `skip_malformed`, it becomes null.
+    If a value does not parse, the query fails. If `skip_malformed` is True, such a value becomes null instead.
     """
 
     schema: str | DataType | None = None
@@ -78,7 +78,7 @@ class Json:
 def _well_formed(text: Column, schema: str | DataType) -> Column:
     """Parses JSON. Text that is not JSON becomes null.
 
-    For such text Spark returns a struct of nulls, so an extra column marks invalid text.
+    Spark itself returns a struct of nulls for such text. So an additional column marks invalid text.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import DataType, StructType

@@ -32,7 +32,8 @@ ROCKSDB = "RocksDBStateStoreProvider"
 def process(
     frame: DataFrame, function: StateFunction[Key, Value, Field, Sent], state: str, output: str
 ) -> DataFrame:
-    """Returns rows of key, value (a struct of `output`) and timestamp (the key's newest in the micro-batch)."""
+    """Returns rows of key, value and timestamp. The value is a struct of `output`. The timestamp is the newest
+    timestamp of the key in the micro-batch."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
 

@@ -126,7 +126,8 @@ class Stream:
             for name in dict.fromkeys((*self.frame.columns, *other.frame.columns)):
                 check_same_type(f"merge: {name}", self.frame, other.frame, name)
         marks = {watermark_of(each.frame) for each in streams}
-        # If the watermarks differ, they are removed, because Spark would apply that of the first stream to all.
+        # If the watermarks differ, they are removed, because Spark would apply the watermark of the first stream to all
+        # streams.
         frames = [each.frame if len(marks) == 1 else without_watermark(each.frame) for each in streams]
         frame = frames[0]
         for other_frame in frames[1:]:
@@ -192,8 +193,9 @@ class Stream:
     ) -> Stream:
         """Joins records with the same key that are at most `within` apart. `how`: inner, left or outer.
 
-        An outer join sends a record without a partner when `within` and `grace` have passed, because then no partner
-        can come. As in Kafka Streams, records with a null value are dropped, and records without a key have no partner.
+        An outer join also sends records that have no matching record. It sends such a record when `within` and `grace`
+        have passed, because a matching record can no longer come. As in Kafka Streams, records with a null value are
+        dropped, and records without a key match no record.
         """
         if how not in OUTERS:
             raise ValueError(f"how is {how!r}: expected one of {', '.join(OUTERS)}")
@@ -215,7 +217,7 @@ class Stream:
         `how` is inner or left.
 
         As in Kafka Streams, records with a null value are dropped. The join uses the values that the table has when the
-        micro-batch runs. Each worker process holds the table in memory (see `table_copy`).
+        micro-batch runs. Each worker process has a copy of the table in memory (see `table_copy`).
         """
         if how not in ("inner", "left"):
             raise ValueError(f"how is {how!r}: expected inner or left")
@@ -498,7 +500,7 @@ class Windowed(_Groups):
         window = self.window.of(record.timestamp).alias(WINDOW)
         grouped = frame.groupBy(window, record.key).agg(function(record).alias(VALUE))
         result = grouped.select(KEY, VALUE, F.window_time(F.col(WINDOW)).alias(TIMESTAMP), WINDOW)
-        # With the mode update, Spark does not support session windows: a session is returned only when it is closed.
+        # Spark does not support session windows in the mode `update`. So a session is returned only when it is closed.
         return Table(self.stream.topology, result, "append" if isinstance(self.window, Session) else UPDATE)
 
 

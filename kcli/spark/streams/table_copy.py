@@ -1,10 +1,10 @@
 """A copy of a table's topic inside a Python worker, for joins, like a GlobalKTable of Kafka Streams.
 
-A stream joined with a table needs the table's newest value for each record. But if a query reads the table's topic as a
-batch, Spark reads the topic only once. So each Python worker keeps the keys and values of the table in memory. At the
-start of every task, the worker reads the changes since its last task; then it looks up the keys. Each core has a worker
-process with its own copy of the table, so the memory must be enough for all copies. If Spark repeats a batch, the batch
-may see newer values.
+A join of a stream with a table needs the table's newest value for each record. If a query read the table's topic as a
+batch, Spark would read the topic only once. So each Python worker keeps the keys and values of the table in memory. At
+the start of every task, the worker first reads the changes since its last task, and then looks up the keys. Each core
+has a worker process with its own copy of the table, so the memory must be enough for all copies. If Spark repeats a
+micro-batch, the repetition may see newer values of the table.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 TOMBSTONE_SECONDS = 12 * 3600.0
 """The age after which a copy is read again from the start.
 
-Brokers keep tombstones for a day (delete.retention.ms), so an older copy could miss one.
+Brokers keep tombstones for a day (delete.retention.ms). A copy that is older could have missed a tombstone.
 """
 
 
 @dataclass(slots=True)
 class TableCopy:
-    """The values of a table by key, as of the offsets in `positions`.
+    """The values of a table by key. They are complete up to the offsets in `positions`.
 
     If the topic is deleted and created again, `topic_id` changes.
     """
@@ -52,8 +52,8 @@ class TableCopy:
         now = time.monotonic()
         with Cluster(self.options.client) as cluster:
             (topic,) = self.options.subscription.topics
-            # The id is read before the offsets, so that the next call notices a topic that is created again between
-            # these requests.
+            # The id is read before the offsets. If the topic is created again between these two requests, the next call
+            # notices the new id.
             topic_id = cluster.topic_id(topic)
             parts = cluster.partitions([topic])
             starts = cluster.list_offsets(dict.fromkeys(parts, EARLIEST))

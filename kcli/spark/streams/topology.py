@@ -90,7 +90,8 @@ class Topology:
             options[TRANSACTIONAL_ID] = f"{own}-{name}"
         if mode != UPDATE:
             writer = columns.writeStream.format("kcli").options(**options)
-        else:  # in the output mode update, Spark passes rows to a function (foreachBatch) but not to a Python sink
+        else:
+            # In the output mode `update`, Spark can pass rows only to a function (foreachBatch), not to a Python sink.
             writer = columns.writeStream.foreachBatch(partial(_write_changes, options=options))
         self._add(name, writer, mode)
 
@@ -110,7 +111,8 @@ class Topology:
         self.queries[name] = Query(name, writer)
 
     def create_table_topic(self, topic: str, partitions: int = -1) -> None:
-        """Creates a compacted topic if it is missing. With -1 partitions, the broker chooses the number."""
+        """Creates a compacted topic if it is missing. If `partitions` is -1, the broker chooses the number of
+        partitions."""
         client = sink_options({**self.sink, "topic": topic}).client
         with Cluster(client) as cluster:
             cluster.create_topic(topic, partitions, {"cleanup.policy": "compact"})
@@ -120,7 +122,8 @@ def _write_changes(frame: DataFrame, batch: int, *, options: Mapping[str, str]) 
     """Writes the changes of an aggregate in one micro-batch. The ids of query and batch identify the transactions."""
     query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     assert query is not None, "foreachBatch runs for a query"
-    # The query id is part of the transactional id: a new checkpoint begins with batch 0 again, but has a new query id.
+    # The query id is a part of the transactional id. A new checkpoint begins with batch 0 again, but its query has a
+    # new id.
     own = f"{options[TRANSACTIONAL_ID]}-{query}" if TRANSACTIONAL_ID in options else f"{PREFIX}{query}"
     once = {TRANSACTIONAL_ID: own, "kcli.batch.id": str(batch)}
     frame.write.format("kcli").mode("append").options(**{**options, **once}).save()

@@ -1,4 +1,5 @@
-"""Time windows. Each has a delay for late records, which Kafka Streams calls grace and Spark implements as a watermark.
+"""Time windows. Each window waits some time for late records. Kafka Streams calls this time grace, and Spark implements
+it as a watermark.
 
 Durations have the form of Spark: "30 seconds", "5 minutes", "1 day 12 hours".
 """

@@ -1,9 +1,10 @@
-"""Compaction: selects the log that most needs a pass, and installs the segments that the pass has written.
+"""Compaction: selects the log that most needs cleaning, and installs the segments that a pass has written.
 
-A pass (`one_pass`) reads sealed segments and writes `.cleaned` segments. The owner of the log may append during the
-pass. After the pass, under the log's lock, each cleaned segment replaces its source segments, unless these have
-changed. After a crash the next start drops `.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The
-file `cleaner-offset-checkpoint` contains the offset up to which each log is clean.
+A pass (`one_pass`) is one run of the cleaner over one log. It reads sealed segments and writes `.cleaned` segments. The
+owner of the log may append during the pass. After the pass, the cleaner takes the log's lock and replaces the source
+segments by the cleaned segments, unless the source segments have changed. After a crash, the next start removes
+`.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The file `cleaner-offset-checkpoint` contains the
+offset up to which each log is clean.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from kcli.storage.store.store import LogStore
 _log = logging.getLogger("kcli.storage.LogCleaner")
 
 RunPass = Callable[[CleaningPlan, CleanerLimits], Generator[CleaningEvent, None, None]]
-"""Runs a pass. Raises CorruptRecordError if the log cannot be cleaned, OSError if the disk fails, and CleaningStopped
+"""Runs a pass. Raises CorruptRecordError if the log cannot be cleaned, and OSError if the disk fails, and
+CleaningStopped
 if the pass is stopped."""
 
 DEFAULT_LIMITS = CleanerLimits(
@@ -56,11 +58,11 @@ CHANGED = "it has changed meanwhile"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A log that may be cleaned, in its present state. A pass may change only `segments`."""
+    """A log that may be cleaned, in its present state. A pass may replace only `segments`."""
 
     log: PartitionLog
     segments: tuple[Segment, ...]
-    truncations: int  # how often the log had been truncated
+    truncations: int  # the number of truncations of the log so far
     first_dirty_offset: Offset
     end_offset: Offset
     dirty_ratio: float
@@ -92,8 +94,8 @@ class LogCleaner:
         self._run_pass = run_pass or self._run_here
         self._guard = threading.Lock()
         self._in_progress: set[TopicPartition] = set()
-        # A log stays in this set until the restart, as in Kafka. The set holds logs and not names, so that a new log of
-        # the same name is not in it. It is weak, so that deleted logs can be freed.
+        # A log stays in this set until the broker restarts, as in Kafka. The set has logs and not names, because a new
+        # log of the same name is cleanable. It is a weak set, so that deleted logs can be freed.
         self._uncleanable: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._truncations: weakref.WeakKeyDictionary[PartitionLog, int] = weakref.WeakKeyDictionary()
 
@@ -103,7 +105,8 @@ class LogCleaner:
         return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
-        """Cleans all logs that need a pass, the dirtiest log first. May block."""
+        """Cleans all logs that need a pass. Begins with the dirtiest log, which has the largest share of bytes to
+        clean. May block."""
         results = []
         while (result := self.clean_dirtiest(now_ms)) is not None:
             results.append(result)
@@ -171,9 +174,8 @@ class LogCleaner:
         noted = checkpoint.get(TopicPartition(log.topic, log.partition), log.log_start_offset)
         if log.log_start_offset <= noted <= log.log_end_offset:
             return noted
-        if not (
-            noted < log.log_start_offset and log.config.delete
-        ):  # retention alone brings this about every day
+        # Retention often moves the log start past the clean offset. This is no reason for a warning.
+        if not (noted < log.log_start_offset and log.config.delete):
             _log.warning(
                 "%s: %s says it is clean up to offset %d, but it holds %d to %d: it is cleaned from its start",
                 log.path,
@@ -272,7 +274,7 @@ class LogCleaner:
         """Removes the files of a pass that was stopped."""
         directory = log.directory
         if directory.error is not None:
-            return  # offline or closed: the next start removes them
+            return  # the log is offline or closed, so the next start removes the files
         try:
             for entry in directory.disk.list_dir(log.path):
                 if entry.name.endswith(CLEANED_SUFFIX):
@@ -299,8 +301,8 @@ class LogCleaner:
 
 
 def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> Candidate | None:
-    """The log with the segments that may be cleaned, if it needs a pass. These are the sealed segments below the last
-    stable offset whose records are older than `min.compaction.lag.ms`."""
+    """If the log needs a pass, returns it with the segments that may be cleaned. These are the sealed segments below
+    the last stable offset whose records are older than `min.compaction.lag.ms`."""
     truncations, config = log.truncations, log.config
     bounded = [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
     limit = log.last_stable_offset
@@ -327,10 +329,10 @@ def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> 
 
 
 def is_overdue(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> bool:
-    """Whether the dirty part of the sealed segments has a record that is older than `max.compaction.lag.ms`."""
+    """Whether the part of the sealed segments that is not clean has a record older than `max.compaction.lag.ms`."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
-        return False  # the lag has no limit, so no file need be read
+        return False  # max.compaction.lag.ms is unlimited, so no file need be read
     return any(
         0 < segment.first_timestamp_ms() < oldest_ms
         for segment, following in pairwise(log.segments)

@@ -60,8 +60,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class BatchVerdicts:
-    """Masks of batches by their headers. `discard`: all records are dropped. `idle_marker`: the marker is no longer
-    needed. `retain`: the header must be kept, even without records."""
+    """Masks of batches. `discard` is True if all records of the batch are dropped, `idle_marker` if the batch is a
+    marker that is no longer needed, and `retain` if the header must be kept even without records."""
 
     discard: Bools
     idle_marker: Bools
@@ -134,7 +134,8 @@ class BatchFilter:
     def _keep_walk(
         self, walk: RecordWalk, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
     ) -> Ints:
-        """The number of records that stay in each batch of the walk. Adds to `rewritten` the batches that change."""
+        """Returns the number of records that stay in each batch of the walk. Adds the batches that change to
+        `rewritten`."""
         columns = walk.columns(Depth.VALUE)
         stay = self._stay(walk, columns)
         firsts = np.cumsum(walk.counts) - walk.counts
@@ -154,7 +155,7 @@ class BatchFilter:
     def _keep_giant(
         self, giant: GiantBatch, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
     ) -> int:
-        """Filters a batch that is too large to be in memory as a whole. If the batch changes, it is read twice."""
+        """Filters a batch that is too large for memory. If the batch changes, it is read twice."""
         left = total = 0
         has_tombstone = False
         times = TimeRange()
@@ -211,7 +212,7 @@ class BatchFilter:
         return BatchVerdicts(discard, idle_marker, retain)
 
     def _records_that_stay(self, columns: Columns, in_time: Bools) -> Bools:
-        """A mask of the records that are kept. `in_time` is True for a record whose batch has not reached its delete
+        """A mask of the records that are kept. `in_time` is True for records in a batch that has not reached its delete
         horizon. Tombstones in such a batch are kept."""
         assert columns.keys is not None and columns.values is not None
         stay: Bools = columns.offsets > self._offsets.latest_offset

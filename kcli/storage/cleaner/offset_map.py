@@ -1,10 +1,10 @@
 """The cleaner's map from keys to their last offsets, for millions of keys in memory of a fixed size.
 
-As in Kafka, a key of any size takes 24 bytes: 128 bits of its hash, and an offset. If two keys had equal hashes, a
-record would be lost. So each map has a random hash function. Two keys collide with probability 2^-128. No client can
-choose keys that collide, because the constants of the hash function are secret. The function is multilinear hashing
-(Lemire, Kaser: "Strongly universal string hashing is fast") in four lanes of 32 bits. numpy hashes a whole chunk of
-records at once.
+As in Kafka, a key of any size takes 24 bytes: 16 bytes of its hash, and an offset. If two keys had equal hashes, a
+record would be lost. So each map has a random hash function, for which two keys have equal hashes with probability
+2^-128. The constants of this function are secret. So a client cannot choose keys with equal hashes. The function is
+multilinear hashing (Lemire, Kaser: "Strongly universal string hashing is fast") in four lanes of 32 bits. numpy hashes
+a whole chunk of records at once.
 
 The table uses open addressing. If a slot is used by another key, the second half of the hash gives the distance to the
 next slot. The number of slots is prime, so with any distance all slots are reached.
@@ -81,7 +81,8 @@ class KeyHash:
 
 
 def _words(words: Hashes, at: Ints, left: Ints) -> Hashes:
-    """The eight bytes at each position, with zeros past the end of the key (`left` bytes on)."""
+    """The eight bytes at each position. Bytes after the end of the key, which is `left` bytes after the position, are
+    zero."""
     last = len(words) - 1
     over = np.maximum(at - last, 0)
     word: Hashes = words[at - over] >> (over * 8).astype(np.uint64)
@@ -104,8 +105,8 @@ class OffsetMap:
         self.slots = _next_prime(slots)
         self.size = 0
         self.latest_offset = NOT_FOUND
-        # A row has two halves of a hash, and the offset plus one (0 in a free slot). They are in one row because they
-        # are read together.
+        # A row has the two halves of a hash, and the offset plus one (0 in a free slot). These numbers are in one row
+        # because they are read together.
         self._rows: Hashes = np.zeros((self.slots, 3), np.uint64)
         self._offsets: Ints = self._rows[:, OFFSET].view(np.int64)
 

@@ -1,7 +1,9 @@
-"""One pass over one log: maps the keys of the dirty part, and writes the kept records before the end of that part.
+"""One pass over one log. It maps the keys of the dirty part, and writes the kept records of the log up to the end of
+the dirty part.
 
-A pass only reads and writes files. It does not change the state of the log. It runs in a separate process. So the pass
-does not slow down the event loop, and numpy is loaded only when a log is cleaned.
+The dirty part begins at the offset up to which earlier passes have cleaned the log. A pass only reads and writes files,
+and does not change the state of the log. It runs in a separate process. So the pass does not slow down the event loop,
+and numpy is loaded only when a log is cleaned.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""The bytes that are read at a time even if the I/O buffers are smaller. With smaller chunks the calls of numpy would
-cost more than their work."""
+"""The bytes that are read at a time even if the I/O buffers are smaller. With smaller chunks, most of the time would be
+spent on calling numpy, not on its work."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -85,8 +87,8 @@ class IoThrottle:
 
 
 MAX_BURST_SECONDS = 0.3
-"""The longest idle time for which later reads and writes may be faster. It is the interval at which Kafka measures the
-rate."""
+"""After an idle time, reads and writes may be faster than the rate, until the idle time is used up. This is the longest
+idle time that counts. It is the interval at which Kafka measures the rate."""
 
 MAX_SLEEP_SECONDS = 0.5
 """The longest time between two calls of `check` while a pass is throttled."""
@@ -109,7 +111,7 @@ class CleaningPass:
         self._records_read = self._bytes_read = 0
 
     def run(self) -> Generator[CleaningEvent, None, None]:
-        """Runs the pass. Raises CorruptRecordError if the log is damaged, OSError if the disk fails."""
+        """Runs the pass. Raises CorruptRecordError if the log is damaged, and OSError if the disk fails."""
         plan = self._plan
         offsets = self._map_dirty_part()
         end_offset = Offset(offsets.latest_offset + 1)
@@ -153,15 +155,16 @@ class CleaningPass:
     # --- the map
 
     def _map_dirty_part(self) -> OffsetMap:
-        """Maps every key in the dirty part to its last offset. If the map gets full, the pass ends at that offset."""
+        """Maps every key in the dirty part to its last offset. If the map gets full, the pass ends at the offset that
+        no longer fits."""
         plan, limits = self._plan, self._limits
         offsets = OffsetMap(
             limits.dedupe_buffer_bytes,
             limits.load_factor,
             keys_at_most=plan.upper_bound_offset - plan.first_dirty_offset,
         )
-        # Transactions that ended before the dirty part are left out. Otherwise the producer's next transaction would be
-        # mistaken for such a transaction.
+        # Aborted transactions that ended before the dirty part are left out. Otherwise the producer's next transaction
+        # would also count as aborted.
         transactions = CleanedTransactions(
             entry for entry in plan.aborted if entry.last_offset >= plan.first_dirty_offset
         )
@@ -178,7 +181,7 @@ class CleaningPass:
                 if is_full:
                     return offsets
             position = Position(0)
-            # The mapped part includes a gap that compaction left at the end of the segment.
+            # Compaction may have left a gap of offsets at the end of the segment. The gap belongs to the mapped part.
             offsets.latest_offset = max(offsets.latest_offset, plan.end_of(nth) - 1)
         return offsets
 
@@ -288,9 +291,9 @@ class CleaningPass:
         kept.aborted.clear()
 
     def _legacy_horizon_ms(self) -> int:
-        """The horizon for tombstones of the old formats, whose batches have no delete horizon. These tombstones are
-        dropped from segments that were last written at or before this time. It is `delete.retention.ms` before the last
-        write to the last segment that is already clean."""
+        """The horizon for tombstones of the old formats, whose batches have no delete horizon. Tombstones are dropped
+        from segments that were last written at or before this time. The time is `delete.retention.ms` before the last
+        write to the last clean segment."""
         plan = self._plan
         clean = [segment for segment in plan.segments if segment.base_offset < plan.first_dirty_offset]
         return self._modified_ms(clean[-1]) - plan.delete_retention_ms if clean else 0

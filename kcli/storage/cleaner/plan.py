@@ -1,4 +1,4 @@
-"""The input and the results of one pass of the cleaner. All of them can be sent to another process."""
+"""The input and the results of one pass of the cleaner. All these values can be sent to another process."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class CleaningPlan:
 
 @dataclass(frozen=True, slots=True)
 class CleanedSegment:
-    """A cleaned segment, whose `.cleaned` files are complete and on the device, and the segments that it replaces. The
-    sizes of the files are given by suffix."""
+    """A cleaned segment and the segments that it replaces. Its `.cleaned` files are complete and on the device. `sizes`
+    has the size of each file, by suffix."""
 
     replaced: tuple[Offset, ...]
     sizes: dict[str, int]
@@ -91,7 +91,7 @@ class CleanedSegment:
 
 @dataclass(frozen=True, slots=True)
 class GrownBatch:
-    """A batch that was larger after it was compressed again, and is now larger than `max.message.bytes`."""
+    """A batch that was compressed again and is now larger than `max.message.bytes`."""
 
     last_offset: Offset
     size_bytes: int
@@ -137,8 +137,8 @@ def grouped(
             groups
             and size <= max_bytes
             and max(offset_index, time_index) <= max_index_bytes
-            # An empty segment has no offsets, so it always fits. Otherwise an empty segment would remain for every 2^31
-            # offsets.
+            # An empty segment has no offsets, so it always fits. Without this rule, an empty segment would remain for
+            # every 2^31 offsets.
             and (not segment.size_bytes or end - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
         ):
             groups[-1].append(segment)

@@ -1,4 +1,4 @@
-"""Writes batches again without some of their records, in the form in which Kafka compacts them.
+"""Writes batches again without some of their records, in the same form as Kafka.
 
 A batch keeps its base offset, last offset, sequence, producer, leader epoch and codec. The kept records have unchanged
 offsets, so their bytes are copied. Only the timestamps of the records may have to be written again, because they are
@@ -48,8 +48,8 @@ class Survivors:
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """Encodes a batch without records. Such a batch keeps the last sequence of a producer or the last offset of a
-    pass."""
+    """Encodes a batch without records. Such a batch stays in the log to show the last sequence number of a producer, or
+    the last offset of a pass."""
     return encode_batch(
         (),
         base_offset=header.base_offset,
@@ -143,7 +143,7 @@ def _part_bodies(parts: Iterable[Survivors], base_ms: int) -> Iterator[bytes]:
 
 
 def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterator[bytes]:
-    """Yields the new records of each batch as one byte string. `rows` are the kept records of all batches, and `firsts`
+    """Yields the new records of each batch as one byte string. `rows` are the kept records of all batches. `firsts` has
     the index in `rows` at which each batch begins."""
     _, at = varints(walk.buffer, walk.starts[rows])
     old_deltas, tails = varints(walk.buffer, at + 1, MAX_VARLONG_SIZE)

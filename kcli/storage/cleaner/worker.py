@@ -1,9 +1,9 @@
 """The cleaner's process: `python -m kcli.storage.cleaner.worker BROKER_PID`. It is started when a log must be cleaned.
 
 It reads plans from its standard input and writes the events of each pass to its standard output. Each message is a
-pickle after its length. The cleaner has a separate process, because a pass would hold Python's global lock for
-milliseconds at a time, and because the memory is freed when the process ends. The process ends when its input is closed
-or the broker ends.
+pickle after its length. The cleaner has a process of its own for two reasons: a pass in the broker would hold Python's
+global lock for milliseconds at a time, and the memory is freed when the process ends. The process ends when its input
+is closed or the broker ends.
 """
 
 from __future__ import annotations
@@ -69,6 +69,5 @@ def main(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(
-        int(sys.argv[1])
-    )  # the process that started this one: it may have ended already, and then the parent is another
+    # The argument is the process id of the broker. The parent may be another process, if the broker has already ended.
+    main(int(sys.argv[1]))

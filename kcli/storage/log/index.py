@@ -1,8 +1,8 @@
 """The two sparse indexes of a segment: offset to position, and timestamp to offset.
 
-Kafka maps whole index files of a fixed size into memory. kcli collects new entries in a small buffer, which is written
-to the file when it is full, on a flush, and on a lookup. So an index file is not larger than its entries. After a
-crash, recovery builds missing entries again from the batches.
+Kafka maps whole index files of a fixed size into memory. kcli collects new entries in a small buffer. The buffer is
+written to the file when it is full, at a flush, and at a lookup. So an index file is not larger than its entries. After
+a crash, recovery reads the batches and builds missing entries again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import ClassVar
 from kcli.model.ids import NO_TIMESTAMP, Offset, Position
 from kcli.storage.files import Handle
 
-OFFSET_ENTRY = struct.Struct(">ii")  # offset - base offset, position of the batch that holds it
+OFFSET_ENTRY = struct.Struct(">ii")  # offset - base offset, position of the batch with this offset
 TIME_ENTRY = struct.Struct(">qi")  # timestamp, offset - base offset
 
 PENDING_BYTES = 4096
@@ -60,8 +60,8 @@ class EntryFile:
         self.is_torn = size_bytes != self._written
         self._pending = bytearray()
         self._last: tuple[int, int] | None = None
-        self._cuts = 0  # how often entries were taken away
-        self._is_stale = False  # the file has other entries, which the next write replaces
+        self._cuts = 0  # the number of truncations so far
+        self._is_stale = False  # the file still has old entries; the next write replaces them
         self._is_synced = True  # nothing was written since the last sync, or since the start
         self._guard = threading.Lock()
 
@@ -92,8 +92,8 @@ class EntryFile:
             self._pending.clear()
 
     def _replace(self) -> None:
-        """Replaces the content of the file by the pending entries. Most files already have this content after a crash,
-        and are only read."""
+        """Replaces the content of the file by the pending entries. After a crash, most files already have this content,
+        and are not written."""
         file = self.handle.create()
         if file.read_at(0, len(self._pending) + 1) != self._pending:
             file.write_at(0, self._pending)
@@ -114,7 +114,8 @@ class EntryFile:
         return [(first, second) for first, second in self._entry.iter_unpack(self._read(0, self.count))]
 
     def find(self, target: int, *, field: int) -> int:
-        """The number of entries with `field` ≤ target. The values of the field must not fall from entry to entry."""
+        """The number of entries with `field` ≤ target. No entry may have a smaller value of the field than the entry
+        before it."""
         low, high = 0, self.count  # entries before low are ≤ target, those from high on are > target
         page = WINDOW_BYTES // self._entry.size
         if high > page:
@@ -138,8 +139,8 @@ class EntryFile:
         return self._unpack(window, at) if is_there else self.entry(found - 1)
 
     def _narrow(self, target: int, field: int, page: int) -> tuple[int, int]:
-        """The bounds for a search. First tries the entries that were read last. Then tries the page where the target is
-        if the field rises evenly. Offsets mostly rise evenly."""
+        """The bounds for a search. First tries the entries that were read last. Then assumes that the field rises
+        evenly, as offsets mostly do, and tries the page where the target should be."""
         file, cuts, start, window = EntryFile._window
         if file is self and cuts == self._cuts:
             found = self._find_in(window, start, target, field)
@@ -161,8 +162,8 @@ class EntryFile:
         return window
 
     def _find_in(self, window: bytes, start: int, target: int, field: int) -> int:
-        """Returns the same as `find`, but searches only the entries in `window`. The first of these has the number
-        `start`."""
+        """Returns the same as `find`, but searches only the entries in `window`. The first entry in `window` has the
+        number `start`."""
         size, unpack = self._entry.size, self._entry.unpack_from
         low, high = 0, len(window) // size
         while low < high:
@@ -182,7 +183,7 @@ class EntryFile:
             self._last = None
             self._is_synced = False
             self.handle.create().truncate(self._written)
-            self._cuts += 1  # last, so that a concurrent read of removed entries is noticed
+            self._cuts += 1  # changed last, so that a thread that reads removed entries notices this
 
     def rebuild(self) -> None:
         """Drops all entries, because recovery appends them again. The file changes at the next write."""
@@ -196,7 +197,8 @@ class EntryFile:
     def sync(self) -> None:
         self.write_out()
         if not self._is_synced:
-            self._is_synced = True  # before: a write of another thread meanwhile is synced by the next call
+            # Set before the sync; if another thread writes during the sync, the next call syncs that write.
+            self._is_synced = True
             try:
                 self.handle.create().sync()
             except OSError:
@@ -268,7 +270,7 @@ class OffsetIndex:
         return None if last is None else OffsetPosition(Offset(self.base_offset + last[0]), Position(last[1]))
 
     def truncate_to(self, offset: Offset) -> None:
-        """Drops the entries at or past `offset`."""
+        """Drops the entries at or after `offset`."""
         self.entries.truncate(self.entries.find(offset - self.base_offset - 1, field=0))
 
     def is_full(self, max_bytes: int) -> bool:
@@ -307,7 +309,7 @@ class TimeIndex:
         return None if last is None else TimestampOffset(last[0], Offset(self.base_offset + last[1]))
 
     def truncate_to(self, offset: Offset) -> None:
-        """Drops the entries at or past `offset`."""
+        """Drops the entries at or after `offset`."""
         self.entries.truncate(self.entries.find(offset - self.base_offset - 1, field=1))
 
     def is_full(self, max_bytes: int) -> bool:

@@ -1,4 +1,5 @@
-"""Opens a batch with numpy. The first step imports numpy, so the start of the broker does not."""
+"""Decompresses and reads a batch with numpy. The first step imports numpy, so that the start of the broker need not
+import it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from kcli.storage.log.validation import Opening, UnopenedBatch
 
 
 def opening_of(batch: UnopenedBatch) -> Opening:
-    """Checks the records, and encodes the batch again if it cannot be written as it is. May run in any thread."""
+    """Checks the records. If the batch cannot be written unchanged, encodes it again. May run in any thread."""
     # The import takes longer than a turn of the event loop.
     from kcli.storage.log.opening import open_batch
 

@@ -1,7 +1,8 @@
 """The leader epoch cache: the start offset of each leader epoch in a log (KIP-101).
 
-Changes are made in memory. The log writes them in the background, before it counts the records of a new epoch as
-flushed. After a crash the missing changes are read from the batches, because each batch has its epoch.
+Changes are made in memory. The log writes them to the checkpoint file in the background. It does so before it counts
+the records of a new epoch as flushed. After a crash, missing changes are read from the batches, because each batch has
+its epoch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ NEVER = Offset((1 << 63) - 1)
 
 
 class LeaderEpochCache:
-    """The entries (epoch, start offset). Epochs and start offsets both rise from entry to entry."""
+    """The entries (epoch, start offset). Each entry has a higher epoch and a higher start offset than the entry before
+    it."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -53,7 +55,7 @@ class LeaderEpochCache:
         self._replace([rebased, *self.entries[len(dropped) :]])
 
     def copy(self, other: LeaderEpochCache) -> None:
-        """Copies the epochs of another log, because an epoch without records cannot be found in batches."""
+        """Copies the epochs of another log. Some epochs have no records, so the batches do not show these epochs."""
         if self.entries != other.entries:
             self._replace(list(other.entries))
 

@@ -1,4 +1,4 @@
-"""A partition's log: its segments, producers and leader epochs, and the offsets that bound it.
+"""A partition's log: its segments, producers and leader epochs, and its first and last offsets.
 
 One task owns a log. Only this task calls `append`, `truncate_to` and the other methods that change the log. `flush` and
 reads of a slice may run in other threads at the same time. The offsets have this order: log start ≤ last stable ≤ high
@@ -67,8 +67,8 @@ T = TypeVar("T")
 
 
 class AppendOrigin(Enum):
-    """The origin of an append, which decides the checks. The batch of a client is checked. The batch of a coordinator
-    or of the quorum is not checked."""
+    """The origin of an append. Batches of clients are checked. Batches of a coordinator or of the quorum are not
+    checked."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -134,17 +134,17 @@ class PartitionLog:
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
         self.is_settled = (
-            True  # the log itself would survive a power failure; False for a new one until `settle`
+            True  # the directory entry of the log is durable; False for a new log until `settle`
         )
         self.high_watermark = log_start_offset
         self.last_flush_ms = now_ms()
-        # Held while the list of segments changes, by the owner of the log or by the cleaner in its thread.
+        # The owner of the log, or the cleaner's thread, holds this lock while it changes the list of segments.
         self.segments_lock = threading.RLock()
         self.truncations = 0  # the number of truncations so far
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
-        # The newest epoch with records. Its checkpoint is written, or a background job will write it.
+        # The newest epoch with records. The checkpoint has this epoch, or a background job will write it.
         self._noted_epoch: LeaderEpoch = NO_LEADER_EPOCH
         segments[-1].roll_jitter_ms = self._jitter_ms()
 
@@ -159,7 +159,8 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> Offset:
-        """The offset up to which a read_committed consumer reads. Every transaction before it has ended."""
+        """The offset up to which a read_committed consumer reads. Every transaction with records before this offset has
+        ended."""
         unstable = self.producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
@@ -190,9 +191,9 @@ class PartitionLog:
     ) -> AppendResult:
         """Writes batches at the end of the log. Raises KafkaError for invalid batches, StorageError on a bad disk.
 
-        If `records` is writable, it may be changed in place. A commit or abort marker must have the origin COORDINATOR,
-        and `transaction_version` selects the rules for its epoch. A transactional batch is checked against
-        `verification`, unless `verification` is None.
+        If `records` is writable, this method may change it in place. A commit or abort marker must have the origin
+        COORDINATOR, and `transaction_version` selects the rules for the marker's epoch. A transactional batch is
+        checked against `verification`, unless `verification` is None.
         """
         self.directory.check()
         if origin is AppendOrigin.CLIENT:
@@ -233,8 +234,8 @@ class PartitionLog:
         now_ms: int,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes a client's batch. Its producer is checked only now, because earlier appends may have waited too.
-        Raises KafkaError and StorageError like `append`."""
+        """Writes a client's batch. Checks the batch's producer only now, because earlier batches of this producer may
+        have been written after `check_client_batch`. Raises KafkaError and StorageError like `append`."""
         self.directory.check()
         records, header, found = checked
         if header.producer_id >= 0:
@@ -266,7 +267,8 @@ class PartitionLog:
                         f"Append to {self._topic_partition} at offset {header.base_offset}, expected {next_offset} "
                         f"or more"
                     )
-                # The leader's log start offset is inside this batch. So this log must begin with this batch.
+                # The log start offset of the leader is inside this batch. So the log of this replica must begin with
+                # this batch.
                 self.truncate_fully_and_start_at(header.base_offset)
             if not crc_is_valid(batch, 0, header):
                 raise CorruptRecordException(
@@ -366,7 +368,7 @@ class PartitionLog:
     def _segment_for(
         self, first_offset: Offset, last_offset: Offset, size: int, newest_ms: int, now_ms: int
     ) -> Segment:
-        """The segment for an append: the active one, or a new one if the active one is full or too old."""
+        """The segment for an append: the active segment, or a new segment if the active segment is full or too old."""
         segment, config = self.segments[-1], self.config
         if (
             segment.size_bytes > config.segment_size_bytes - size
@@ -435,9 +437,10 @@ class PartitionLog:
     def read(
         self, offset: Offset, max_bytes: int, *, end_offset: Offset, at_least_one: bool = True
     ) -> LogSlice:
-        """The whole batches of one segment from the batch with `offset` up to `end_offset`, at most `max_bytes` in all.
+        """The whole batches of one segment, from the batch with `offset` up to `end_offset`. They have at most
+        `max_bytes` in all.
 
-        With `at_least_one` the first batch is included even if it alone is larger than `max_bytes`.
+        If `at_least_one` is True, the first batch is included even if it is larger than `max_bytes`.
         """
         directory = self.directory
         directory.check()
@@ -491,8 +494,8 @@ class PartitionLog:
         """Records that the epoch of a new leader begins at the log end. Call it before the first append in this epoch.
 
         The checkpoint is written at the first append in the epoch or at the next flush. It is not written at once,
-        because writing thousands of checkpoints would delay the start. A crash before this write loses nothing, because
-        a start drops epochs without records.
+        because the leader of thousands of partitions would then write thousands of files at its start. A crash before
+        the write loses nothing, because a start drops epochs without records.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
@@ -623,8 +626,8 @@ class PartitionLog:
     # --- durability
 
     def flush(self, up_to: Offset | None = None) -> None:
-        """Flushes the log. Afterwards every record before `up_to` (None: the log end) survives a power failure. May
-        block."""
+        """Flushes the log. Afterwards every record before `up_to` survives a power failure. `up_to` is by default the
+        log end. May block."""
         end = self.log_end_offset if up_to is None else up_to
         if end > self.recovery_point:
             self._flush(end)

@@ -1,5 +1,5 @@
-"""The checks of `record_validation` for batches that take long. They work by columns, and never keep a whole batch in
-memory.
+"""The checks of `record_validation` for batches that take long. The checks work by columns, and never keep a whole
+batch in memory.
 
 A few compressed bytes can hold millions of records or gigabytes of zeros. Kafka limits only the compressed size
 (max.message.bytes), so such a batch is legal. It is read in parts of about a megabyte. If a batch cannot be written
@@ -50,13 +50,14 @@ from kcli.storage.log.record_validation import (
 from kcli.storage.log.validation import CheckedBatch, Opening, UnopenedBatch, level_of, target_codec
 
 MAX_OPENED_BYTES = 32 << 30
-"""The most bytes that are read of a batch. zstd can compress this many bytes to Kafka's default max.message.bytes (128
-KiB to 4 bytes). The read takes about half a minute. By default a producer waits no longer for an answer
-(request.timeout.ms)."""
+"""The most decompressed bytes of a batch that are read. zstd can compress this many bytes to Kafka's default
+max.message.bytes, because 128 KiB can become 4 bytes. The read takes about half a minute. By default, a producer does
+not wait longer for an answer (request.timeout.ms)."""
 
 
 def open_batch(batch: UnopenedBatch) -> Opening:
-    """Checks the records, a part at each step. Raises KafkaError like `examine`, and RecordTooLargeException."""
+    """Checks the records, one part of the batch at each step. Raises KafkaError like `examine`, and
+    RecordTooLargeException."""
     rules = _Rules(batch)
     try:
         yield from _examine(batch, rules)
@@ -100,8 +101,8 @@ def _examine(batch: UnopenedBatch, rules: _Rules) -> Generator[None, None, None]
 def search_batch(
     batch: Buffer, header: BatchHeader, path: str, timestamp_ms: int, start_offset: Offset
 ) -> Generator[None, None, TimestampOffset | None]:
-    """Searches a stored batch for the first record at or past both `timestamp_ms` and `start_offset`, a part at each
-    step."""
+    """Searches a stored batch for the first record that is not before `timestamp_ms` and not before `start_offset`.
+    Searches one part of the batch at each step."""
     table = _table_of(batch, path)
     for part in batch_parts(batch, header):
         if isinstance(part, LargeRecord):
@@ -125,7 +126,7 @@ def _table_of(batch: Buffer, name: str) -> BatchHeaders:
 
 
 class _Rules:
-    """Applies Kafka's rules to the records of a batch, and collects the facts of a `Survey`."""
+    """Applies Kafka's rules to the records of a batch, and collects the values of a `Survey`."""
 
     def __init__(self, batch: UnopenedBatch) -> None:
         self.first_ms = NO_TIMESTAMP

@@ -1,8 +1,8 @@
 """The state of a partition's producers: sequence numbers, open transactions (KIP-98), `.snapshot` files.
 
 `check` checks a client's batch before it is written. `update` updates the state with every batch of the log, when the
-batch is written and when the log is read again. With snapshots a start need not read the whole log. It loads the newest
-snapshot and reads the batches after the snapshot.
+batch is written and when the log is read again. A start loads the newest snapshot and reads only the batches after the
+snapshot, not the whole log.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from kcli.runtime.disk import Disk, read_file
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CACHED_BATCHES = 5
-"""The number of batches that are remembered per producer. Because of this limit, idempotent clients have at most five
-requests in flight."""
+"""The number of batches that are remembered for each producer. Because of this limit, idempotent clients have at most
+five unanswered requests."""
 
 MAX_EPOCH = 32_767
 NO_COORDINATOR_EPOCH = -1
@@ -44,8 +44,8 @@ _CRC_END = 6
 
 
 class WrittenBatch(NamedTuple):
-    """A batch that a producer wrote. `offset_delta` is the distance from the first to the last record, both in offsets
-    and in sequence numbers."""
+    """A batch that a producer wrote. `offset_delta` is the distance from the first to the last record. It is the same
+    in offsets and in sequence numbers."""
 
     last_sequence: int
     last_offset: Offset
@@ -95,8 +95,8 @@ class ProducerEntry:
 class Verification:
     """A transaction that the coordinator must confirm before the producer's first batch in this partition (KIP-890).
 
-    A batch with this verification may begin the transaction, if the log still has the verification. A marker removes
-    the verification. So a batch that arrives after the end of its transaction is refused.
+    If the log still has the verification, a batch with this verification may begin the transaction. A marker removes
+    the verification from the log. So a batch that arrives after the end of its transaction is refused.
     """
 
     epoch: int
@@ -151,20 +151,19 @@ class ProducerState:
         self.producers: dict[ProducerId, ProducerEntry] = {}
         self.end_offset = Offset(0)
         self.last_snapshot_offset = Offset(0)
-        # The largest number of producers so far. It decides the order of entries in a snapshot, because Kafka's hash
+        # The largest number of producers so far. The order of entries in a snapshot depends on it, because Kafka's hash
         # table of producers never shrinks.
         self._most_producers = 0
         self._verifications: dict[ProducerId, Verification] = {}
         self._ongoing: dict[Offset, OpenTransaction] = {}  # by first offset, ascending
-        self._unreplicated: dict[
-            Offset, OpenTransaction
-        ] = {}  # ended, but the marker is not below the high watermark
+        # Transactions that have ended, but whose marker is not below the high watermark.
+        self._unreplicated: dict[Offset, OpenTransaction] = {}
 
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
-        """The remembered batch that `header` repeats, because the client did not get the first response. None if the
-        batch is new."""
+        """The remembered batch that `header` repeats, or None if the batch is new. A client repeats a batch if it did
+        not get the first response."""
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -224,7 +223,8 @@ class ProducerState:
     def verification(
         self, producer_id: ProducerId, epoch: int, base_sequence: int, *, from_zero: bool, now_ms: int
     ) -> Verification:
-        """The verification that a transactional batch needs. ALREADY_OPEN if the coordinator need not confirm it."""
+        """The verification that a transactional batch needs. ALREADY_OPEN if the coordinator need not confirm the
+        transaction."""
         if self._is_open(producer_id, epoch):
             return ALREADY_OPEN
         known = self._verifications.get(producer_id)

@@ -31,27 +31,27 @@ SHOWN_ERRORS = 3
 """The most errors of single records that the error message of a batch shows, as in Kafka."""
 
 MAX_RECORD_ERRORS = 1000
-"""The most records that an answer lists as invalid. Kafka lists all, but 760 compressed bytes can contain a million
-invalid records."""
+"""The most records that an answer lists as invalid. Kafka lists all invalid records, but 760 compressed bytes can
+contain a million of them."""
 
 SMALL_BYTES = 1_048_588
 """The most decompressed bytes of a batch that is read at once (Kafka's default max.message.bytes). The read takes a few
 milliseconds."""
 
 SMALL_PLAIN_BYTES = 8 << 20
-"""The most bytes of an uncompressed batch that is read at once. It is larger, because records of one shape are compared
-without reading their values."""
+"""The most bytes of an uncompressed batch that is read at once. It is larger than SMALL_BYTES, because records of one
+shape are compared without reading their values."""
 
 FEW_RECORDS = 500
 """The most records that are read one by one without a pause. The read takes about two milliseconds."""
 
 MIN_RECORD_BYTES = 7
-"""The smallest record."""
+"""The size of the smallest record."""
 
 
 class Validation(StrEnum):
-    """The value of `kcli.validate.records`: the batches whose records are checked even if no rule of the topic needs
-    it."""
+    """The value of `kcli.validate.records`: the batches whose records are checked even if no rule of the topic requires
+    a check."""
 
     ALL = "all"
     UNCOMPRESSED = "uncompressed"
@@ -121,13 +121,13 @@ def _decompressed(records: Buffer, header: BatchHeader) -> bytes | None:
 
 
 def undecodable(error: CorruptRecordException) -> KafkaError:
-    """The error for invalid compressed bytes with a valid checksum, with Kafka's code."""
+    """Kafka's error for a batch with a valid checksum that cannot be decompressed."""
     return UnknownServerException(error.message)
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest
-    timestamp."""
+    """Whether all timestamps are within the bounds. The result may be False although they are, because `found` has only
+    a lower bound of the oldest timestamp."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms
@@ -172,7 +172,7 @@ class BrokenRules:
     def add_keyless(self, index: int) -> None:
         self._add(
             index,
-            f"Compacted topic cannot accept message without key in topic partition {self._topic_partition}.",
+            f"Compacted topic cannot accept message without key in topic partition {self._topic_partition}",
         )
 
     def add_mistimed(self, index: int, problem: str) -> None:
@@ -246,6 +246,6 @@ def wrong_type(time_ms: int, offset: int, header: BatchHeader, key_bytes: int, v
 
 
 def to_long(value: int) -> int:
-    """Reduces a number to 64 bits with overflow as in Java. A time plus an unlimited bound exceeds 64 bits. A base
+    """Reduces a number to 64 bits, with the overflow of Java. A time plus an unlimited bound exceeds 64 bits. A base
     timestamp plus a delta may also exceed 64 bits."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

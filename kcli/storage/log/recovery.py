@@ -1,9 +1,9 @@
 """Recovery after an unclean stop: reads the end of a log again, batch by batch, and keeps the valid batches.
 
-Batches that were not flushed may be incomplete after a crash. Recovery truncates these batches. If a flushed batch is
-invalid, the disk has damaged the batch. Recovery logs an error and truncates this batch too. The metadata log must not
-lose records. So damage to flushed batches of the metadata log raises an error and changes nothing, and an operator can
-repair the log.
+Batches that were not flushed may be incomplete after a crash. Recovery removes these batches and all batches after
+them. If a flushed batch is invalid, the disk has damaged the batch. Recovery then logs an error, and removes this batch
+and all batches after it. But the metadata log must not lose records. So if a flushed batch of the metadata log is
+damaged, recovery raises an error and changes nothing. An operator can then repair the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _log = logging.getLogger(__name__)
 RECOVERY_CHUNK_BYTES = 1 << 20
 
 READS_OF_DAMAGE = 2
-"""The number of times that a damaged batch is read before it is truncated, because only the read may have failed."""
+"""The number of times that a damaged batch is read before it is removed. The batch on the disk may be valid, and only
+the first read may have failed."""
 
 
 class OffsetOverflow(Exception):
@@ -38,9 +39,9 @@ class OffsetOverflow(Exception):
 
 
 class Recovery:
-    """Recovers the segments of one log. `flushed_offset`: every record before this offset was on the device.
+    """Recovers the segments of one log. Every record before `flushed_offset` was on the device before the crash.
 
-    With `must_keep`, damage before `flushed_offset` raises CorruptRecordError, and no batch is truncated.
+    If `must_keep` is True, damage before `flushed_offset` raises CorruptRecordError, and no batch is removed.
     """
 
     def __init__(
@@ -58,7 +59,8 @@ class Recovery:
         self.first_offset = log.log_start_offset
 
     def run(self, first_unsure_offset: Offset) -> Offset:
-        """Recovers the segments from the one with `first_unsure_offset` on. Returns the log end offset.
+        """Recovers the segments, starting with the segment that contains `first_unsure_offset`. Returns the log end
+        offset.
 
         Raises OffsetOverflow if a segment must be split first.
         """
@@ -68,8 +70,8 @@ class Recovery:
             for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True)
             if following is None or following.base_offset > first_unsure_offset
         ]
-        # Recovery writes files again, mainly indexes, which are not on the device yet. So the next flush must begin
-        # here.
+        # Recovery writes some files again, mainly indexes. These files are not on the device yet, so the next flush
+        # must begin here.
         self.first_offset = unsure[0].base_offset
         self._rewind_producers(unsure[0])
         end = unsure[0].base_offset
@@ -146,7 +148,7 @@ class Recovery:
             header = read_header(segment.log.file().read_at(position, HEADER_SIZE))
             size = max(size, header.size_bytes)
         except CorruptRecordError:
-            pass  # found again, and cut, when the chunk is read
+            pass  # the invalid header is found again when the chunk is read, and the log is truncated there
         return min(size, end - position)
 
     def _recover_chunk(

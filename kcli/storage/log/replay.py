@@ -41,8 +41,8 @@ def replay(
 
 
 def _replay_segment(segment: Segment, producers: ProducerState) -> None:
-    """Updates the producers with the batches of one segment. Stops at a damaged batch, because consumers cannot read
-    the rest of the segment either."""
+    """Updates the producers with the batches of one segment. Stops at a damaged batch, because the rest of the segment
+    cannot be read."""
     start_offset = producers.end_offset
     try:
         _replay_batches(segment, producers, start_offset)

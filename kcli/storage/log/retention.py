@@ -1,7 +1,7 @@
 """Retention: decides how many of the oldest segments of a log are deleted.
 
-A segment is deleted only if all its records are below the high watermark. The active segment may be deleted too, unless
-it is empty. The log then rolls first, so that a partition always has a segment.
+A segment is deleted only if all its records are below the high watermark. If the active segment is not empty, it may be
+deleted too. The log then first begins a new segment, so that a partition always has a segment.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def deletable_count(
 
 
 def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, allowed: int) -> int:
-    """Adds to `count` the next segments. Without them the log still has at least `retention_bytes`."""
+    """Adds to `count` the next segments that can be deleted so that at least `retention_bytes` of the log remain."""
     excess = sum(segment.size_bytes for segment in segments[count:]) - retention_bytes
     while count < allowed and excess >= segments[count].size_bytes:
         excess -= segments[count].size_bytes

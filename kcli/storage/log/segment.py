@@ -1,8 +1,8 @@
 """One segment of a partition's log: a `.log` file with batches one after another, and its indexes.
 
-The active segment remembers the positions of its newest batches, so that a fetch at the log end finds them without
-reads. Other segments open their files at the first use. So the time to open a log with thousands of segments is only
-the time to list their names.
+The active segment remembers the positions of its newest batches, so that a fetch at the log end finds these batches
+without reading the file. Other segments open their files when the files are first used. So opening a log with thousands
+of segments only takes the time to list the names of their files.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Placed = tuple[Offset, int, int]
 """A batch that will be written: last offset, max timestamp, size in bytes."""
 
 _LOOKING = threading.Lock()
-"""The lock under which a segment finds its files, which happens once per segment."""
+"""The lock under which a segment finds its files. Each segment does this once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Segment:
         self._end_position = None if sizes is None else Position(sizes.get(LOG_SUFFIX, 0))
         self._indexes = None if sizes is None else self._open_indexes(sizes)
         self._bytes_since_index_entry = 0
-        self._is_changed = False  # since the files were opened, or sealed
+        self._is_changed = False  # whether the segment changed after its files were opened or sealed
         self._max_timestamp: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
         self._recent_last_offsets: array[int] = _NONE
@@ -240,7 +240,7 @@ class Segment:
         self.offset_index.entries.write_out()
         self.time_index.entries.write_out()
         file = self.log.file()
-        if file.size() != self.size_bytes:  # preallocated, or a failed append left bytes behind
+        if file.size() != self.size_bytes:  # the file was preallocated, or has the bytes of a failed append
             file.truncate(self.size_bytes)
         self._is_changed = False
 
@@ -252,7 +252,7 @@ class Segment:
         self.txn_index.sync()
 
     def truncate_to(self, offset: Offset) -> None:
-        """Drops every batch that ends at or after `offset`."""
+        """Drops every batch whose last offset is at or after `offset`."""
         found = self.locate(offset)
         self._is_changed = True
         self.offset_index.truncate_to(offset)
@@ -276,7 +276,8 @@ class Segment:
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def finish_recovery(self) -> None:
-        """Ends the recovery. Call it when the indexes cover the whole segment again and `end_position` is set."""
+        """Ends the recovery. Call this method when the indexes cover the whole segment again and `end_position` is
+        set."""
         self._is_changed = True
         self.seal()
         self._bytes_since_index_entry = 0
@@ -288,8 +289,8 @@ class Segment:
         self._recent_last_offsets = self._recent_positions = _NONE
 
     def _find_max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp of the segment. It is in the last entry of the time index or in a batch after this
-        entry. (A sealed segment has no batches after the last entry.)"""
+        """The largest timestamp of the segment. The last entry of the time index has it, or a batch after this entry.
+        In a sealed segment, the last entry has it."""
         newest = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
         for _position, header in self.headers_near(newest.offset):
             if header.max_timestamp_ms > newest.timestamp_ms:
@@ -345,7 +346,7 @@ class Segment:
                 chunk = file.read_at(position, min(scan_bytes, end - position))
                 scan_bytes = min(2 * scan_bytes, SCAN_BYTES)
                 if len(chunk) <= PREFIX_SIZE:
-                    return  # truncated while we read
+                    return  # the segment was truncated during the read
             header = read_header(chunk, at)
             if position + header.size_bytes > end:
                 # Kafka treats this as the end of the segment, and its consumers skip the rest without an error.
@@ -357,12 +358,12 @@ class Segment:
             position = Position(position + header.size_bytes)
 
     def headers_near(self, offset: Offset) -> Iterator[tuple[Position, BatchHeader]]:
-        """Yields the same as `headers`, from the last indexed batch that ends at or below `offset`.
+        """Yields the same as `headers`, but begins with the last indexed batch that ends at or below `offset`.
 
-        An index has no checksum. With a wrong bit it may give a position after `offset`, and records would be skipped
-        without an error. So the batch at this position must begin at or below the offset of the entry. Otherwise the
-        segment is read from its start. The batch need not end at the offset of the entry, because Kafka 3 wrote one
-        entry for several batches.
+        An index has no checksum. An entry with a wrong bit may give a position after `offset`, and records would be
+        skipped without an error. So the batch at this position must begin at or below the offset of the entry. If it
+        does not, the segment is read from its start. The batch may end before the offset of the entry, because Kafka 3
+        wrote one entry for several batches.
         """
         entry = self.offset_index.lookup(offset)
         if not entry.position:
@@ -387,14 +388,15 @@ class Segment:
         """Whether `header` is the header of the indexed batch, and not bytes in the middle of another batch."""
         if self.base_offset <= header.base_offset <= entry.offset:
             return True
-        # An old wrapper has its last offset only. Bytes of other batches often look like one, so the checksum decides.
+        # A wrapper of an old format has only its last offset. Other bytes often look like a wrapper, so the checksum
+        # decides.
         return header.magic < 2 and not self._is_damaged(position, header)
 
     def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
         """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
 
-        With `doubting_gaps`, if no batch contains `offset` and the batch before the gap is damaged, that batch is
-        returned. The damaged batch may have contained `offset`, and the reader notices the damage because the checksum
+        If `doubting_gaps` is True, no batch contains `offset`, and the batch before the gap is damaged, then the
+        damaged batch is returned. It may have contained `offset`. The reader notices the damage, because the checksum
         is wrong.
         """
         last_offsets = self._recent_last_offsets
@@ -421,7 +423,8 @@ class Segment:
         return not crc_is_valid(self.log.file().read_at(position, header.size_bytes), 0, header)
 
     def boundary_at_or_below(self, start: Position, limit: Position) -> Position:
-        """The end of the last whole batch in [start, limit]. A batch must begin at `start`."""
+        """The end position of the last whole batch between the positions `start` and `limit`. A batch must begin at
+        `start`."""
         positions = self._recent_positions
         if positions and limit >= positions[0]:
             return max(start, Position(positions[bisect_right(positions, limit) - 1]))
@@ -433,7 +436,8 @@ class Segment:
         """Returns the same as `boundary_at_or_below`, but ends at the first invalid header. None if no batch begins at
         `start`."""
         boundary = None
-        with contextlib.suppress(CorruptRecordError):  # a reader gets the error when it reads this batch
+        # The error is raised again when a reader reads this batch.
+        with contextlib.suppress(CorruptRecordError):
             for position, header in self.headers(start):
                 if position + header.size_bytes > limit:
                     return position
@@ -466,9 +470,7 @@ class Segment:
             try:
                 first = next(self.headers(), None)
             except CorruptRecordError:
-                self._first_timestamp_ms = (
-                    NO_TIMESTAMP  # a damaged first batch is no reason to refuse an append
-                )
+                self._first_timestamp_ms = NO_TIMESTAMP  # an append works even if the first batch is damaged
             else:
                 if first is None:
                     return NO_TIMESTAMP
@@ -489,8 +491,8 @@ class Segment:
         return self.offset_index.is_full(max_index_bytes) or self.time_index.is_full(max_index_bytes)
 
     def waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
-        """The age of the segment, which decides about rolling. It is computed from the timestamps of records, if they
-        have any."""
+        """The age of the segment, by which the log decides when to begin a new segment. If the records have timestamps,
+        the age is computed from them."""
         first = self.first_timestamp_ms() if self.size_bytes else NO_TIMESTAMP
         return max_timestamp_ms - first if first >= 0 else now_ms - self.created_ms
 

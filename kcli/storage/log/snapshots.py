@@ -29,10 +29,10 @@ class ProducerSnapshots:
         return sorted(self._offsets)
 
     def take(self, producers: ProducerState) -> None:
-        """Writes the state at `producers.end_offset`, unless the last snapshot already has that offset.
+        """Writes the state at `producers.end_offset`, unless the last snapshot already has this offset.
 
-        The file is not synced. If a crash leaves an incomplete file, its checksum is wrong, and the snapshot before
-        this one is used.
+        The file is not synced. If a crash leaves an incomplete file, its checksum is wrong, and the start uses the
+        snapshot before this file.
         """
         offset = producers.end_offset
         if offset <= producers.last_snapshot_offset:
@@ -63,7 +63,7 @@ class ProducerSnapshots:
             return
 
     def doubt_after(self, offset: Offset) -> None:
-        """Forgets the snapshots past `offset`. Recovery writes most of them again, so their files stay until
+        """Forgets the snapshots after `offset`. Recovery writes most of them again, so their files stay until
         `remove_doubtful`."""
         self._doubtful = frozenset(each for each in self._offsets if each > offset)
         self._offsets -= self._doubtful
@@ -78,7 +78,7 @@ class ProducerSnapshots:
         self._offsets.discard(offset)
 
     def remove_outside(self, log_start_offset: Offset, end_offset: Offset) -> None:
-        """Removes the snapshots after the end of the log, and those at or before its start, which are never used."""
+        """Removes snapshots that are never used: those after the end of the log, and those at or before its start."""
         for offset in self.offsets():
             if offset > end_offset or offset <= log_start_offset:
                 self.remove(offset)

@@ -2,8 +2,8 @@
 
 An index entry has 31 bits for the distance from the base offset. Compaction in Kafka before 1.0 could merge segments so
 that a distance exceeds 31 bits. Such a segment is split into several segments, each with a base offset near its
-batches. They are written as `.cleaned` files and renamed to `.swap`, the highest offset first. After a crash a start
-drops `.cleaned` files and installs `.swap` files.
+batches. The new segments are written as `.cleaned` files, and then renamed to `.swap`, beginning with the highest
+offset. The start after a crash removes `.cleaned` files and installs `.swap` files.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Piece:
 def split_of(segment: Segment) -> list[Piece] | None:
     """The pieces of a segment that contains an offset too far from the base offset. None if that offset is damaged.
 
-    The checksum does not cover the base offset of a batch, so a bit of this offset may be wrong. A damaged offset is
-    above the offsets after it, or it is the last offset and far above the offset before it.
+    The checksum does not cover the base offset of a batch, so a bit of this offset may be wrong. An offset counts as
+    damaged if it is above the offsets after it, or if it is the last offset and far above the offset before it.
     """
     pieces = []
     base_offset = next_offset = segment.base_offset
@@ -46,8 +46,8 @@ def split_of(segment: Segment) -> list[Piece] | None:
             return None
         if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
             pieces.append(Piece(base_offset, start, position))
-            # The header of a wrapper of the old formats has only its last offset. Its first offset is that after the
-            # batch before.
+            # The header of a wrapper of the old formats has only its last offset. Its first offset follows the offset
+            # of the batch before it.
             first_offset = header.base_offset if header.magic == 2 else next_offset
             lowest = Offset(header.last_offset - MAX_RELATIVE_OFFSET)
             base_offset, start = max(first_offset, lowest), position
@@ -94,5 +94,5 @@ def _copy(segment: Segment, piece: Piece, path: str) -> None:
         target.sync()
     finally:
         target.close()
-    # Retention by time uses the modification time if no record has a timestamp.
+    # If no record has a timestamp, retention by time uses the modification time of the file.
     segment.disk.set_modified_ms(path, segment.disk.modified_ms(segment.log.path))

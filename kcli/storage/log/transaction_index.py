@@ -29,7 +29,7 @@ class AbortedTransaction:
 
 
 class TransactionIndex:
-    """The transaction index of one segment. It is always read as a whole, because aborts are rare."""
+    """The transaction index of one segment. It is small, because aborts are rare. So it is always read as a whole."""
 
     __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "handle")
 

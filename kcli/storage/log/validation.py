@@ -1,8 +1,9 @@
 """The leader's checks of a batch before it is written, and the place of the batch in the log.
 
 This module checks size, checksum and the 61-byte header. `record_validation` checks the records. If possible, a batch
-is written as the client sent it. Only base offset and leader epoch are set, and a wrong max timestamp is corrected. A
-batch whose records take long to read is returned unopened, so that the caller can open it in another thread.
+is written as the client sent it: only base offset and leader epoch are set, and a wrong max timestamp is corrected. If
+the records of a batch take long to read, the batch is returned as an `UnopenedBatch`. The caller can read its records
+in another thread.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from kcli.storage.log.segment import Placed
 KEEP_CODEC = "producer"
 
 COPIED_BYTES = 16_384
-"""The largest read-only batch that is copied in order to change it. A larger batch is written as two buffers (a new
-header and the old body), which is cheaper."""
+"""A read-only batch up to this size is copied so that it can be changed. For a larger batch, it is faster to write two
+buffers: a new header and the old body."""
 
 CURRENT_MAGIC = 2
 
@@ -62,8 +63,8 @@ class PlacedBatch(NamedTuple):
 
 
 class CheckedBatch(NamedTuple):
-    """A client's batch that has passed the checks. `found` is the survey of its records, if the records had to be
-    read."""
+    """A client's batch that has passed the checks. `found` is the survey of its records, or None if the records were
+    not read."""
 
     records: Buffer
     header: BatchHeader
@@ -85,7 +86,7 @@ class UnopenedBatch:
     topic_partition: str
 
     def kept(self) -> UnopenedBatch:
-        """Copies the batch out of the connection's buffer."""
+        """Returns a copy of the batch that does not use the connection's buffer."""
         return replace(self, records=bytes(self.records))
 
 
@@ -142,7 +143,7 @@ def _check_header(records: Buffer, config: LogConfig, topic_partition: str) -> B
     ):
         _refuse_header(header, topic_partition)
     if header.attributes & 0x07 > Codec.ZSTD:
-        _ = header.codec  # raises, with the reason
+        _ = header.codec  # raises an error with the reason
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecordException(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"

@@ -1,9 +1,9 @@
-"""Future logs: copies of partitions that move to another log directory (KIP-113), `<topic>-<partition>.<hex>-future`.
+"""Future logs: the copies of partitions that move to another log directory (KIP-113).
 
-When the copy has all records, `promote` replaces the log by the copy. Before that the broker reports the new directory
-to the controller (KIP-858). A crash during `promote` may leave the old log under `-delete` and the copy under the name
-`…-future`. At the next start the directory in the metadata shows that this copy is complete, and `promote` is called
-again.
+A copy is in a directory `<topic>-<partition>.<hex>-future`. When the copy has all records, the broker reports the new
+log directory to the controller (KIP-858). Then `promote` replaces the log by the copy. `promote` renames first the log
+to `…-delete` and then the copy. After a crash between the two renames, the next start finds the new log directory in
+the metadata. So it knows that the copy is complete, and calls `promote` again.
 """
 
 from __future__ import annotations

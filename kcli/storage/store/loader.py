@@ -50,8 +50,8 @@ MAX_OFFSET = Offset((1 << 63) - 1)
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """The entries of the checkpoints for one log. With `must_keep`, a log that lacks records before its recovery point
-    raises an error."""
+    """The entries of the checkpoints for one log. If `must_keep` is True and the log lacks records before its recovery
+    point, loading raises an error."""
 
     clean: bool
     recovery_point: Offset = FIRST_OFFSET
@@ -94,7 +94,8 @@ def make_log(
     config: LogConfig,
     settings: LogSettings,
 ) -> PartitionLog:
-    """Makes a new, empty log like `create_log`. The log is not durable: before `settle`, a crash may remove it."""
+    """Makes a new, empty log like `create_log`. Until `settle` is called, the log is not durable, and a crash may
+    remove it."""
     directory.disk.make_dir(f"{directory.path}/{name}")
     log = load_log(directory, name, topic, partition, config, settings, LoadState(clean=True))
     if log.topic_id is None:
@@ -178,7 +179,8 @@ def _whole_end(segment: Segment) -> Offset | None:
 def _settle(
     log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: Offset, *, trust_empty: bool
 ) -> None:
-    """Sets bounds, epochs and producers of a log whose segments are in order and on the device up to `durable_end`."""
+    """Sets the offsets, epochs and producers of a log. Its segments must be in order, and on the device up to
+    `durable_end`."""
     if log.log_end_offset < state.log_start_offset:
         _log.warning(
             "%s ends at offset %d, before its log start offset %d; it starts again, empty, there",
@@ -193,8 +195,8 @@ def _settle(
     log.leader_epochs.truncate_start(log.log_start_offset)
     _remove_stray_snapshots(log)
     if trust_empty:
-        # If there is no snapshot after a clean stop, no producer with an id wrote to the log (or the broker was an old
-        # Kafka without producer ids).
+        # If there is no snapshot after a clean stop, no producer with an id has written to the log, or the last broker
+        # was an old Kafka without producer ids.
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
             log.producers.end_offset = offset
             log.snapshots.take(log.producers)
@@ -205,7 +207,7 @@ def _settle(
 
 
 def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
-    """Makes the first step after a crash: removes unfinished files of the cleaner, and completes its renames.
+    """Does the first step after a crash: removes unfinished files of the cleaner, and completes the cleaner's renames.
 
     `.cleaned` files are unfinished. Every `.swap` file at or after the lowest offset of the `.cleaned` files is
     unfinished too. The other `.swap` files are complete and replace the segments from which they were made. Returns

@@ -23,7 +23,7 @@ class OffsetCheckpoints:
     directory of the file offline. All methods may block."""
 
     def __init__(self, disk: Disk, logs_in: Callable[[LogDirectory], Iterable[PartitionLog]]) -> None:
-        self.kept_offset = Offset(0)  # the metadata log must have every record before it
+        self.kept_offset = Offset(0)  # the metadata log must have every record before this offset
         self._disk = disk
         self._logs_in = logs_in
         self._written: dict[str, Mapping[TopicPartition, Offset]] = {}
@@ -49,9 +49,9 @@ class OffsetCheckpoints:
         self.write_high_watermarks(directory)
 
     def _recovery_point(self, log: PartitionLog) -> Offset | None:
-        """The recovery point of a log. In Kafka the metadata log has no recovery point. Here its recovery point is the
-        offset up to which the log was committed and on the device. So the next start does not mistake damage before
-        this offset for an incomplete batch after a crash."""
+        """The recovery point of a log. In Kafka the metadata log has no recovery point. In kcli its recovery point is
+        the offset up to which the log was committed and on the device. So the next start knows that a broken batch
+        before this offset is damaged, and not just incomplete because of a crash."""
         if log.topic != CLUSTER_METADATA_TOPIC:
             return log.recovery_point
         self.kept_offset = max(self.kept_offset, min(log.recovery_point, log.high_watermark))
@@ -83,8 +83,8 @@ def _high_watermark(log: PartitionLog) -> Offset | None:
 
 
 def _log_start(log: PartitionLog) -> Offset | None:
-    """The log start offset. None if the name of the first segment shows it. None also for the metadata log, because the
-    snapshots show its log start offset."""
+    """The log start offset. None if the name of the first segment contains this offset. None also for the metadata log,
+    because the name of a snapshot contains its log start offset."""
     if log.topic == CLUSTER_METADATA_TOPIC:
         return None
     return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

@@ -1,10 +1,10 @@
 """Syncs new and deleted logs in the background (settling), so that they survive a power failure.
 
-The creation or deletion of a thousand partitions makes a thousand new or changed names. A sync of all names takes
-seconds, and meanwhile the event loop could not serve requests. So, as in Kafka, a log is served as soon as its files
-exist. A power failure may remove a log that is not settled yet. But none of the records of such a log were flushed,
-because the first flush settles the log. A deleted log is out of service at once. Its checkpoint entries are removed
-before another log gets the same name.
+Creating or deleting a thousand partitions makes a thousand new or changed names of directories. A sync of all these
+names takes seconds. If the event loop waited for it, the broker could not serve requests. So, as in Kafka, a log is in
+use as soon as its files exist. A power failure may remove a log that is not settled yet. But no record of such a log
+was flushed, because the first flush settles the log. A deleted log is out of use at once. Its checkpoint entries are
+removed before another log gets the same name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BATCH = 256
 
 
 class _Gone:
-    """A deletion. Deletions are compared by identity, because two deleted logs may have had the same name."""
+    """A deletion of a log. Two deletions are never equal, because two deleted logs may have had the same name."""
 
     __slots__ = ("directory",)
 
@@ -80,7 +80,7 @@ class Settling:
             self._background(self.run)
 
     def run(self) -> None:
-        self._is_asked = False  # later changes start it again
+        self._is_asked = False  # a later call of `soon` starts the work again
         self._forget_gone()
         with self._settling:
             self._settle_made()
@@ -90,7 +90,7 @@ class Settling:
             batch: dict[LogDirectory, list[PartitionLog]] = {}
             for _ in range(min(BATCH, len(self._made))):
                 log = self._made.popleft()
-                if not log.is_settled:  # a flush settles its log
+                if not log.is_settled:  # a flush may have settled the log
                     batch.setdefault(log.directory, []).append(log)
             for directory, logs in batch.items():
                 self._settle_in(directory, logs)
@@ -111,7 +111,8 @@ class Settling:
     def _attempt(work: Callable[[], T]) -> T | None:
         try:
             return work()
-        except StorageError:  # the log was deleted meanwhile, or its directory has failed and reported it
+        except StorageError:
+            # The log was deleted meanwhile, or its directory has failed and has reported the failure.
             return None
 
     def _forget_gone(self) -> None:
@@ -123,7 +124,7 @@ class Settling:
             for directory, forgotten in keys.items():
                 self.forget(directory, forgotten)
             for entry, each in gone.items():
-                if self._gone[entry] is each:  # else one more log of the same name was deleted meanwhile
+                if self._gone[entry] is each:  # otherwise another log of the same name was deleted meanwhile
                     del self._gone[entry]
 
     def forget(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:

@@ -64,8 +64,9 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 MAX_PREFERRED = 10_000
-"""The largest number of preferred directories that are remembered. It is limited, because clients may set directories
-for partitions that are never created. It is also the largest number of partitions that one request may create."""
+"""The largest number of preferred directories that are remembered. The number is limited, because clients may set
+directories for partitions that are never created. The value is the largest number of partitions that one request may
+create."""
 
 STRAYS_SHOWN = 10
 """The largest number of stray logs that the log lists at a start, because thousands may exist."""
@@ -194,7 +195,7 @@ class LogStore:
             topic, partition, suffix = _parsed(name)
             key = TopicPartition(topic, partition)
             recovery_point = recovery_points.get(key, FIRST_OFFSET)
-            # The entry of the metadata log is its committed offset, which is in no other file.
+            # The entry of the metadata log has its committed offset. No other file has this offset.
             is_metadata = topic == CLUSTER_METADATA_TOPIC
             state = LoadState(
                 clean,
@@ -227,7 +228,8 @@ class LogStore:
             if twin is not log:
                 raise StorageError(f"Duplicate log directories found: {log.path}, {twin.path}")
 
-        # Threads can share the work of recovery (reads and checksums), but not that of a clean start (Python code).
+        # Recovery is faster in several threads, because it mostly reads files and computes checksums. A clean start is
+        # not faster in threads, because it mostly runs Python code.
         self._each(load, names, parallel=not clean)
         if names and directory.error is None:
             how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"
@@ -302,11 +304,11 @@ class LogStore:
     ) -> PartitionLog:
         """The log of a partition. If it does not exist, makes it in the directory with the fewest partitions.
 
-        If `more`, the caller will make or delete other logs, and then call `settle_soon`.
+        If `more` is True, the caller will make or delete other logs too, and then call `settle_soon`.
 
-        `assigned` is the id of the directory in the metadata. If this directory is missing or offline, the log may
-        exist there but cannot be reached. In this case raises KafkaStorageException, because a new, empty log would
-        lose the records.
+        `assigned` is the id of the directory in the metadata. If this directory is missing or offline, it may contain
+        the log. Then this method raises KafkaStorageException, because a new, empty log would replace records that are
+        not lost.
         """
         log = self.logs.get(TopicPartition(topic, partition))
         if log is None:
@@ -318,7 +320,7 @@ class LogStore:
             if not more:
                 self.settle_soon()
         elif log.topic_id is None and topic_id is not None:
-            # A crash came after the directory was made and before its topic id was on the device.
+            # The broker crashed after the directory was made and before the topic id was on the device.
             log.topic_id, log.is_settled = topic_id, False
             self._settling.made(log)
             if not more:
@@ -346,7 +348,8 @@ class LogStore:
         self._settling.before_making(TopicPartition(topic, partition), directory)
         name = partition_dir_name(topic, partition)
         if topic == CLUSTER_METADATA_TOPIC:
-            self._checkpoints.write_recovery_points(directory)  # of a directory that was removed from outside
+            # A directory of a partition was removed while the broker was stopped.
+            self._checkpoints.write_recovery_points(directory)
         try:
             return make_log(directory, name, topic, partition, new.topic_id, new.config, self._settings)
         except OSError as error:
@@ -391,7 +394,7 @@ class LogStore:
         self.futures.abandon(topic, partition)
         log = self.logs.get(TopicPartition(topic, partition))
         if log is not None:
-            directory = log.directory  # a closed log has none
+            directory = log.directory  # a closed log has no directory
             self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
             self._settling.gone(directory, TopicPartition(topic, partition))
             if not more:
@@ -405,7 +408,7 @@ class LogStore:
         self._settling.soon()
 
     def remove(self, log: PartitionLog) -> None:
-        """Deletes one log, which may be a copy. After this function returns, the log does not come back after a
+        """Deletes one log, which may be a future log. When this method has returned, the log stays deleted even after a
         crash."""
         directory = log.directory
         self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
@@ -557,8 +560,8 @@ class LogStore:
         self._ownership.release()
 
     def _take_made_ahead(self) -> None:
-        """Adds the logs of `make_ahead` that `create` has not used to the store, so that they are closed too. The next
-        start uses these logs."""
+        """Adds logs to the store that `make_ahead` has made and `create` has not used, so that these logs are closed
+        too. The next start uses these logs."""
         for key, log in list(self._made_ahead.items()):
             if self.logs.setdefault(key, log) is log:
                 self._settling.made(log)

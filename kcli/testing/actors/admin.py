@@ -27,7 +27,8 @@ from kcli.testing.actors.clients import PASSING, World
 from kcli.testing.sim.cluster import BROKER_PORT
 
 PARTITIONS = 2
-# Names are used again, because a new topic must not inherit anything from its predecessor.
+# The names of topics. Names are used again, because a new topic must not get anything from a deleted topic of the same
+# name.
 NAMES = ("a0", "a1", "a2")
 
 

@@ -34,13 +34,14 @@ from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
 TROUBLE = (OSError, TimeoutError, NetworkException)
 REQUEST_TIMEOUT_S = 15.0
 BACKOFF_S = 0.1
-# The limit of Java's producer. With more batches in flight, the broker would not recognise all of them in a retry.
+# The limit of Java's producer. A broker remembers five batches of a producer. If more batches had no answer, the broker
+# would not recognise all of them in a retry.
 IN_FLIGHT_MAX = 5
 LATEST, EARLIEST = -1, -2
 # The number of keys. It is small, so that compaction finds old records.
 KEYS = 5
 COMPACTED, RETAINED = "compacted", "retained"
-"""The prefixes of topics whose old records are deleted: by compaction, or by retention.bytes."""
+"""The prefixes of the names of topics whose old records are deleted, by compaction or by retention.bytes."""
 # Errors that end without any action of the client.
 PASSING = frozenset(
     {
@@ -137,7 +138,7 @@ class Batch:
 
 
 class Producer(Actor):
-    """An idempotent producer with acks=all and several requests in flight.
+    """An idempotent producer with acks=all and several unanswered requests.
 
     It repeats each request until it gets an answer.
     """
@@ -271,8 +272,8 @@ class Producer(Actor):
                     self.world.ledger.acknowledged(batch.partition, offset, content, losses=link.losses)
             return True
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # After a restart, a broker knows only the last batch of each producer, and not five, because its snapshot
-            # has no more.
+            # After a restart, a broker knows only the last batch of each producer and not the last five, because a
+            # snapshot has only the last batch.
             assert restarted, f"{self.name}: {batch.partition} refused sequence {batch.sequence}"
             self._forget()
             return False
@@ -283,7 +284,7 @@ class Producer(Actor):
 class Consumer(Actor):
     """Reads partitions from start to end, and compares them with the ledger.
 
-    With `sessions`, it uses incremental fetches (KIP-227).
+    If `sessions` is True, it uses incremental fetches (KIP-227).
     """
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, sessions: bool) -> None:

@@ -49,7 +49,7 @@ class Again(Exception):
 
 
 class Member(Actor):
-    """One consumer of a group. With `instance`, it is a static member (KIP-345)."""
+    """One consumer of a group. If `instance` is given, it is a static member (KIP-345)."""
 
     def __init__(
         self, world: World, name: str, group: str, topics: dict[str, int], *, instance: str | None
@@ -133,7 +133,7 @@ class Member(Actor):
         """Raises Again for an error that a correct coordinator may return. Any other error fails the simulation."""
         if code is ErrorCode.NONE:
             return
-        # A new member id is stored only at the end of the rebalance. After a crash before that, the old id is valid
+        # A new member id is stored only at the end of the rebalance. If a crash comes earlier, the old id is valid
         # again.
         restarted = self.world.cluster.node.life != self._life
         forgotten = code is ErrorCode.FENCED_INSTANCE_ID and (restarted or self.world.ledger.losses)

@@ -24,8 +24,8 @@ from kcli.testing.checks.invariants import Content
 TIMEOUT_MS = 6_000
 TRANSACTION = 1
 """The key type of FindCoordinator for transactional ids."""
-# The versions of Produce and EndTxn of two kinds of clients. Old ones add partitions to the transaction themselves. For
-# new ones the broker does it (KIP-890).
+# The versions of Produce and EndTxn of two kinds of clients. Old clients add partitions to the transaction themselves.
+# For new clients, the broker adds the partitions (KIP-890).
 OLD_PRODUCE, OLD_END = 11, 4
 NEW_PRODUCE, NEW_END = 13, 5
 KEY = b"transaction"
@@ -55,7 +55,7 @@ class Refused(Exception):
 
 
 class TransactionalProducer(Actor):
-    """Runs one transaction after the other. After an error it calls InitProducerId, as a restarted producer does."""
+    """Runs one transaction after another. After an error it calls InitProducerId, as a restarted producer does."""
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, new: bool) -> None:
         super().__init__(world, name)
@@ -86,8 +86,8 @@ class TransactionalProducer(Actor):
         if code is ErrorCode.NONE:
             return True
         assert code in FENCED or code in NOT_NOW, f"{self.name}: {what} failed with {code!r}"
-        # A coordinator that has lost its newest records has an older state than the partitions, so it cannot end their
-        # transactions.
+        # If a coordinator has lost its newest records, its state is older than the partitions. So it cannot end the
+        # transactions in these partitions.
         stuck = self.world.ending and self.world.ledger.losses
         if code in FENCED or stuck:
             raise Refused
@@ -267,7 +267,8 @@ class CommittedReader(Actor):
 async def check_atomic(
     world: World, producers: list[TransactionalProducer], partitions: list[TopicPartition]
 ) -> None:
-    """Checks that every transaction is seen whole, or not at all. Must be called when all transactions have ended."""
+    """Checks that the reader sees each transaction completely or not at all. Must be called when all transactions have
+    ended."""
     reader = CommittedReader(world, "committed-reader", partitions)
     async with asyncio.timeout(120):
         await reader.run()

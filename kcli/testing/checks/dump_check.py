@@ -1,7 +1,7 @@
 """Runs `kcli dump-log` over a log directory, which must report no fault after any crash.
 
-Producer snapshots are not checked. After a crash an old snapshot may be incomplete, which its checksum reveals when it
-is read.
+Producer snapshots are not checked, because an old snapshot may be incomplete after a crash. A broker notices this by
+the checksum when it reads the snapshot.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ CHECKS = (
 EMPTY_BATCHES = re.compile(r"Found timestamp mismatch in :.*\n(  Index timestamp: \d+, log timestamp: -1\n)+")
 """What dump-log reports for an empty batch of the cleaner.
 
-It is no fault: the time index has the time of the empty batch.
+This report is not a fault, because the time index has the time of the empty batch.
 """
 
 OFFSET_GAPS = re.compile(r"Non-consecutive offsets in .*\n(  \d+ is followed by \d+\n)+")
 
 
 def dump_complaints(disk: Disk, path: str, *, compacted: bool = False) -> str:
-    """Returns the faults of all files of the partition in `path`; '' if there are none.
+    """Returns the faults of all files of the partition in `path`, or '' if there are no faults.
 
-    With `compacted`, offsets may be missing, so the reports about gaps are removed.
+    If `compacted` is True, offsets may be missing, so the reports about gaps are removed.
     """
     with tempfile.TemporaryDirectory() as copy:
         names = [entry.name for entry in disk.list_dir(path) if not entry.is_dir]

@@ -66,9 +66,9 @@ class GroupLedger:
     def take(self, record: Record, *, again: bool, losses: int) -> None:
         """Reads one record.
 
-        `again` means that the record was written before a restart of the broker, and that compaction may have removed
-        the records around it. `losses` is the number of losses of the ledger: after a loss, a committed offset may be
-        lower than an earlier offset.
+        If `again` is True, the record was written before a restart of the broker, and compaction may have removed the
+        records around it. `losses` is the ledger's number of losses. After a loss, a committed offset may be lower than
+        an earlier offset.
         """
         if record.key is None:
             return

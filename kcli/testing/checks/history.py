@@ -1,15 +1,18 @@
-"""Compares a history of transactions with the records that a read_committed reader saw, like Elle (Kingsbury, Alvaro).
+"""Compares a history of transactions with the records that a read_committed reader saw, as the checker Elle does.
 
-Every value is written once, so the log of a partition shows the order of its writes. These are anomalies:
+Every value is written once, so the log of a partition shows the order of its writes. The method is by Kingsbury and
+Alvaro. These are anomalies:
 
     - a lost write: the producer knows that the transaction is committed, and the reader lacks its value;
-    - an aborted read: a value of a transaction that was aborted, or that the producer never asked to commit;
+    - an aborted read: the reader saw a value of a transaction that was aborted, or that the producer never tried to
+      commit;
     - a torn transaction: its end is unknown, and the reader saw some of its values and missed other values;
     - a value twice, or a value that no transaction wrote;
     - a wrong order: of values of one transaction, of one producer, or of two transactions that did not overlap in time.
 
-Write cycles (transaction A before B in one partition and after it in another) are reported separately. Kafka allows
-them for transactions that overlap in time, so `write_cycles` must be empty only if transactions take turns.
+A write cycle means that transaction A is before B in one partition and after B in another partition. Write cycles are
+reported separately, because Kafka allows them for transactions that overlap in time. If transactions do not overlap,
+`write_cycles` must be empty.
 """
 
 from __future__ import annotations
@@ -89,7 +92,7 @@ def _incomplete(transactions: Iterable[Transaction], log: Log) -> Iterable[str]:
 def _disorder(
     partition: Partition, values: Sequence[Value], writer: Mapping[Value, Transaction]
 ) -> Iterable[str]:
-    """Yields violations of the order. It reads backwards, so that at each value the later ones are known."""
+    """Yields violations of the order. It reads backwards, so that at each value all later values are known."""
     first_ended: Transaction | None = None
     first_of_producer: dict[str, Transaction] = {}
     next_of: dict[int, int] = {}

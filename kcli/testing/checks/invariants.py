@@ -66,7 +66,7 @@ class Topic:
     topic_id: uuid.UUID
     partitions: int
     may_be_deleted: bool = False
-    """A client has asked for the deletion. After that, it is unknown whether the topic exists."""
+    """Whether a client has asked for the deletion. After the request, it is unknown whether the topic exists."""
 
 
 class Ledger:

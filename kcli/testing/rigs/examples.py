@@ -1,4 +1,5 @@
-"""The number of examples of a property test: a count for each property, which the profile of Hypothesis scales."""
+"""The number of examples of a property test. Each property has a count, and the profile of Hypothesis scales all
+counts."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ USUAL = 100
 
 
 def examples(count: int) -> int:
-    """Returns `count` in a usual run. With another `max_examples` in the profile, returns fewer or more in proportion.
+    """Returns `count` in a usual run. If the profile has another `max_examples`, returns proportionally fewer or more.
 
-    A property that sets `max_examples` to a plain number ignores the profile, so it must set `examples(number)`.
+    A property must set `max_examples` to `examples(number)`, because a plain number would ignore the profile.
     """
     return max(1, count * settings().max_examples // USUAL)

@@ -1,4 +1,4 @@
-"""Batches of few bytes that are much work to open, with right headers and checksums."""
+"""Batches of few bytes that take much time to decompress and check. Their headers and checksums are valid."""
 
 from __future__ import annotations
 

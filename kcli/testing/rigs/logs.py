@@ -47,7 +47,8 @@ def batch_of(
     leader_epoch: int = -1,
     codec: Codec = Codec.NONE,
 ) -> bytes:
-    """Returns a batch as a client sends it. With `base_offset` and `leader_epoch`, it is a batch of a leader's log."""
+    """Returns a batch as a client sends it. If `base_offset` and `leader_epoch` are given, it is a batch of a leader's
+    log."""
     return encode_batch(
         [Record(-1, timestamp_ms, key, value, (), NO_SEQUENCE) for value in values],
         base_offset=base_offset,
@@ -124,7 +125,7 @@ def contents(
 ) -> list[tuple[int, bytes | None]]:
     """Returns (offset, value) of every record of the log except control records, read slice by slice.
 
-    With `may_end_early`, records before the log end may be missing, because a crash has lost them.
+    If `may_end_early` is True, records before the log end may be missing, because a crash has lost them.
     """
     found: list[tuple[int, bytes | None]] = []
     offset = log.log_start_offset

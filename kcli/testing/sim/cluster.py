@@ -84,7 +84,7 @@ class SimNode:
             **brokers,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": DATA,
-            # With one thread, recovery runs inside the simulation. More threads would run outside of it.
+            # With one thread, recovery runs inside the simulation. More threads would run outside the simulation.
             "num.recovery.threads.per.data.dir": "1",
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",

@@ -1,10 +1,11 @@
 """A disk in memory that can lose power and fail on command.
 
-After a crash a real disk keeps all synced data and a part of the data that is not synced. `crash_clone` makes such a
-disk: it has every synced byte and name, and a random part of the bytes and names that are not synced. Writes may have
-happened out of order, the last write may be incomplete, and the newest names may be missing. Faults hit the n-th call,
-or the n-th call of one operation on paths that contain a text. A test can fail call 1, 2, 3 … until a run meets no
-fault. Then it has tried all calls.
+After a crash, a real disk has all synced data and a part of the data that was not synced. `crash_clone` makes such a
+disk: it has every synced byte and name, and a random part of the other bytes and names. Writes may have happened in
+another order, the last write may be incomplete, and the newest names may be missing.
+
+A fault makes the n-th call fail, or the n-th call of one operation on paths that contain a text. A test can make call
+1, 2, 3 … fail, one in each run, until no call fails in a run. Then it has tried all calls.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kcli.runtime.disk import DirectoryEntry
 
 SIMULATED_SPACE_BYTES = 1 << 40
 STALL_SECONDS = 0.7
-"""How long a slow call takes: as with a worn-out device, or with a volume that is throttled by its host."""
+"""The time that a slow call takes, for example on a worn-out device or on a volume that its host throttles."""
 
 
 class FaultKind(Enum):
@@ -48,9 +49,8 @@ class Inode:
 
     content: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
-    pending: list[tuple[int, bytes | None]] = field(
-        default_factory=list
-    )  # (position, bytes) is a write, and (size, None) a truncation
+    # (position, bytes) is a write, and (size, None) a truncation.
+    pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     modified_ms: int = 0
     read_only: bool = False
 
@@ -74,14 +74,14 @@ class SimDisk:
         self._faults: list[Fault] = []
         self._killed = False
         self.calls = 0
-        self.counts: Counter[str] = Counter()  # of the calls, by operation
+        self.counts: Counter[str] = Counter()  # the number of calls, by operation
 
     # Faults and crashes.
 
     def fail(
         self, operation: str = "", path_part: str = "", *, nth: int = 1, kind: FaultKind = FaultKind.ERROR
     ) -> None:
-        """Makes the n-th call from now on fail.
+        """Makes the n-th call after this moment fail.
 
         `operation` is `open`, `read`, `write`, `sync` …, or '' for any operation.
         """
@@ -150,7 +150,7 @@ class SimDisk:
         inode.content[position] ^= 1 << bit
 
     def kill_clone(self) -> SimDisk:
-        """Returns the disk after a SIGKILL of the process: only the locks are lost.
+        """Returns the disk after a SIGKILL of the process. Only the locks are lost.
 
         Every further call to this disk fails. The copy still knows which data is synced, so that a power failure may
         follow.
@@ -380,7 +380,7 @@ def _apply(content: bytearray, position: int, piece: bytes | None) -> None:
 def _survivor(inode: Inode, rng: random.Random) -> Inode:
     """Returns a file as the device may have it after a crash: with all synced data, and a part of the later writes."""
     content = bytearray(inode.durable)
-    in_order = rng.random() < 0.5  # in half of the cases the newest writes are lost, else any writes
+    in_order = rng.random() < 0.5  # in half of the cases the newest writes are lost, otherwise any writes
     kept = rng.randint(0, len(inode.pending))
     for nth, (position, piece) in enumerate(inode.pending):
         if piece is None:

@@ -1,12 +1,12 @@
 """An event loop with simulated time: hours run in a second, and the same seed gives the same run.
 
 The loop never waits. If no callback is ready, the clock jumps to the next timer. If there is no timer either, every
-task waits for another one and `Deadlock` is raised. Jobs for an executor run on the loop too, after a random delay.
+task waits for another task, and `Deadlock` is raised. Jobs for an executor run on the loop too, after a random delay.
 Their results are reported after another random delay. So a crash can happen before the job, after its report, and
 between job and report.
 
-A `SimProcess` can be killed. The context of tasks, timers and callbacks has the process that made them. When the
-process is dead, none of them runs again. Not even a `finally` block can use the loop or a disk.
+A `SimProcess` can be killed. Each task, timer and callback knows by its context which process has made it. When the
+process is dead, its tasks, timers and callbacks never run again. Not even a `finally` block can use the loop or a disk.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Ts = TypeVarTuple("Ts")
 
 # The number of lines of the trace that a failed run shows.
 REMEMBERED_NOTES = 60
-# If the list of a process has this number of tasks, the ended ones are removed.
+# If the list of a process has this number of tasks, ended tasks are removed from the list.
 TASKS_BEFORE_TIDYING = 256
-# Two timers that are closer than this run in the same turn, as with a real clock.
+# If two timers are closer together than this, they run in the same turn, as with a real clock.
 RESOLUTION_S = 1e-9
-# The most turns without progress of time. Real work needs far fewer: reading 100 MB takes 1600 turns.
+# The most turns in which the time does not move. Real work needs far fewer turns: reading 100 MB takes 1600 turns.
 TURNS_AT_ONCE_MAX = 20_000
 
 _process: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("sim_process", default=None)
@@ -86,8 +86,8 @@ class SimProcess:
 class SimLoop(asyncio.BaseEventLoop):
     """The event loop of one simulation. `simulate` creates it.
 
-    `on_turn` is called before each turn. An exception in `on_turn` ends the run. An entry in `problems`, which collects
-    the errors of callbacks and of tasks that nothing awaits, ends it too.
+    `on_turn` is called before each turn. An exception in `on_turn` ends the run. `problems` collects the errors of
+    callbacks and of tasks that nothing awaits. An entry in `problems` also ends the run.
     """
 
     def __init__(self, seed: int) -> None:
@@ -116,7 +116,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def note(self, text: str, *, keep: bool = True) -> None:
         """Adds a line to the trace, which is the same in two runs of a seed.
 
-        With `keep`, a failed run shows the line.
+        If `keep` is True, a failed run shows the line.
         """
         line = f"{self._now:.6f} {text}"
         if keep:

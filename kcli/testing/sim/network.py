@@ -1,9 +1,10 @@
-"""A network in memory: the protocol objects are the real ones, but the connections are slow, split data and break.
+"""A network in memory. The protocol objects are the same as on a real network, but the connections are slow, split data
+and break.
 
 Each direction of a connection is a TCP stream. Bytes arrive in order, in pieces of any size, each after a delay. At
 most `WINDOW_BYTES` are on the wire or unread. So if a reader pauses, the writer must pause too. A close is reported
 after the last byte. An abort is reported immediately, or after the data on the wire. If a machine loses its power, its
-peers notice that only when the machine is back. A link between two machines can be cut in one direction or in both.
+peers notice this only when the machine is back. A link between two machines can be cut in one direction or in both.
 Everything that is sent over a cut link arrives when the link is mended, as TCP sends it again.
 """
 
@@ -140,7 +141,7 @@ class SimNetwork:
     def process_died(self, process: SimProcess, *, silent: bool = False) -> None:
         """Closes the sockets of a process.
 
-        With `silent`, the machine has lost its power, so the peers notice it later.
+        If `silent` is True, the machine has lost its power, so the peers notice the end of the connections later.
         """
         for address, server in list(self.servers.items()):
             if server.process is process:
@@ -214,7 +215,7 @@ class SimHost:
 class SimServer(asyncio.AbstractServer):
     """A listening port.
 
-    It also plays the role of its socket (`sockets[0]`), of which callers use only `getsockname`.
+    It is also its own socket (`sockets[0]`), because callers use only `getsockname` of a socket.
     """
 
     def __init__(self, network: SimNetwork, factory: ProtocolFactory, address: Address) -> None:
@@ -472,7 +473,8 @@ class SimTransport(asyncio.Transport):
             self._soon(self._protocol.connection_lost, ConnectionResetError(104, "reset by peer"))
 
     def vanish(self, delay: float) -> None:
-        """Ends this side of a connection, whose process is dead. The peer notices it after `delay` seconds."""
+        """Ends this side of a connection, because its process is dead. The peer notices the end after `delay`
+        seconds."""
         self._leave()
         self._forget()
         peer = self.peer

@@ -1,11 +1,11 @@
-"""One simulated run, called a story. A seed decides its settings, clients and faults.
+"""One simulated run, called a story. The seed decides the settings, clients and faults of the story.
 
-At the end no promise may be broken.
+A story succeeds if the cluster has kept all promises to its clients.
 
 The first phase is trouble. Producers, consumers, group members and an administrator work while faults happen:
 connections are cut, and the broker is stopped, killed or loses power, at times during its start. The second phase is
-calm. All work must end, all readers must catch up, and groups must become stable. After one more clean restart nothing
-may be missing. The ledger compares the cluster with its promises after every turn of the loop.
+calm. All work must end, all readers must read all records, and groups must become stable. After one more clean restart,
+nothing may be missing. After every turn of the loop, the ledger compares the cluster with its promises.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from kcli.testing.sim.network import Weather
 
 TROUBLE_S = 10.0
 CALM_S = 120.0
-# The limit of simulated time for a story. A story usually ends far earlier.
+# The limit of simulated time for a story. A story usually takes far less time.
 STORY_S = 900.0
 GROUP = "group"
-# The faults of the disk: an operation and a part of the path. Reads do not fail, because the ledger reads from the same
-# disk.
 SLOW_CALLS = 12
 """The upper limit (exclusive) for the number of consecutive calls that a slow disk delays."""
+# The faults of the disk, each with an operation and a part of the path. Reads do not fail, because the ledger reads
+# from the same disk.
 DISK_FAULTS = (
     ("write", ""),
     ("write", ".log"),
@@ -112,8 +112,8 @@ class Settings:
             overrides["log.flush.interval.messages"] = "1"
         return cls(
             durable=durable,
-            # A story has only one of the two faults. As in Kafka, readers may see data after a failed flush that a loss
-            # of power then removes.
+            # A story has either failed flushes or losses of power. With both, readers could see data after a failed
+            # flush that a loss of power then removes, as in Kafka.
             power_fails=fails == "power",
             disk_fails=fails == "disk",
             weather=Weather(
@@ -242,7 +242,7 @@ class Story:
         share = protocols.choice((0.0, 0.5, 0.5, 1.0))
         for nth in range(settings.members):
             instance = f"instance-{nth}" if rng.random() < 0.3 else None
-            # Half of the stories have both kinds of members, so that the group changes between the protocols.
+            # Half of the stories have members of both protocols, so that the group changes between the protocols.
             kind = ConsumerMember if protocols.random() < share else Member
             self.members.append(kind(world, f"member-{nth}", GROUP, settings.topics, instance=instance))
 

@@ -1,1 +1,2 @@
-"""The twin: one table of requests of every served API and version, sent to two servers, and their answers compared."""
+"""The twin: a table of requests of every served API and version. The requests are sent to two servers, and their
+answers are compared."""

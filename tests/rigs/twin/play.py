@@ -1,4 +1,4 @@
-"""Sends the cases of a table to a server, one after another, and puts the server's own ids out of its answers."""
+"""Sends the cases of a table to a server, one after another, and removes the server's own ids from its answers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ NOT_YET = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 """Errors that pass while a coordinator starts or ends a transaction. The request is sent again."""
+SILENT = "no answer"
+"""Stands for the answer of a server that leaves a request without any, as Kafka does after an error of its own."""
+ANSWER_S = 10.0
 TRIES = 40
 PAUSE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered to a case in one version. `response` is None if it closed the connection."""
+    """What a server answered to a case in one version. `response` is None if it closed the connection, and SILENT if it
+    sent nothing."""
 
     case: Case
     version: int
@@ -44,7 +48,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Learned:
-    """The ids that the server gave, which requests stand for and answers are freed of."""
+    """The ids that the server has given. They are put into requests, and removed from answers."""
 
     member: str = MEMBER
     producer: int = PRODUCER
@@ -143,11 +147,15 @@ class Player:
     async def _call(self, request: Any, key: ApiKey, version: int) -> Any:
         client = await self._connected()
         try:
-            response = await client.call(request, key, version, "twin")
+            async with asyncio.timeout(ANSWER_S):
+                response = await client.call(request, key, version, "twin")
         except (asyncio.IncompleteReadError, ConnectionError):
             self.close()
             return None
-        # The schema of the version holds what was read, and no more.
+        except TimeoutError:
+            self.close()
+            return SILENT
+        # Encoding the response raises an error if it has a field that the version does not have.
         codec.encode_response(response, key, version, 1)
         return response
 
@@ -157,7 +165,7 @@ class Player:
         return self._client
 
     async def _find_topics(self) -> None:
-        """Asks for the ids of topics that exist by now."""
+        """Requests the ids of the topics that exist now."""
         missing = {id_: name for id_, name in TOPIC_IDS.items() if id_ not in self._learned.topics}
         if not missing:
             return

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kcli.protocol.wire.api import ApiKey
-from rigs.twin.case import TOPIC_IDS, UNKNOWN_ID, Case, Since
+from rigs.twin.case import TOPIC_IDS, UNKNOWN_ID, Case, Data, Since
 
 A, NEW = TOPIC_IDS
 NO_TOPIC = "This server does not host this topic-partition."
+IN_TIME: dict[str, Data] = {"timeout_ms": 10_000}
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 _CREATE = (
@@ -15,7 +16,13 @@ _CREATE = (
         ApiKey.CREATE_TOPICS,
         {
             "topics": [
-                {"name": "twin-a", "num_partitions": 2, "replication_factor": 1},
+                {
+                    "name": "twin-a",
+                    "num_partitions": 2,
+                    "replication_factor": 1,
+                    # The records of the table are old, so a retention would delete them in between.
+                    "configs": [{"name": "retention.ms", "value": "-1"}],
+                },
                 {
                     "name": "twin-compact",
                     "num_partitions": 1,
@@ -72,9 +79,16 @@ _CREATE = (
 
 _DELETE = (
     Case(
+        "a time limit that is over",
+        ApiKey.DELETE_TOPICS,
+        {"topic_names": ["twin-a"], "timeout_ms": 0},
+        {"responses.error_code": 7, "responses.error_message": None},
+        until=5,
+    ),
+    Case(
         "an unknown name",
         ApiKey.DELETE_TOPICS,
-        {"topic_names": ["twin-nope"]},
+        {**IN_TIME, "topic_names": ["twin-nope"]},
         {"responses.error_code": 3, "responses.error_message": Since({1: None, 5: NO_TOPIC})},
         until=5,
     ),
@@ -82,26 +96,27 @@ _DELETE = (
         "an unknown name, an unknown id, both, neither",
         ApiKey.DELETE_TOPICS,
         {
+            **IN_TIME,
             "topics": [
                 {"name": "twin-nope"},
                 {"topic_id": UNKNOWN_ID},
                 {"name": "twin-a", "topic_id": A},
                 {},
-            ]
+            ],
         },
         since=6,
     ),
     Case(
         "an unknown id",
         ApiKey.DELETE_TOPICS,
-        {"topics": [{"topic_id": UNKNOWN_ID}]},
+        {**IN_TIME, "topics": [{"topic_id": UNKNOWN_ID}]},
         {"responses.error_code": 100, "responses.error_message": "This server does not host this topic ID."},
         since=6,
     ),
     Case(
         "by name",
         ApiKey.DELETE_TOPICS,
-        {"topic_names": ["twin-new-{v}"]},
+        {**IN_TIME, "topic_names": ["twin-new-{v}"]},
         {
             "responses.error_code": Since({1: 3, 2: 0}),
             "responses.name": Since({v: f"twin-new-{v}" for v in range(1, 6)}),
@@ -111,14 +126,14 @@ _DELETE = (
     Case(
         "the same name twice",
         ApiKey.DELETE_TOPICS,
-        {"topics": [{"name": "twin-a"}, {"name": "twin-a"}]},
+        {**IN_TIME, "topics": [{"name": "twin-a"}, {"name": "twin-a"}]},
         {"responses.error_code": 42, "responses.error_message": "Duplicate topic name."},
         since=6,
     ),
     Case(
         "by id",
         ApiKey.DELETE_TOPICS,
-        {"topics": [{"topic_id": NEW}]},
+        {**IN_TIME, "topics": [{"topic_id": NEW}]},
         {"responses.error_code": 0, "responses.error_message": None, "responses.name": "twin-new-7"},
         since=6,
     ),
@@ -126,20 +141,27 @@ _DELETE = (
 
 _PARTITIONS = (
     Case(
+        "a time limit that is over",
+        ApiKey.CREATE_PARTITIONS,
+        {"topics": [{"name": "twin-a", "count": 3, "assignments": None}], "timeout_ms": 0},
+        {"results.error_code": 7, "results.error_message": None},
+    ),
+    Case(
         "one more partition, only checked",
         ApiKey.CREATE_PARTITIONS,
-        {"topics": [{"name": "twin-a", "count": 3, "assignments": None}], "validate_only": True},
+        {**IN_TIME, "topics": [{"name": "twin-a", "count": 3, "assignments": None}], "validate_only": True},
         {"results.error_code": 0, "results.error_message": None},
     ),
     Case(
         "fewer partitions, as many, an unknown topic",
         ApiKey.CREATE_PARTITIONS,
         {
+            **IN_TIME,
             "topics": [
                 {"name": "twin-a", "count": 1, "assignments": None},
                 {"name": "twin-compact", "count": 1, "assignments": None},
                 {"name": "twin-nope", "count": 5, "assignments": None},
-            ]
+            ],
         },
         {"results.error_code": (37, 37, 3)},
     ),

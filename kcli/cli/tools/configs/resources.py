@@ -18,7 +18,7 @@ from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.java_order import map_order, string_hash
 
-# The empty name is that of the default of all brokers.
+# The empty name stands for the default of all brokers.
 DEFAULT = ""
 
 _RESOURCES: dict[str, tuple[ConfigResourceType, ConfigSource | None]] = {
@@ -45,7 +45,7 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class SynonymRow:
-    """A setting from which a value comes: the value itself, or one that it overrides."""
+    """A setting that can supply a value: the setting in use, or a setting of lower precedence."""
 
     source: str
     name: str
@@ -68,7 +68,7 @@ class ConfigRow:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change that was made. In a dry run: that would be made."""
+    """A change that was made or, in a dry run, that would be made."""
 
     entity_type: str
     entity_name: str

@@ -40,7 +40,8 @@ from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
-# The most records in one call to librdkafka: many, so that a call costs little per record, but few enough for memory.
+# The most records in one call to librdkafka. With fewer records, the calls would take more CPU time. More records would
+# need much memory.
 BATCH_RECORDS = 2000
 # The longest wait between two checks for Ctrl-C, SIGTERM and --timeout-ms.
 POLL_S = 0.2
@@ -183,7 +184,8 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     # Java's default is range and cooperative-sticky, but librdkafka does not accept both in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
-    # The end of a partition is where --last stops. For a group it is the position after the marker of a transaction.
+    # librdkafka must report the end of a partition: --last stops there, and a group commits the position after
+    # transaction markers.
     return {**JAVA_DEFAULTS, "enable.partition.eof": True, **translate(properties)}
 
 
@@ -207,7 +209,7 @@ def _choose_group(
         properties["group.id"] = named[0]
         return
     if "group.id" in properties and options.partition is None and not _is_positioned(options):
-        return  # the group of the profile
+        return  # the group comes from the profile
     properties["group.id"] = f"console-consumer-{secrets.randbelow(GROUP_NUMBERS)}"
     properties.setdefault("enable.auto.commit", "false")
 
@@ -298,7 +300,7 @@ class Printer:
 
         topic = self.options.topic
         if topic is not None and not is_valid(topic):
-            # With an invalid name, librdkafka would wait for the topic for ever, but Kafka's tool ends.
+            # For an invalid name, librdkafka would wait without end, but Kafka's tool ends with an error.
             why = java_text(InvalidTopicException(f"Invalid topics: [{topic}]"))
             logger().error("Error processing message, terminating consumer process: %s", why)
             return 0
@@ -418,7 +420,7 @@ class Printer:
             return False
 
     def _is_last(self, error: objects.ClientError) -> bool:
-        """Logs an error. Returns whether the error ends the tool, which then exits with 0, as Kafka's tool does."""
+        """Logs an error. Returns True if the error ends the tool. The tool then exits with 0, as Kafka's tool does."""
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
             raise CommandError(f"Authentication failed: terminating consumer process: {error.str()}")
         if is_fatal(error) or error.code() in (*_FATAL, error._AUTO_OFFSET_RESET):

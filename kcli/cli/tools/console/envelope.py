@@ -3,8 +3,8 @@
     {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1700000000000, "timestampType": "CreateTime",
      "headers": [["name", "value"]], "key": null, "value": {"base64": "//4="}}
 
-Bytes are written as text if they are valid UTF-8, else as an object with their base64 text. A null stays null, and an
-empty key or value is the empty string. Headers are pairs, because a name may occur twice.
+Bytes are written as text if they are valid UTF-8. Other bytes are written as an object with their base64 text. A null
+stays null, and an empty key or value is the empty string. Headers are pairs, because a name may occur twice.
 """
 
 from __future__ import annotations

@@ -183,7 +183,8 @@ def _uuid(data: bytes) -> bytes:
 
 _UUID_DIGITS = (8, 4, 4, 4, 12)
 
-# ByteArrayDeserializer passes the bytes unchanged. Java would print the identity of the array, which is useless.
+# ByteArrayDeserializer passes the bytes unchanged. Java would print the identity of the array object, which helps no
+# user.
 _OTHERS: dict[str, Deserializer | None] = {
     "BooleanDeserializer": _boolean,
     "ByteArrayDeserializer": None,

@@ -1,7 +1,8 @@
 """Converts lines of input to records, as Kafka's LineMessageReader does.
 
 A line has the form `headers<headers.delimiter>key<key.separator>value`. The headers have the form
-`name:value,name:value`. Bytes stay bytes: a value that is not UTF-8 arrives as it was typed (Kafka would replace it).
+`name:value,name:value`. The bytes of a value are not changed, even if they are not UTF-8. Kafka's tool would replace
+such bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from kcli.cli.syntax.options import CommandError
 
 READ_CHUNK_BYTES = 1 << 18
-"""The size of one read of standard input. It is large, so that a read costs little per line."""
+"""The size of one read of standard input. It is large, so that one read returns many lines."""
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
@@ -33,7 +34,8 @@ def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
     `read(n)` must return between 1 and n bytes, or nothing at the end of the stream. It should be a raw read or
     `read1`, which returns a line from a terminal immediately.
     """
-    parts: list[bytes] = []  # of an unfinished line; it may be long, so the parts are joined only once
+    # The parts of an unfinished line, which are joined only once because the line may be long.
+    parts: list[bytes] = []
     while chunk := read(READ_CHUNK_BYTES):
         parts.append(chunk)
         if b"\n" not in chunk and b"\r" not in chunk and not (len(parts) > 1 and parts[-2].endswith(b"\r")):
@@ -123,7 +125,8 @@ class LineParser:
 
     def _headers(self, text: bytes, number: int) -> list[tuple[str, bytes | None]]:
         pairs = self.headers_separator.split(text)
-        # Unlike Python, Java's split gives no empty string before an empty match at the start, and none at the end.
+        # If the separator matches the empty string, Python's split returns an additional empty string at the start and
+        # at the end. Java's split does not.
         first = self.headers_separator.match(text)
         if len(pairs) > 1 and first is not None and first.end() == 0:
             del pairs[0]

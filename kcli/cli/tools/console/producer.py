@@ -210,7 +210,7 @@ def _check_input(options: ConsoleProducerOptions) -> None:
 def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     """Returns the configuration for librdkafka.
 
-    An explicit option overrides a property, which overrides the file, which overrides the option's default.
+    The order of precedence is: an explicit option, a property, the file, the option's default.
     """
     properties = client_properties(
         options.producer_config or options.command_config,
@@ -248,10 +248,10 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
 
 
 class Sender:
-    """Sends lines through librdkafka and counts those that were not delivered.
+    """Sends lines through librdkafka, and counts the lines that were not delivered.
 
     `duration_ms` is the duration of a transaction; None means no transactions. If a transaction cannot be committed, no
-    other one begins.
+    other transaction begins.
     """
 
     def __init__(
@@ -321,7 +321,8 @@ class Sender:
     def _send_values(self, lines: Iterable[bytes]) -> None:
         """Sends lines that are only values, as `_send_one` does.
 
-        The code is repeated here, because a call for each line would cost as much as the work itself.
+        The code of `_send_one` is repeated here, because a call for each line would take as much time as the work
+        itself.
         """
         from confluent_kafka import KafkaException
 

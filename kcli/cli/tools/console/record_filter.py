@@ -1,9 +1,9 @@
 """`--filter` of the console consumer: chooses records by key, value or header.
 
 `key=TEXT` requires that the key is equal to the text. `key~REGEX` requires that the regular expression matches a part
-of the key. `!=` and `!~` are the opposites. With `value` or `header.NAME` in place of `key`, the value or that header
-is compared. A null key or value equals no text and matches no expression. If several headers have the same name, one
-match is enough.
+of the key. `!=` and `!~` are the opposites. With `value` or `header.NAME` in place of `key`, the value or the header
+with this name is compared. A null key or value is not equal to any text, and matches no expression. If several headers
+have the same name, one match is enough.
 """
 
 from __future__ import annotations

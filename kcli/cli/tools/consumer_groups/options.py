@@ -1,4 +1,4 @@
-"""The options of kafka-consumer-groups, and the rules about which of them go together."""
+"""The options of kafka-consumer-groups, and the rules that say which options may be combined."""
 
 from __future__ import annotations
 

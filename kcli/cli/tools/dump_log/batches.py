@@ -1,6 +1,6 @@
 """Dumps .log and .checkpoint files: batches, and with deep iteration their records.
 
-A file is read in pieces of a bounded size, batch after batch, so even a large segment needs little memory.
+A file is read in pieces of a bounded size, one batch after another. So even a large segment needs little memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kcli.protocol.batches.legacy import MIN_MESSAGE_SIZE_V0, read_checked_messa
 from kcli.protocol.records import json_text
 
 NO_LIMIT_BYTES = 0x7FFF_FFFF
-# The size of one read. It is large, so that small batches do not cost one call each, but small compared with memory.
+# The size of one read. Many small batches fit into one read, and the bytes need little memory.
 READ_BYTES = 1 << 20
 # The size of a read for the batch at an index entry. By default an index has an entry every 4 KiB.
 INDEXED_READ_BYTES = 1 << 14

@@ -28,7 +28,7 @@ def loaded_image(path: str) -> MetadataImage:
     directory = os.path.dirname(os.path.dirname(os.path.abspath(path)))
     lock_path = f"{directory}/{LOCK_FILE}"
     lock = None
-    # As in Kafka, only a log directory has a lock file. A copy in another place has none.
+    # As in Kafka, only a log directory has a lock file. A copy of the file in another place has no lock.
     if os.path.exists(lock_path):
         try:
             lock = disk.lock(lock_path)

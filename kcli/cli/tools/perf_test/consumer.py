@@ -138,8 +138,7 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
         raise CommandError(
             "bootstrap.servers is not set: give --bootstrap-server host:port, or the key in --consumer.config"
         )
-    # As in Kafka, group.id in the file is ignored, because with that group a run would start where an earlier run
-    # ended.
+    # As in Kafka, group.id in the file is ignored. With a fixed group, a run would start at the end of an earlier run.
     properties["group.id"] = options.group or f"perf-consumer-{secrets.randbelow(100_000)}"
     properties["max.partition.fetch.bytes"] = str(options.fetch_size)
     properties["receive.buffer.bytes"] = str(options.socket_buffer_size)

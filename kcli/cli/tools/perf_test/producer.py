@@ -43,7 +43,7 @@ POLL_EVERY_RECORDS = 512
 # With --throughput, the number of pauses per second. It is high, so that records are not sent in bursts and
 # transactions end in time.
 PACES_A_SECOND = 100
-# The shortest sleep, because a shorter one costs more than it delays.
+# The shortest sleep. A shorter sleep would take more time by itself than it should wait.
 LEAST_SLEEP_S = 0.002
 
 
@@ -160,7 +160,7 @@ def _payload(options: ProducerPerfOptions, output: Output) -> Callable[[int], by
             'Exception in thread "main" java.lang.IllegalArgumentException: File does not exist or empty file provided.'
         )
     try:
-        # The delimiter is a regular expression, so a backslash and an n also match a newline.
+        # The delimiter is a regular expression. So the two characters \n, typed by the user, also match a newline.
         parts = re.split(options.payload_delimiter.encode(), text)
     except re.error as error:
         raise CommandError(f"--payload-delimiter {options.payload_delimiter}: {error}") from None

@@ -214,7 +214,8 @@ def _error(message: object) -> str:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a parse error. An error that joptsimple finds late is reported like a failed action."""
+    """Reports a parse error. If joptsimple finds the error only when the tool uses the value, it is reported like a
+    failed action."""
     if not error.is_late:
         return let_through(error)
     Output().say(_error(error))
@@ -451,7 +452,7 @@ def _status_line(row: StatusRow) -> str:
 
 
 async def _clear_throttles(client: AdminClient, output: Output, plan: Plan) -> None:
-    """Clears the throttles of every broker, because the sources of earlier moves are not known."""
+    """Clears the throttles of every broker, because the tool does not know the sources of earlier moves."""
     brokers = {node.id for node in (await client.describe_cluster()).nodes}
     brokers.update(broker for _, replicas in plan.entries for broker in replicas)
     output.say(f"Clearing broker-level throttles on {_plural('broker', brokers)} {_ids(sorted(brokers))}")

@@ -30,7 +30,8 @@ class Move:
 def moves_of(
     running: Mapping[TopicPartition, Reassignment], proposed: Assignment, current: Assignment
 ) -> dict[TopicPartition, Move]:
-    """Returns all moves once the proposal is started. A partition that is already moving keeps its first sources."""
+    """Returns the moves that are in progress after the start of the proposal. A partition that is already moving keeps
+    its first sources."""
     moves = {
         partition: Move(frozenset(each.replicas) - frozenset(each.adding), frozenset(each.adding))
         for partition, each in running.items()

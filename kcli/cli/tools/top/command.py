@@ -1,8 +1,8 @@
 """top: shows a cluster live on a terminal: traffic, lag, partitions with problems, slow requests and brokers.
 
 Kafka has no such tool. For any cluster, the records per second are computed from offsets. Bytes, slow requests and
-figures of the brokers come from the metrics endpoints of kcli's brokers, if these endpoints are open. Without a
-terminal, or with --once, one update is printed.
+figures of the brokers come from the metrics endpoints of kcli's brokers, if these endpoints are open. If stdout is not
+a terminal, or with --once, one update is printed.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Display:
 
 @contextlib.contextmanager
 def _signals(end: Callable[[], None], resized: Callable[[], None]) -> Iterator[None]:
-    """Ends the display after Ctrl-C, SIGTERM and a closed terminal; redraws it after a change of size."""
+    """Ends the display after Ctrl-C, SIGTERM and a closed terminal. Redraws the display after a change of its size."""
     loop = asyncio.get_running_loop()
     handlers = {signal.SIGINT: end, signal.SIGTERM: end, signal.SIGHUP: end, signal.SIGWINCH: resized}
     for number, handler in handlers.items():
@@ -240,7 +240,7 @@ def _keys(pressed: Callable[[str], None], closed: Callable[[], None]) -> Iterato
         if not data:
             loop.remove_reader(terminal)
             closed()
-        elif not data.startswith(b"\x1b"):  # an arrow key (escape sequence) is no command
+        elif not data.startswith(b"\x1b"):  # an arrow key sends an escape sequence, which is not a command
             for key in data.decode("ascii", "replace"):
                 pressed(key)
 

@@ -59,7 +59,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class SlowRow:
-    """One of the slowest requests of the last minutes; its times are in milliseconds."""
+    """One of the slowest requests of the last minutes. Its times are in milliseconds."""
 
     broker: int
     api: str
@@ -117,7 +117,7 @@ SORTS = (*TOPIC_SORTS, *GROUP_SORTS, BY_NAME)
 def rows_of(before: Sample, now: Sample, sort: str) -> Rows:
     """Returns the rows for the sample `now`.
 
-    Rates are relative to `before`; if it is the same sample, there are no rates.
+    Rates are computed from the difference to the sample `before`. If both samples are the same, there are no rates.
     """
     elapsed = now.at - before.at
     topics = _topic_rows(before, now, elapsed)

@@ -1,6 +1,6 @@
 """Takes the samples of `kcli top`: the state of a cluster at one moment.
 
-A failed request leaves out only its own values: a topic without a leader has no rate, a broker without a metrics
+If a request fails, only its own values are missing. A topic without a leader has no rate, a broker without a metrics
 endpoint has no bytes, and an unreachable broker has its error.
 """
 
@@ -28,9 +28,10 @@ from kcli.model.topic_partition import TopicPartition
 T = TypeVar("T")
 
 METRICS_LISTENER = "kcli.metrics.listener"
-# The most groups, because their offsets are requested again for each update.
+# The most groups that are shown, because the offsets of each group are requested for each update.
 GROUPS_MAX = 1000
-# The most partitions whose lag is computed in seconds: those with the largest lag. Each one costs a read of a batch.
+# The most partitions whose lag is computed in seconds: the partitions with the largest lag. For each partition, a batch
+# is read.
 TIMED_PARTITIONS_MAX = 500
 
 # The longest wait for the requests of one part of the display.
@@ -56,7 +57,7 @@ class Partition:
 
     @property
     def problem(self) -> str:
-        """The worst problem of the partition; "" if it has no problem."""
+        """The worst problem of the partition, or "" if the partition has no problem."""
         if self.leader == NO_LEADER:
             return "no leader"
         if len(self.isr) < len(self.replicas):
@@ -86,7 +87,7 @@ class GroupSample:
 
 @dataclass(slots=True)
 class Sample:
-    """The cluster at one moment; `at` is in seconds of a monotonic clock."""
+    """The cluster at one moment. `at` is in seconds of a monotonic clock."""
 
     at: float
     time_ms: int

@@ -139,7 +139,7 @@ def _drawn(table: Table, room: int, width: int) -> list[RenderableType]:
 
 
 def _printable(text: str) -> str:
-    """Replaces control characters, because clients choose client ids and group ids."""
+    """Replaces control characters. A client can choose any characters for its client id and group id."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 

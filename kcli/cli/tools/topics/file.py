@@ -8,8 +8,8 @@
           retention.ms: 86400000
           cleanup.policy: [compact, delete]
 
-A field that is missing in the file is not changed; a new topic gets the broker's default. A setting without a value is
-reset to its default. The YAML is read node by node, so that every error has a line number.
+If a field is missing in the file, it is not changed, and a new topic gets the broker's default. A setting without a
+value is reset to its default. The YAML is read node by node, so that every error has a line number.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MAX_FILE_BYTES = 64 << 20
 class WantedTopic:
     """One topic of the file.
 
-    `configs` is None if the file has no configs for the topic. The value None resets a setting to its default. `places`
-    has the file and line of each part.
+    `configs` is None if the file has no configs for the topic. In `configs`, the value None means that the setting is
+    reset to its default. `places` has the file and line of each part.
     """
 
     name: str

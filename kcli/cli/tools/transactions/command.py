@@ -181,7 +181,8 @@ async def abort(options: AbortOptions, output: Output) -> None:
         found = f"Failed to describe producers for partition {where} on leader"
         epochs = await _asked(options, found, lambda admin: _found_epochs(admin, options))
     producer_id, producer_epoch, coordinator_epoch = epochs
-    # A partition without markers has coordinator epoch -1. It is replaced by 0, which is not above any later epoch.
+    # In a partition without markers, the coordinator epoch is -1. It is replaced by 0, because 0 is not above any later
+    # epoch.
     coordinator_epoch = max(coordinator_epoch, 0)
     spec = (
         f"AbortTransactionSpec(topicPartition={options.topic}-{options.partition}, producerId={producer_id}, "

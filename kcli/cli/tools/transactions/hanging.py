@@ -1,7 +1,8 @@
 """kafka-transactions find-hanging: finds open transactions that no coordinator will end (KIP-664).
 
 Such a transaction has been open for longer than any transaction may take. Its producer has no transactional id, or the
-transaction of that id does not contain the partition. Consumers with read_committed cannot read past it.
+transaction of this id does not contain the partition. Consumers with read_committed cannot read the records after the
+start of such a transaction.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ async def _without_coordinator(admin: AdminClient, candidates: list[Candidate]) 
     ids = {each.producer_id: each.transactional_id for each in listed}
     described = await admin.describe_transactions(ids.values())
     for failure in described.values():
-        # Any other error is raised, because only an unknown transactional id proves that the transaction hangs.
+        # Every other error is raised, because only an unknown transactional id shows that the transaction hangs.
         if isinstance(failure, KafkaError) and not isinstance(failure, TransactionalIdNotFoundException):
             raise failure
     hanging = []

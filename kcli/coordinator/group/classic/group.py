@@ -6,8 +6,8 @@ The life of a group:
       ^                              |      ^                                |                                  |
       +--------no member joined------+      +-------a member joins, leaves or times out------------------------+
 
-From every state a group becomes Dead when it is deleted. Every pass through the cycle is a generation. This module
-stores the state. `rebalance`, `join` and `membership` decide when the state changes.
+A group that is deleted becomes Dead, from every state. Every time a group reaches CompletingRebalance, a new generation
+begins. This module stores the state. The modules `rebalance`, `join` and `membership` decide when the state changes.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class ClassicMember:
 
 
 class ClassicGroup:
-    """A classic group. Its members are in the order in which they joined, which decides the next leader and the order
-    of all listings."""
+    """A classic group. Its members are in the order in which they joined. The next leader and the order of all listings
+    follow from this order."""
 
     __slots__ = (
         "_protocol_counts",
@@ -161,7 +161,8 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols may join. It must share one protocol with all other members."""
+        """Whether a member with these protocols may join: one of the protocols must be supported by all other
+        members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
@@ -196,7 +197,7 @@ class ClassicGroup:
 
     def described_members(self) -> tuple[DescribedGroupMember, ...]:
         """All members in the form of the DescribeGroups response. During a rebalance no protocol is selected, so the
-        metadata is empty and the assignments are those of before."""
+        metadata is empty, and the assignments are those of the last generation."""
         stable = self.state is GroupState.STABLE
         return tuple(
             DescribedGroupMember(
@@ -264,8 +265,8 @@ class ClassicGroup:
             self.leader_id = next(iter(self.members), None)
 
     def rename_static(self, group_instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """Gives a static member that came back its old place, assignment and leadership under a new member id
-        (KIP-345)."""
+        """Changes the member id of a static member that has restarted. The member keeps its place, its assignment and
+        its leadership (KIP-345)."""
         member = self.members.pop(old_id)
         member.member_id = new_id
         self.members[new_id] = member
@@ -293,15 +294,16 @@ class ClassicGroup:
     def await_join(
         self, member: ClassicMember, token: Token[JoinGroupResponse] | None
     ) -> Token[JoinGroupResponse] | None:
-        """Stores the JoinGroup of a member that waits from now on (None: no request waits). Returns the request that
-        waited before."""
+        """Stores the token of the member's JoinGroup that waits now, or None if no request waits. Returns the token
+        that was stored before."""
         before = member.join_token
         member.join_token = token
         self.awaiting_join_count += (token is not None) - (before is not None)
         return before
 
     def elect_joined_leader(self) -> bool:
-        """Makes sure that the leader is a member that has rejoined. Returns False if no member has rejoined."""
+        """Makes a member that has rejoined the leader, if the leader itself has not rejoined. Returns False if no
+        member has rejoined."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.join_token is not None:
             return True
@@ -354,7 +356,7 @@ class ClassicGroup:
                 client_host=loaded.client_host,
                 rebalance_timeout_ms=loaded.rebalance_timeout,
                 session_timeout_ms=loaded.session_timeout,
-                # Only the selected protocol is in the log. The member sends the others when it joins again.
+                # Only the selected protocol is in the log. The member sends its other protocols when it joins again.
                 protocols=((metadata.protocol or "", loaded.subscription),),
                 assignment=loaded.assignment,
             )

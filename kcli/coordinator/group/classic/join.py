@@ -44,7 +44,8 @@ class Join:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The rebalance timeout of the member. In version 0, which has no such field, the session timeout (KIP-62)."""
+        """The rebalance timeout of the member. Requests of version 0 do not have this field, so the session timeout is
+        used (KIP-62)."""
         request = self.request
         return request.rebalance_timeout_ms if self.caller.api_version >= 1 else request.session_timeout_ms
 
@@ -78,8 +79,8 @@ class JoinProtocol:
             self._join_known(group, join, step)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether the group has room for a member (KIP-389). In the join phase only the members that wait are counted.
-        So if the limit was lowered, the members that rejoin last are refused."""
+        """Whether the group has room for a member (KIP-389). In the join phase, only members with a waiting JoinGroup
+        count. So if the limit was lowered, the members that rejoin last are refused."""
         member = group.members.get(member_id)
         match group.state:
             case GroupState.EMPTY | GroupState.DEAD:
@@ -147,8 +148,8 @@ class JoinProtocol:
                     )
                 )
             case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
-                # In CompletingRebalance the leader may already have assigned partitions to the old member id, so only
-                # a new rebalance helps.
+                # In CompletingRebalance the leader may already have assigned partitions to the old member id. So a new
+                # rebalance is necessary.
                 self._rebalance.prepare(
                     group, f"static member {instance_id} returned as {new_id}{join.why}", step
                 )
@@ -171,7 +172,7 @@ class JoinProtocol:
         """Answers a returning static member after the write of its new member id. If the write failed, the old member
         id is restored."""
         if group.members.get(member.member_id) is not member:
-            return  # the member left or joined again meanwhile, which answered this request
+            return  # the request was already answered, because the member left or joined again meanwhile
         if code is not ErrorCode.NONE:
             protocols, rebalance_timeout_ms, session_timeout_ms = before
             self._rebalance.fail_waiting(group, member, write_error(code), "", step)
@@ -199,8 +200,8 @@ class JoinProtocol:
             generation_id=group.generation_id,
             protocol_type=group.protocol_type,
             protocol_name=group.protocol_name,
-            # A client that is too old for skipAssignment gets its former member id as the leader. So it does not see
-            # itself as the leader and does not assign again.
+            # An old client does not know the field skipAssignment. Its answer names its former member id as the leader,
+            # so the client does not compute an assignment.
             leader=(group.leader_id or "") if skips else old_leader,
             skip_assignment=skips and leads,
             member_id=member.member_id,
@@ -252,7 +253,8 @@ class JoinProtocol:
         )
         superseded = group.await_join(member, join.token)
         if superseded is not None:
-            # A request of the same member waits on another connection, which the member most likely gave up.
+            # An older request of the same member still waits. The member most likely closed the connection of that
+            # request.
             code = ErrorCode.REBALANCE_IN_PROGRESS
             step.reply(superseded, JoinGroupResponse(error_code=code, member_id=member.member_id))
 

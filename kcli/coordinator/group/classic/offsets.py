@@ -14,8 +14,8 @@ from kcli.protocol.messages.offset_commit import OffsetCommitRequest
 
 
 def commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode:
-    """The error code for an OffsetCommit. A member of the current generation may commit. While the group has no
-    members, any client may."""
+    """The error code for an OffsetCommit. A member of the current generation may commit. If the group has no members,
+    every client may commit."""
     generation_id = request.generation_id_or_member_epoch
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -29,14 +29,14 @@ def commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member knows the generation, so its JoinGroup was answered. It must send SyncGroup before it may commit.
+        # The member knows the generation from the answer to its JoinGroup. It must send SyncGroup before it may commit.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
 def transactional_commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode:
-    """The error code for a TxnOffsetCommit. The rules are those of OffsetCommit with two exceptions: old producers name
-    no member, and a commit is allowed during a rebalance."""
+    """The error code for a TxnOffsetCommit. Two rules differ from OffsetCommit. A request may name no member, because
+    old producers do not name one. A commit is allowed during a rebalance."""
     if names_no_member(request):
         is_dead = group.state is GroupState.DEAD
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_dead else ErrorCode.NONE
@@ -53,9 +53,9 @@ def delete_offsets_error(group: ClassicGroup) -> ErrorCode:
 
 
 def retention(group: ClassicGroup) -> Retention | None:
-    """The expiry of the group's offsets. In an empty group all offsets expire together, some time after it became
-    empty. Offsets expire some time after their commit if the group never had members, or if it is stable and no longer
-    subscribes to their topic."""
+    """The time from which the retention of the group's offsets is counted. In an empty group, this is the time at which
+    the group became empty. In a group that never had members, it is the commit time of each offset. In a stable group,
+    it is the commit time too, but only offsets of topics without a subscription expire."""
     if group.state is GroupState.DEAD:
         return None
     if group.protocol_type is None:

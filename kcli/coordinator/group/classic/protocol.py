@@ -1,8 +1,8 @@
 """The classic protocol as a `GroupProtocol`, made from the other modules of this package.
 
 As in Kafka, a request changes the members of a classic group in memory at once. A record of the group is written when
-the leader has sent the assignment, or when the group becomes empty. This record is read only when the shard is loaded.
-So the live replay of a group record changes nothing, except that a tombstone removes the group.
+the leader has sent the assignment, or when the group becomes empty. This record is needed only when a shard is loaded.
+In normal running, the replay of the record changes nothing, except that a tombstone removes the group.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ class ClassicProtocol:
         self._joins.join(self._own(join.request.group_id), join, step)
 
     def found(self, join: Join, step: GroupStep) -> None:
-        """Creates a group with its first member. Refuses the JoinGroup if it names a member id, because a group that
-        does not exist has no members."""
+        """Creates a group with its first member. Refuses a JoinGroup with a member id, because a group that does not
+        exist has no members."""
         group_id = join.request.group_id
         if join.request.member_id:
             raise UnknownMemberIdException
         group = self._groups[group_id] = ClassicGroup(group_id, step.now_ms)
         self._joins.join(group, join, step)
         if not any(isinstance(record, GroupRecord) for record in step.records):
-            # The record makes the group known to the next coordinator too.
+            # With this record, the next coordinator knows the group too.
             newborn = GroupMetadataValue(
                 protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms
             )
@@ -116,8 +116,7 @@ class ClassicProtocol:
         return offsets.retention(self._own(group_id))
 
     def keep_offsets(self, group_id: str, commit_timestamp_ms: int) -> None:
-        """Creates a group that only has offsets, when its first offset is committed. Such a group has no group
-        record."""
+        """Creates a group without members when its first offset is committed. Such a group has no group record."""
         if group_id not in self._groups:
             self._groups[group_id] = ClassicGroup(group_id, commit_timestamp_ms)
 
@@ -195,7 +194,7 @@ class ClassicProtocol:
     def replay(self, record: GroupRecord, *, live: bool) -> None:
         known = self._groups.get(record.group_id)
         if record.metadata is None:
-            # While live, ignore a tombstone that an earlier protocol switch wrote.
+            # In normal running, ignore the tombstone of an earlier change of the group's protocol.
             if isinstance(known, ClassicGroup) and (not live or known.state is GroupState.DEAD):
                 self.rebalance.forget(known)
                 del self._groups[record.group_id]

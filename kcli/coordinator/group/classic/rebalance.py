@@ -1,10 +1,15 @@
 """The phases of a rebalance, and the timers that end the phases.
 
-A rebalance begins with `prepare`. The join phase waits until every known member has joined again, but at most the
-longest rebalance timeout of the members. An empty group waits `group.initial.rebalance.delay.ms` instead, and longer
-while new members come (KIP-134). `complete_join` starts the next generation and answers every waiting JoinGroup. A
-timer then limits the sync phase. As in Kafka, the session timer of a member (`session_key`) has three purposes: a new
-member whose JoinGroup is not answered yet, a member id that was sent but not used yet, and heartbeats.
+A rebalance begins with `prepare`. In the join phase, the group waits until every known member has joined again. It
+waits at most the longest rebalance timeout of its members. An empty group waits for `group.initial.rebalance.delay.ms`
+instead. This time is extended while new members join (KIP-134). `complete_join` starts the next generation and answers
+every waiting JoinGroup. A timer then limits the sync phase.
+
+As in Kafka, the session timer of a member (`session_key`) limits three times:
+
+- the time between two heartbeats;
+- the time that a new member waits for the answer to its JoinGroup;
+- the time until a client uses the member id that it got.
 """
 
 from __future__ import annotations
@@ -22,12 +27,12 @@ from kcli.protocol.messages.sync_group import SyncGroupResponse
 _log = logging.getLogger("kcli.coordinator.group")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""The longest time that a member may wait for the answer to its first JoinGroup. It sends no heartbeats before that, so
-a client that is gone is not noticed earlier (KAFKA-7610)."""
+"""The longest time that a member may wait for the answer to its first JoinGroup. The member sends no heartbeats before
+this answer. So the coordinator does not notice earlier that the client is gone (KAFKA-7610)."""
 
 
 class Rebalance:
-    """Moves classic groups through their phases; shared by all groups of a shard."""
+    """Moves classic groups through their phases. All groups of a shard share one object."""
 
     def __init__(self, config: GroupConfig, timers: GroupTimers) -> None:
         self._config = config
@@ -55,13 +60,14 @@ class Rebalance:
         if member is None:
             return
         if not member.is_new and (member.join_token is not None or member.sync_token is not None):
-            return  # a waiting request shows that the member lives; its answer starts the session again
+            # A member with a waiting request is alive; the answer to the request starts the session again.
+            return
         _log.info("Member %s in group %s has failed, removing it from the group.", member_id, group.group_id)
         self.remove_member(group, member, step)
         self.after_removal(group, f"removing member {member_id} on heartbeat expiration", step)
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember, step: GroupStep) -> None:
-        """Removes a member. Its waiting requests get UNKNOWN_MEMBER_ID, after which the client joins again."""
+        """Removes a member. Its waiting requests get UNKNOWN_MEMBER_ID, so the client joins again."""
         self.fail_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", step)
         self.cancel_session(group, member.member_id)
         group.remove(member.member_id)
@@ -91,7 +97,7 @@ class Rebalance:
             self.prepare(group, reason, step)
 
     def prepare(self, group: ClassicGroup, reason: str, step: GroupStep) -> None:
-        # At DEBUG, because every joining member causes it. The new generation has a line at INFO.
+        # Logged at DEBUG, because each member that joins causes this line. A new generation is logged at INFO.
         _log.debug(
             "Preparing to rebalance group %s in state %s with old generation %d (reason: %s).",
             group.group_id,
@@ -197,7 +203,7 @@ class Rebalance:
             self._timers.cancel((TimerKind.SYNC, group.group_id, ""))
 
     def fail_sync_phase(self, group: ClassicGroup, code: ErrorCode, step: GroupStep) -> None:
-        """Removes the assignments and answers every waiting SyncGroup with the error, after which the members join
+        """Removes the assignments and answers every waiting SyncGroup with the error, so that the members join
         again."""
         for member in group.members.values():
             member.assignment = b""

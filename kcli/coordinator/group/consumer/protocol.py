@@ -46,7 +46,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 class ConsumerProtocol:
-    """The consumer groups of a shard. `topics` are the topics of the present metadata. `topics_changed` sets them."""
+    """The consumer groups of a shard. `topics` are the topics of the present metadata. `topics_changed` replaces these
+    topics."""
 
     def __init__(
         self,
@@ -209,7 +210,7 @@ class ConsumerProtocol:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, step: GroupStep
     ) -> None:
-        """Takes the result of a `ResolveRegexes`. None means that it failed, so that it is requested again."""
+        """Takes the result of a `ResolveRegexes`. If it is None, the work failed, and the group requests it again."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
@@ -240,7 +241,8 @@ class ConsumerProtocol:
         self._log.replay(record, live=live)
 
     def _restored(self, group_id: str, failed: Group | None, step: GroupStep) -> None:
-        """Completes the restoration of a group after a failed write: fails waiting requests and restarts the timers."""
+        """Completes the restoration of a group after a failed write: answers the waiting requests with the error, and
+        restarts the timers."""
         group = self._groups.get(group_id)
         _log.warning("[GroupId %s] A write failed; the group is back at what is committed.", group_id)
         if isinstance(failed, ClassicGroup) and failed is not group:

@@ -49,7 +49,7 @@ class OffsetProtocol:
         token: Token[OffsetCommitResponse],
         step: GroupStep,
     ) -> None:
-        """Serves OffsetCommit and TxnOffsetCommit. `code` is the group's decision whether the client may commit."""
+        """Serves OffsetCommit and TxnOffsetCommit. `code` is the group's error for the commit, or NONE."""
         if code is not ErrorCode.NONE:
             step.reply(token, fail_offset_commit(request, code))
             return
@@ -166,7 +166,7 @@ class OffsetProtocol:
 
 
 def names_no_member(request: OffsetCommitRequest) -> bool:
-    """Whether the request names no member. Old producers and clients outside of groups name none."""
+    """Whether the request names no member. Old producers, and clients that are not in a group, name no member."""
     return (
         request.generation_id_or_member_epoch < 0
         and not request.member_id

@@ -1,9 +1,9 @@
 """The committed offsets of a shard, and the offsets in open transactions.
 
 Only `replay` and `end_transaction` change the committed offsets. The table also knows which offsets have records that
-are written but not committed yet. So the deletion of a group or topic in the meantime deletes these offsets too. An
-offset that a transaction commits stays pending under the producer id until the transaction's marker. If the marker is a
-commit, the offset is applied, unless the table has an offset from later in the log.
+are written but not committed yet. So the deletion of a group or topic also deletes these offsets. An offset in a
+transaction stays pending, under the producer id, until the transaction's marker is replayed. If the marker is a commit,
+the offset is applied. But if the table has an offset from later in the log, that later offset stays.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class OffsetTable:
         return any((group_id, topic, partition) in pending for pending in self._pending.values())
 
     def groups_with_pending(self) -> frozenset[str]:
-        """The groups that will perhaps get an offset, from an open transaction or a write in progress."""
+        """The groups that may get an offset by an open transaction or by a write in progress."""
         return frozenset(key[0] for key in self._uncommitted())
 
     def size_of(self, group_id: str) -> int:
@@ -124,8 +124,8 @@ class OffsetTable:
         return (OffsetRecord(*key, None) for key in keys)
 
     def tombstones_of_topics(self, topics: Collection[str]) -> Iterator[OffsetRecord]:
-        """The tombstones for all offsets of deleted topics in any group, those in open transactions and writes in
-        progress included."""
+        """The tombstones for all offsets of deleted topics in all groups, including offsets in open transactions and in
+        writes in progress."""
         gone = frozenset(topics)
         keys = dict.fromkeys(
             (group_id, topic, partition)
@@ -144,8 +144,8 @@ class OffsetTable:
 
 
 def is_expired(committed: OffsetCommitValue, now_ms: int, since_ms: int, retention_ms: int) -> bool:
-    """Whether an offset is expired (KIP-211). An offset expires at its own expiry time if the commit contained one,
-    otherwise `retention_ms` after `since_ms`."""
+    """Whether an offset is expired (KIP-211). If the commit contained an expiry time, the offset expires at that time.
+    Otherwise it expires `retention_ms` after `since_ms`."""
     if committed.expire_timestamp != NO_TIMESTAMP:
         return now_ms >= committed.expire_timestamp
     return now_ms - since_ms >= retention_ms

@@ -1,7 +1,7 @@
-"""A group of a newer protocol (share, streams), known only from the records that another broker wrote.
+"""A share or streams group. This broker knows such a group only from records that another broker wrote.
 
-Its records are kept as bytes. ListGroups needs the type of the group, which follows from the types of its records, and
-its state, which follows from the epochs at the start of the values.
+Its records are kept as bytes. ListGroups needs the type and the state of the group. The type follows from the types of
+the group's records. The state follows from the epochs at the start of their values.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _CURRENT_TYPES = {GroupType.SHARE: 14, GroupType.STREAMS: 22}
 
 
 def type_of_key(key_type: int) -> GroupType | None:
-    """The type of the groups that have records of this key type. None if the key type is unknown. Not for the key types
-    of classic and consumer groups."""
+    """The type of the groups that have records of this key type: share or streams. None if the key type is unknown. Do
+    not call it with a key type of classic or consumer groups."""
     if 10 <= key_type <= 15:
         return GroupType.SHARE
     if key_type == 17 or 19 <= key_type <= 23:

@@ -1,4 +1,4 @@
-"""Share and streams groups. They are listed and their offsets are served, but requests of their members are refused."""
+"""Serves share and streams groups: lists them and serves their offsets, but refuses the requests of their members."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class OtherProtocol:
         )
 
     def delete_error(self, group_id: str) -> ErrorCode:
-        """The error code for a deletion, which is refused, because this broker does not serve the group's protocol."""
+        """The error code for a deletion. It is refused, because this broker does not serve the group's protocol."""
         has_members = self._own(group_id).has_members
         return ErrorCode.NON_EMPTY_GROUP if has_members else ErrorCode.UNSUPPORTED_VERSION
 
@@ -97,7 +97,7 @@ class OtherProtocol:
     # Time and the log
 
     def expire(self, _kind: TimerKind, _group_id: str, _member_id: str, _step: GroupStep) -> None:
-        """Does nothing. The deadline is of an earlier group of another type with the same id."""
+        """Does nothing. The deadline belongs to an earlier group of another type with the same id."""
 
     def start(self, _group_id: str, _step: GroupStep) -> None:
         """Does nothing, because members of these groups have no sessions here."""

@@ -15,9 +15,9 @@ from kcli.errors import InvalidConfigurationException, InvalidRequestException
 from kcli.model.configs import ConfigOperation, ConfigSource
 
 ROOT = "root"
-# The loggers of kcli. Those of libraries follow the root logger.
+# The parent of kcli's loggers. The loggers of libraries have the level of the root logger.
 PACKAGE = "kcli"
-# The levels in Kafka's order. TRACE, which Python lacks, is the level below DEBUG.
+# The levels in Kafka's order. Python has no level TRACE, so it is a number below DEBUG.
 LEVELS = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,

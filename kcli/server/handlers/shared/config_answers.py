@@ -21,7 +21,7 @@ KEPT_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class EntriesKind:
-    """The key of the cache: all facts on which the entries of a resource depend, except the configuration of the
+    """The key of the cache. The entries of a resource depend only on these values and on the configuration of the
     broker."""
 
     api_version: int
@@ -30,7 +30,7 @@ class EntriesKind:
     wanted: frozenset[str] | None
     resource_type: int
     broker: str
-    """The broker id; empty for other resources, because their entries are equal if their overrides are equal."""
+    """The broker id. It is empty for other resources: if their overrides are equal, their entries are equal too."""
     overrides: frozenset[tuple[str, str]]
 
 

@@ -1,7 +1,7 @@
-"""The checks of a broker before it sends config changes to the controller. The broker checks resources and its own
-dynamic configs.
+"""Checks config changes before the broker sends them to the controller.
 
-The controller checks the configs of topics, groups and client-metrics subscriptions.
+The broker checks the names of resources and its own dynamic configs. The controller checks the configs of topics,
+groups and client-metrics subscriptions.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def merged(
     refused: Callable[[A, ApiError], ResultT],
     decided: Callable[[A], ResultT | None],
 ) -> Steps[tuple[ResultT, ...]]:
-    """The result of each resource, in the order of the request. It is the error of the resource or, without an error,
-    the result of `decided`."""
+    """The result of each resource, in the order of the request. If a resource has no error, its result comes from
+    `decided`."""
     results = []
     for resource, error in zip(resources, errors, strict=True):
         result = decided(resource) if error is NO_ERROR else None
@@ -94,7 +94,7 @@ def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
 def check_resource(
     context: NodeContext, resource: Resource, changes: Sequence[ConfigChange], *, replace_all: bool
 ) -> None:
-    """Raises KafkaError if the resource is this broker and it cannot apply the change."""
+    """Raises KafkaError if the resource is this broker and the broker cannot apply the change."""
     match resource.resource_type:
         case ConfigResourceType.TOPIC | ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
             return
@@ -111,13 +111,14 @@ def check_resource(
             raise InvalidRequestException(f"Unknown resource type {unknown}")
 
 
-def require_own_id(context: NodeContext, name: str) -> None:
-    """Raises KafkaError if a broker resource is not this broker."""
+def require_own_id(context: NodeContext, name: str, *, noun: str = "Node") -> None:
+    """Raises KafkaError if `name` is not the id of this broker. If `name` is not a number, the error text begins with
+    `noun`."""
     node_id = context.ports.config.node_id
     try:
         named = int(name)
     except ValueError:
-        raise InvalidRequestException(f"Node id must be an integer, but it is: {name}") from None
+        raise InvalidRequestException(f"{noun} id must be an integer, but it is: {name}") from None
     if named != node_id:
         raise InvalidRequestException(f"Unexpected broker id, expected {node_id}, but received {name}")
 

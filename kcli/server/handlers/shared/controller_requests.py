@@ -13,8 +13,8 @@ from kcli.server.handlers.ports import NodeContext
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-# The first versions whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). Clients of older versions get no error and
-# are only delayed, and so are clients whose requests create topics automatically.
+# The first versions whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). Older clients get no error and are only
+# delayed. If a request creates topics automatically, its client is also only delayed.
 _STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 
 

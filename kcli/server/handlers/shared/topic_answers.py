@@ -1,10 +1,10 @@
 """A cache of the answers that Metadata returns for topics. All clients share it until the metadata changes.
 
-A client that joins a cluster of 10,000 topics asks for all topics. Whenever librdkafka uses a new topic, it asks again
-for every topic that it knows. So the answer for a topic is made and encoded once for each version and listener. An
-answer for many topics joins these answers.
+Clients often ask for many topics. For example, when librdkafka uses a new topic, it asks again for every topic that it
+knows. So the answer for a topic is made and encoded once for each version and listener. An answer for many topics is
+joined from these answers.
 
-With an authorizer no answer is cached, because clients may describe different topics.
+If the broker has an authorizer, no answer is cached, because each client may see other topics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ about 1 kB for a topic."""
 
 @dataclass(frozen=True, slots=True)
 class AnswerKind:
-    """The key of the cache: all facts on which the answer for a topic depends, except the metadata."""
+    """The key of the cache. The answer for a topic depends only on these values and on the metadata."""
 
     api_version: int
     listener: str

@@ -1,9 +1,10 @@
-"""Writes to Delta and Iceberg tables without a jar: a commit adds the files and the number of a micro-batch.
+"""Writes to Delta and Iceberg tables without a jar. A commit adds files and the number of their micro-batch to the
+table.
 
-Spark records that a micro-batch is finished only after the commit to the table. So Spark may repeat a micro-batch that
-the table already has. Each commit therefore also stores the number of the micro-batch in the table, for each
-application (the id of the checkpoint). A repeated micro-batch is recognised by its number and is not written again.
-Only the driver uses these classes.
+Spark stores that a micro-batch is finished only after the commit to the table. So after a crash, Spark may repeat a
+micro-batch that the table already has. To recognise it, each commit also stores the number of the micro-batch, together
+with the id of the application. A micro-batch whose number is in the table is not written again. The id of the
+application is the id of its checkpoint. Only the driver uses these classes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 BATCH_PROPERTY = "kcli.last-batch."
 """The prefix of an Iceberg property.
 
-The name continues with the id of the application; the value is its last micro-batch.
+The name of the property is this prefix and the id of an application. The value is the number of the application's last
+micro-batch.
 """
 
 COMPACT_MIN_FILES = 4
@@ -39,7 +41,8 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """The number of a micro-batch, and the id of its application. This id stays the same after a restart."""
+    """The number of a micro-batch, and the id of its application. The id stays the same when the application
+    restarts."""
 
     application: str
     number: int
@@ -58,7 +61,7 @@ class TargetTable(Protocol):
     def commit(
         self, files: Sequence[WrittenFile], batch: MicroBatch | None, *, overwrite: bool = False
     ) -> None:
-        """Adds the files in one commit. With `overwrite`, these files replace all other files."""
+        """Adds the files in one commit. If `overwrite` is True, these files replace all other files."""
 
     def compact(self, max_bytes: int) -> int:
         """Merges small files into files of up to `max_bytes`. Returns the number of replaced files."""

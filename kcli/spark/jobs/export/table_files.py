@@ -1,8 +1,9 @@
 """Writes the Parquet files of a table in the workers that decode the records. Spark receives only the names of files.
 
-The data source `kcli-table-files` reads like the source `kcli`, but its tasks write Parquet files and return one row
-for each file. Rows that Spark has changed (decoded values) are written by the same code in mapInArrow. A file belongs
-to the table only after the driver has committed it. So a task that fails or runs twice leaves only orphaned files.
+The data source `kcli-table-files` reads records like the source `kcli`. But its tasks write Parquet files and return
+one row for each file. If Spark must first decode the values, mapInArrow runs the same code on the decoded rows. A file
+belongs to the table only after the driver has committed it. So if a task fails or runs twice, it leaves only files that
+belong to no table.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ def write_files(batches: Iterator[pa.RecordBatch], layout: Layout) -> list[Writt
                 if len(under_way) >= MAX_OPEN_FILES:
                     files.append(under_way.pop(next(iter(under_way))).close())
                 file = _File(system, root, values, layout)
-            under_way[values] = file  # the dict is ordered by last use
+            under_way[values] = file  # puts the file at the end, because the dict is in the order of last use
             file.write(rows)
             if file.size_bytes >= layout.max_file_bytes:
                 files.append(under_way.pop(values).close())

@@ -2,14 +2,14 @@
 
 The data source `kcli-sql` returns each row as a JSON object. The position of a stream is in Spark's checkpoint:
 
-* With an incrementing column the position is the greatest value that was read. Rows must become visible in the order of
-  their values. If a slow transaction commits a row after a greater value was read, that row is never read.
-* With a timestamp column the position is a time, and all rows with an earlier timestamp were read. The position stays
+* With an incrementing column, the position is the greatest value that was read. Rows must become visible in the order
+  of their values. If a slow transaction commits a row after a greater value was read, that row is never read.
+* With a timestamp column, the position is a time. All rows with an earlier timestamp were read. The position stays
   `delay_ms` behind the database's clock. `delay_ms` must be the longest time from a row's timestamp to the commit of
   the row.
 
-After a failure the range between two positions is read again. This range has the same rows as before, unless the
-database has changed.
+After a failure, the range between two positions is read again. Unless the database has changed, this range has the same
+rows as before.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with connected(self.settings) as connection:
             where, bound = _range(connection, self.settings, low, high)
             if not _scalar(connection, self.settings, "count", where, bound):
-                return start  # without new rows the position stays, so that Spark runs no micro-batch
+                # If there are no new rows, the position stays, so that Spark runs no micro-batch.
+                return start
             if self.settings.by == INCREMENTING and isinstance(limit, ReadMaxRows):
                 high = _nth(connection, self.settings, where, bound, limit.max_rows) or high
         return {"position": high}

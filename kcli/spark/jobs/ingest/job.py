@@ -56,8 +56,8 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
         "An option of Spark's reader.", metavar="KEY=VALUE", repeatable=True
     )
     url: str | None = option(
-        "jdbc: the URL of the database: a URL of SQLAlchemy (postgresql://user:password@host/db), or "
-        "jdbc:… with the driver in Spark's --jars (only for batch jobs).",
+        "jdbc: the URL of the database. It is a URL of SQLAlchemy, such as postgresql://user:password@host/db. In a "
+        "batch job, it can also begin with jdbc:. Then Spark's --jars must have the driver.",
         metavar="URL",
     )
     table: str | None = option("jdbc: the table.", metavar="NAME")
@@ -213,7 +213,7 @@ def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
     # JSON lines are read as text, so that each line becomes a value unchanged.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
-    if form == "csv":  # with enforceSchema, Spark would apply the header of one file to all files
+    if form == "csv":  # with enforceSchema, Spark would use the header of one file for all files
         reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
     reading |= pairs(options.read_option, "--read-option")
     schema = spark.read.format(form).options(**reading).load(options.source).schema

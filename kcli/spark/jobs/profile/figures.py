@@ -1,4 +1,4 @@
-"""The figures of a topic that the job `profile` finds, and the figures derived from them."""
+"""The figures of a topic: the figures that the job `profile` reads, and the figures that are computed from these."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TopicProfile:
     smallest_value: int
     largest_value: int
     sizes: tuple[int, ...]
-    """The number of records in each class of SIZE_LIMITS, and in the class above."""
+    """The number of records in each class of SIZE_LIMITS, and in the last class, which has all larger sizes."""
     first_ms: int
     last_ms: int
     step_ms: int
@@ -75,7 +75,8 @@ class TopicProfile:
 
     @property
     def most_records_per_second(self) -> float:
-        """The rate of the fullest time step, but at least the average, because the last step may be cut short."""
+        """The rate of the time step with the most records, but at least the average rate. The last step may be shorter
+        than the other steps, which makes its rate too low."""
         return max(max(self.rate) * 1000 / self.step_ms, self.records_per_second)
 
     @property
@@ -99,7 +100,7 @@ class TopicProfile:
 
 
 def as_json(profile: TopicProfile) -> dict[str, RowValue]:
-    """Returns the figures, and those derived from them, as JSON values."""
+    """Returns all figures of a topic, read and computed, as JSON values."""
     figures = (
         "records",
         "value_bytes",

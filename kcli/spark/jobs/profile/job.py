@@ -1,7 +1,7 @@
 """The job `profile`: statistics of topics (records, sizes, keys, gaps, rates) as a table and a page with charts.
 
-Spark aggregates, and only figures come to the driver. A topic is read up to three times: for sizes, for rates and,
-unless --no-keys is given, for the frequency of keys. Each pass decodes only the columns that it needs.
+Spark computes the figures, and the driver gets only the results. A topic is read up to three times: for sizes, for
+rates, and for the frequency of keys (unless --no-keys is given). Each time, only the necessary columns are decoded.
 """
 
 from __future__ import annotations
@@ -195,8 +195,8 @@ def _keys(read: Read, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, .
     counted.persist()
     try:
         keys = {row.topic: row["count"] for row in counted.groupBy("topic").count().collect()}
-        # The filter is on row_number alone, because only then Spark drops all but the top rows in each task before it
-        # sorts them.
+        # The filter uses only row_number. In this case, Spark keeps only the top rows of each task before it sorts all
+        # rows.
         place = f.row_number().over(Window.partitionBy("topic").orderBy(f.desc("records"), "key"))
         ranked = counted.withColumn("place", place).where(f.col("place") <= top).orderBy("topic", "place")
         most: dict[str, list[KeyCount]] = {topic: [] for topic in keys}

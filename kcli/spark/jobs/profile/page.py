@@ -85,7 +85,7 @@ def chart(names: Sequence[str], counts: Sequence[int]) -> str:
     for nth, (name, count) in enumerate(zip(names, counts, strict=True)):
         height = count / most * (HEIGHT - 2 * MARGIN)
         if count:
-            height = max(height, 1)  # a bar of less than a pixel would be invisible
+            height = max(height, 1)  # a bar of less than one pixel would be invisible
         bars.append(
             f'<rect x="{nth * width:.1f}" y="{HEIGHT - MARGIN - height:.1f}" width="{max(width - 1, 0.5):.1f}" '
             f'height="{height:.1f}"><title>{escape(name)}: {count:,}</title></rect>'

@@ -1,10 +1,10 @@
 """Handles records that do not parse, for all jobs.
 
 A job gives each row an error (null for a good row) and columns with its origin. `sifted` returns the good rows. The
-option --on-bad-record selects what happens after a bad row: the job fails, the row is only counted, or the row is sent
-to a dead-letter topic. The worker that finds a bad row sends it before the micro-batch is committed. If Spark repeats
-the task or micro-batch, the row is sent again (at least once). Dead letters have the header names of Kafka Connect
-(KIP-298).
+option --on-bad-record selects what happens with a bad row: the job fails, the row is only counted, or the row is sent
+to a dead-letter topic. The worker that finds a bad row sends the row before the micro-batch is committed. If Spark
+repeats the task or the micro-batch, the row is sent again. So dead letters are sent at least once. Dead letters have
+the header names of Kafka Connect (KIP-298).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BadInput:
 
 @dataclass(frozen=True, kw_only=True)
 class BadInputOptions(JobOptions):
-    """The options of a job that parses what it reads."""
+    """The options of a job that parses its input."""
 
     on_bad_record: str = option(
         'What the job does with a record that does not parse. With "fail", the job fails. With "drop", the '
@@ -126,7 +126,7 @@ def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Callable[..., Colum
 
     import pyarrow as pa
 
-    # PySpark derives the kind of function from the annotations, so they must be types, not strings.
+    # PySpark finds the kind of the function by its annotations. So the annotations must be types, not strings.
     send.__annotations__ = {"batches": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
     return arrow_udf(send, "boolean").asNondeterministic()
 

@@ -1,9 +1,9 @@
 """Decodes values to columns, and encodes columns as values.
 
-Spark handles JSON and CSV; functions over Arrow arrays handle Avro and Protobuf.
+Spark itself decodes and encodes JSON and CSV. Functions over Arrow arrays decode and encode Avro and Protobuf.
 
 `decoded` adds a struct column `_record` and a column `_parse_error`, which is null if the value parses. A null value (a
-tombstone) is not an error: its columns are null. `encoded` is the reverse of `decoded`.
+tombstone) is not an error: all its columns are null. `encoded` does the reverse of `decoded`.
 """
 
 from __future__ import annotations
@@ -174,7 +174,8 @@ def codec_of(spec: ValueSpec) -> RecordCodec:
 
 
 def record_codec(schema: bytes, message: str | None) -> RecordCodec:
-    """Returns the codec for the content of a schema file: Protobuf if a message is named, else Avro."""
+    """Returns the codec for the content of a schema file. If a message is named, the file is Protobuf. Otherwise it is
+    Avro."""
     if message is not None:
         found = message_class(schema, message)
         return RecordCodec(protobuf_columns(found.DESCRIPTOR), protobuf_codec(found))

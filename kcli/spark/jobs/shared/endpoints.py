@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def client_options(options: JobOptions) -> dict[str, str]:
-    """Returns the cluster, or the log directories, that the options of a job name, as options of source and sink."""
+    """Returns options of the source and the sink, which name the cluster or the log directories of a job."""
     if isinstance(options, OfflineOptions) and options.log_dir is not None:
         if options.command_config is not None:
             raise JobError("--command-config is for connections to a cluster, and --log-dir has none")
@@ -86,7 +86,7 @@ def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
 def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | LogDirectories]:
     """Opens the cluster or the log directories.
 
-    Spark is not imported to open a cluster, so that dry runs are quick.
+    This function does not import Spark, so that dry runs are quick.
     """
     if not options.log_directories:
         return Cluster(options.client)

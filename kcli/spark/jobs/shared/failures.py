@@ -1,7 +1,8 @@
-"""The errors of a job: the line that names the cause, and the errors that a repetition of the task cannot mend.
+"""Finds the line of an error that names the cause, and the errors that stay when the task is repeated.
 
-Spark runs a failed task again, up to four times, because most errors go away: an executor is lost, a broker is away. A
-record that does not parse fails each time. `TaskFailures` finds such errors after the first try.
+Spark runs a failed task up to four times, because most errors pass, such as a lost executor or an unavailable broker.
+Other errors come back each time, such as a record that does not parse. `TaskFailures` finds these errors after the
+first try.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RAISED = "[USER_RAISED_EXCEPTION] "
-"""The mark of an error that a query raised with raise_error. `sifted` does so for a record that does not parse."""
+"""The mark of an error that a query has raised with raise_error. `sifted` raises such an error for a record that does
+not parse."""
 
 PERMANENT_PYTHON = (
     "ValueError",
@@ -40,7 +42,7 @@ FAILURES_READ = 20
 
 
 def reason(error: Exception) -> str:
-    """Returns the line of an error message that names the cause: the last one of a Python worker's traceback."""
+    """Returns the line of an error message that names the cause. It is the last line of a Python worker's traceback."""
     return cause(str(error)) or type(error).__name__
 
 
@@ -57,7 +59,7 @@ def cause(text: str) -> str:
 
 
 def is_permanent(text: str) -> bool:
-    """Returns whether the error of a task is about the data or the options, so that each further try would fail."""
+    """Whether the error of a task is about the data or the options. Then each further try would fail too."""
     if RAISED in text or PERMANENT_SPARK.search(text):
         return True
     said = _python_line([line.strip() for line in text.splitlines()]) or ""
@@ -78,12 +80,12 @@ class TaskFailures:
         self._spark = spark
 
     def permanent(self) -> str | None:
-        """Returns the cause of the first error that a repetition cannot mend, or None."""
+        """Returns the cause of the first error that would come back in a repetition, or None."""
         from py4j.protocol import Py4JError
 
         try:
             return next((cause(text) for text in self._texts() if is_permanent(text)), None)
-        except Py4JError:  # the JVM has ended; the query itself reports this
+        except Py4JError:  # the JVM has ended, and the query itself reports this
             return None
 
     def _texts(self) -> Iterator[str]:

@@ -97,7 +97,7 @@ class Job(Generic[T]):
         path = typed.text("config")
         if path is None:
             return typed, Defaults()
-        # If an option on the command line excludes another one, the file's default for that one is ignored.
+        # If an option on the command line excludes another option, the file's default for the other option is ignored.
         return typed, load_defaults(path, self.name, known, typed.excluded(self.exclusive))
 
     def usage(self) -> str:

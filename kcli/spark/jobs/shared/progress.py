@@ -91,11 +91,12 @@ def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
 
 
 class BatchProgress:
-    """The progress of a batch: the rows that its active stages have read, the rate, the lag and the tasks left.
+    """The progress of a batch: the rows that its active stages have read, the rate, the lag and the number of tasks
+    that are left.
 
-    `offsets` is the number of offsets to read, if it is known. The lag is the number of unread offsets. With `by_task`,
-    the number of rows is estimated from the finished tasks, because the workers write the rows themselves and Spark
-    does not count these rows.
+    `offsets` is the number of offsets to read, if this number is known. The lag is the number of unread offsets. If the
+    workers write the rows themselves, Spark does not count the rows. Then `by_task` must be True, and the number of
+    rows is estimated from the finished tasks.
     """
 
     def __init__(self, spark: SparkSession, offsets: int | None = None, *, by_task: bool = False) -> None:

@@ -35,10 +35,11 @@ POLL_SECONDS = 0.25
 """How often a job checks whether it should stop."""
 
 FINISH_SECONDS = 45.0
-"""How long the running micro-batch may take after a stop. If it is cut off, the next run repeats it."""
+"""The time that the running micro-batch may take after a stop. If it takes longer, it is cancelled, and the next run
+repeats it."""
 
 REPORT_SECONDS = 3.0
-"""How long to wait for the observations of a batch, because Spark reports them on another thread after the batch."""
+"""The longest wait for the observations of a batch. Spark reports them on another thread after the batch."""
 
 BAD_RECORDS = "bad"
 """The name of the metric that counts records that do not parse."""
@@ -91,7 +92,7 @@ def run_job(
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    # PySpark logs every error of a query as JSON, but also raises it, so the log entry is not needed.
+    # PySpark logs every error of a query as JSON and also raises the error, so the log line is not needed.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     began = time.monotonic()
     log, spark = os.environ.get(SPARK_LOG), None
@@ -117,7 +118,7 @@ def run_job(
 
 @contextmanager
 def _stderr_to(path: str | None) -> Iterator[None]:
-    """Lets processes that start in the block write their stderr to a file. With None nothing changes."""
+    """Processes that start in the block write their stderr to a file. If `path` is None, nothing changes."""
     if path is None:
         yield
         return
@@ -175,10 +176,11 @@ _numbers = itertools.count()
 
 
 class Counts:
-    """Counts good and bad rows without reading them twice, by observations of Spark.
+    """Counts good and bad rows without reading them twice. Spark's observations count the rows while they are
+    processed.
 
-    In a batch each observation is an object that holds the figures. In a stream the progress reports of micro-batches
-    hold the figures.
+    In a batch, each observation is an object that has the figures. In a stream, the progress reports of micro-batches
+    have the figures.
     """
 
     def __init__(self, *, streaming: bool) -> None:
@@ -207,7 +209,7 @@ class Counts:
         """Returns the value of a metric after a batch has run. If Spark read no rows (LIMIT 0), the value is 0."""
         wanted = [seen for seen, metrics in self._seen if metric in metrics]
         deadline = time.monotonic() + REPORT_SECONDS
-        # Observation.get blocks for ever if Spark read no rows. Only the private Java object of an observation shows
+        # If Spark read no rows, Observation.get never returns. Only the private Java object of an observation shows
         # whether there is a result.
         while time.monotonic() < deadline and not all(seen._jo.future().isCompleted() for seen in wanted):
             time.sleep(0.05)
@@ -223,8 +225,8 @@ def run_batch(
 ) -> T:
     """Runs a batch and shows its progress.
 
-    Raises JobError if a signal stops the batch before its end, or if a task fails with an error that a repetition
-    cannot mend.
+    Raises JobError if a signal stops the batch before its end, or if a task fails with an error that would come back in
+    each repetition.
     """
     over = threading.Event()
     failures, failed = TaskFailures(spark), ""
@@ -267,7 +269,7 @@ def start_stream(writer: DataStreamWriter, options: ModeOptions) -> StreamingQue
 def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stream") -> Done:
     """Runs a stream to its end (available-now) or until a stop.
 
-    Raises JobError if a task fails with an error that a repetition cannot mend.
+    Raises JobError if a task fails with an error that would come back in each repetition.
     """
     from pyspark.sql import SparkSession
 
@@ -298,7 +300,8 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
 def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
     """Collects the figures of micro-batches by batch id, because the same report is read several times."""
     for each in query.recentProgress:
-        # A micro-batch without input may still close windows. A report of mere waiting has no observations.
+        # A micro-batch without input may still close windows. If the stream only waited, the report has no
+        # observations.
         if each.numInputRows > 0 or each.observedMetrics:
             read = _observed(each, ROWS, each.numInputRows)
             rows[each.batchId] = _observed(each, WRITTEN, read)

@@ -1,8 +1,8 @@
 """Runs statements of SQL over topics, for the jobs `sql` and `transform`.
 
-A statement is Spark's SQL. If Spark does not know a table, the topic of that name becomes a view, and the statement
-runs again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a stream the clause `FROM t WATERMARK column
-DELAY OF INTERVAL 10 MINUTES` and the functions window() and session_window() are Spark's own.
+A statement is written in Spark's SQL. If Spark does not know a table, the topic with the name of the table becomes a
+view, and the statement runs again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a stream, the clause
+`FROM t WATERMARK column DELAY OF INTERVAL 10 MINUTES` and the functions window() and session_window() work as in Spark.
 """
 
 from __future__ import annotations

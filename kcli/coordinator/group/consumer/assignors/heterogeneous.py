@@ -1,11 +1,15 @@
 """The uniform assignor for a group whose members subscribe to different topics.
 
-No quota per member can be computed here, so the assignor approaches a balance in steps. First, a member keeps the
-partitions of its target to whose topics it still subscribes. Then the partitions without an owner are given, topic by
-topic, to the subscribers with the fewest partitions. Finally, for each topic, partitions move from the subscribers with
-the most partitions to those with the fewest, until the numbers differ by at most one. Moves for one topic may unbalance
-another topic. So this round is repeated until it moves nothing, at most `MAX_ROUNDS` times. Topics with the most
-partitions per subscriber come first.
+Members with different subscriptions have no common quota of partitions, so the assignor balances the group in three
+steps:
+
+1. A member keeps the partitions of its target whose topics it still subscribes to.
+2. For each topic, the partitions without an owner are given to the subscribers with the fewest partitions.
+3. For each topic, partitions move from the subscribers with the most partitions to the subscribers with the fewest,
+   until the numbers differ by at most one. A move for one topic may unbalance another topic. So step 3 is repeated
+   until no partition moves, at most `MAX_ROUNDS` times.
+
+In steps 2 and 3, the topics with the most partitions per subscriber come first.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment
 
 MAX_ROUNDS = 16
-"""Kafka's limit. Each round about halves the imbalance. Two rounds are enough if no subscriptions overlap in part."""
+"""Kafka's limit. Each round about halves the imbalance. If no two subscriptions overlap only in part, two rounds are
+enough."""
 _NOBODY = -1
 
 
@@ -32,8 +37,8 @@ def assign_heterogeneous(
 
 
 class _Work:
-    """The assignment in progress. Members are numbered in the given order. `owners`: the member of each partition of
-    each topic. `loads`: the number of partitions of each member."""
+    """The assignment in progress. Members are numbered in the given order. `owners` has the owner of each partition of
+    each topic. `loads` has the number of partitions of each member."""
 
     def __init__(self, members: Mapping[str, Subscriber], partition_counts: Mapping[uuid.UUID, int]) -> None:
         self._members = members
@@ -120,10 +125,11 @@ class _Work:
 class _Balancer:
     """Finds the subscribers of a topic between which partitions must move. The subscribers are sorted by load.
 
-    The least loaded subscribers are a range that grows to the right. Each of them gets one partition before the level
-    of the range rises by one. The most loaded subscribers are a range that grows to the left. Each of them gives one
-    partition before the level of the range falls by one. Subscribers that have nothing to give are moved behind that
-    range. The caller must move a partition for every pair that it gets, because the ranges read the present loads.
+    The least loaded subscribers are a range at the left end of the list, and their number of partitions is the level of
+    the range. When each of them has got one partition, the level rises by one, and the range grows to the right. The
+    most loaded subscribers are a range at the right end. When each of them has given one partition, the level falls by
+    one, and the range grows to the left. Subscribers that have nothing to give are moved to the right of that range.
+    The caller must move a partition for every pair that it gets, because the ranges read the present loads.
     """
 
     def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:

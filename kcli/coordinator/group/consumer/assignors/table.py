@@ -1,8 +1,8 @@
 """The server-side assignors (KIP-848). They compute the target of each member from the subscriptions.
 
-An assignor is a pure function. It gets every member with its present target, in the order of Kafka's hash maps. This
-order decides which members get one partition more if the partitions cannot be divided equally. The caller leaves out
-topics that do not exist.
+An assignor is a pure function. It gets every member with the member's present target. The members are in the order of
+Kafka's hash maps. If the partitions cannot be divided equally, the first members in this order get one partition more.
+The caller leaves out topics that do not exist.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RANGE = "range"
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """The input of an assignor. `homogeneous`: all members have the same subscription."""
+    """The input of an assignor. If `homogeneous` is true, all members have the same subscription."""
 
     members: Mapping[str, Subscriber]
     partition_counts: Mapping[uuid.UUID, int]
@@ -34,7 +34,7 @@ Assignor = Callable[[GroupSpec], dict[str, Assignment]]
 
 
 def uniform(spec: GroupSpec) -> dict[str, Assignment]:
-    """Gives all members the same number of partitions (the numbers differ by 1 at most), and moves as few partitions as
+    """Gives all members the same number of partitions, or numbers that differ by 1. Moves as few partitions as
     possible."""
     members = {member_id: spec.members[member_id] for member_id in in_hash_order(spec.members, java_hash)}
     assign = assign_homogeneous if spec.homogeneous else assign_heterogeneous
@@ -43,7 +43,7 @@ def uniform(spec: GroupSpec) -> dict[str, Assignment]:
 
 def range_(spec: GroupSpec) -> dict[str, Assignment]:
     """Gives each subscriber a contiguous range of each topic. So partitions with the same number in several topics go
-    to the same member, which can join them."""
+    to the same member. This member can join their records."""
 
     def order(member_id: str) -> tuple[bool, str]:
         instance_id = spec.members[member_id].instance_id

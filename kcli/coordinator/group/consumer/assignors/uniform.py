@@ -1,8 +1,8 @@
 """The uniform assignor for a group whose members all subscribe to the same topics.
 
-For P partitions and M members the quota of a member is P div M partitions, and one more for the first P mod M members.
-A member keeps its partitions up to its quota. The other partitions go to the members below their quota, in order. So
-no more partitions move than necessary.
+For P partitions and M members, the quota of a member is P div M partitions. The first P mod M members have a quota of
+one partition more. A member keeps partitions up to its quota. The other partitions go to the members below their quota,
+in order. So no more partitions move than necessary.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Members of the classic protocol in a consumer group, while the group changes its protocol (KIP-848).
 
-These members do not notice that they are in a consumer group. JoinGroup is treated as a full heartbeat, and its answer
-never makes the member the leader. SyncGroup returns the member's assignment. Heartbeat makes the member join again if
-the member must give up partitions or gets new partitions. The generation of the member is its member epoch. If a
-request raises KafkaError, nothing has changed.
+These members do not notice that they are in a consumer group. JoinGroup has the effect of a full heartbeat, and its
+answer never makes the member the leader. The answer to SyncGroup has the member's assignment. If the member must give
+up partitions or gets new partitions, the answer to its Heartbeat makes the member join again. The generation of the
+member is its member epoch. If a request raises KafkaError, nothing has changed.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class ClassicMembers:
                 f"to the protocol name {protocol} returned in the join response."
             )
         if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            # A member that must give up partitions is not asked to join again before it has given them up.
+            # The member must give up partitions first. It is asked to join again after that.
             self._sessions.await_join(group, member, step.now_ms)
             raise RebalanceInProgressException(
                 f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
@@ -193,7 +193,7 @@ class ClassicMembers:
         token: Token[LeaveGroupResponse],
         step: GroupStep,
     ) -> None:
-        """Removes members of either protocol, because an administrator removes members of both protocols with
+        """Removes members of both protocols, because an administrator can name members of both protocols in a
         LeaveGroup."""
         gone: dict[str, ConsumerMember] = {}
         results = []
@@ -227,7 +227,8 @@ def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, join: Join) -> bool:
-    """Whether the new member shares a protocol with all classic members, so that the group can become classic again."""
+    """Whether the new member and all classic members support a common protocol. Without a common protocol, the group
+    could not become classic again."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not join.protocols:
         return False
     spoken = [

@@ -35,7 +35,7 @@ class Departures:
 
     def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], step: GroupStep) -> None:
         """Removes members. Their partitions are free at once, and the group epoch rises. If only members of the classic
-        protocol stay, the group becomes a classic group."""
+        protocol remain, the group becomes a classic group."""
         if not members:
             return
         gone = tuple(member.member_id for member in members)
@@ -55,7 +55,7 @@ class Departures:
     def expire(self, kind: TimerKind, group: ConsumerGroup, member_id: str, step: GroupStep) -> None:
         """Removes a member whose deadline has passed. A member that gave up its partitions in time is not removed."""
         member = group.members.get(member_id)
-        if member is None or kind not in _WHY:  # of the earlier classic group
+        if member is None or kind not in _WHY:  # the deadline belongs to the earlier classic group
             return
         gave_up = member.state is not MemberState.UNREVOKED_PARTITIONS or member.epoch < 0
         if kind is TimerKind.REVOCATION and gave_up:

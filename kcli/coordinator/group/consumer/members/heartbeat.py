@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat, the request by which members take part in the consumer group protocol (KIP-848).
 
-With heartbeats a member joins, changes its subscription, gives up partitions and leaves. The answer has the assignment
-of the member. After all checks a heartbeat does five things, in this order:
+With heartbeats, a member joins, changes its subscription, gives up partitions and leaves. The answer contains the
+assignment of the member. After all checks, the coordinator does five things, in this order:
 
 1. save the changes of the member;
 2. raise the group epoch if the subscriptions of the group or the subscribed topics changed;
@@ -131,7 +131,8 @@ class ConsumerHeartbeats:
         self._targets.update_member(writer, before, after)
         after = self._targets.reconcile(writer, after.member_id, owned)
         if before.is_classic:
-            self._sessions.cancel(group.group_id, after.member_id)  # ends its join and sync deadlines
+            # The member no longer has deadlines for joining and syncing.
+            self._sessions.cancel(group.group_id, after.member_id)
         self._sessions.restart(group, after, step.now_ms)
         resolve = self._targets.regexes_due(group, step.now_ms)
         if resolve is not None:
@@ -139,8 +140,8 @@ class ConsumerHeartbeats:
         step.reply(token, self._answer(request, before, after))
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-        """Raises KafkaError if the group is full. A static member that comes back needs no room, because it takes its
-        old place."""
+        """Raises KafkaError if the group is full. A static member that restarts needs no room, because it takes its old
+        place."""
         if (
             len(group.members) >= self._config.consumer_max_size
             and member_id not in group.members
@@ -172,7 +173,7 @@ class ConsumerHeartbeats:
         return matched
 
     def replace(self, writer: Writer, old: ConsumerMember, new: ConsumerMember) -> None:
-        """Gives a static member that came back under a new member id the assignment of its old member id."""
+        """Gives the assignment of the old member id to the new member id, when a static member has restarted."""
         group = writer.group
         target = group.target_of(old.member_id)
         writer.put_all(member_tombstones(group.group_id, old.member_id))
@@ -185,7 +186,7 @@ class ConsumerHeartbeats:
         self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
     ) -> ConsumerGroupHeartbeatResponse:
         """The answer to a heartbeat. It has the assignment if the member joins, if the assignment has changed, or if
-        the heartbeat is a full one (as after a lost answer)."""
+        the heartbeat is full. A full heartbeat has all fields; a member sends it after a lost answer."""
         is_full = (
             request.rebalance_timeout_ms != -1
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -261,7 +262,7 @@ def _updated(
         and (caller.client_id, caller.client_host) == (member.client_id, member.client_host)
         and member.classic is None
     ):
-        return member  # nearly always
+        return member  # nearly every heartbeat changes nothing
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,

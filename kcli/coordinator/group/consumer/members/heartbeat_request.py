@@ -23,12 +23,12 @@ CLIENT_MADE_MEMBER_ID_VERSION = 1
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Iterable[str]) -> None:
     """Raises KafkaError with INVALID_REQUEST or UNSUPPORTED_ASSIGNOR and Kafka's text."""
-    _not_empty(request.group_id, "GroupId")
-    _not_empty(request.instance_id, "InstanceId")
-    _not_empty(request.rack_id, "RackId")
     epoch = request.member_epoch
     if epoch > 0 or epoch == LEAVE_EPOCH or api_version >= CLIENT_MADE_MEMBER_ID_VERSION:
         _not_empty(request.member_id, "MemberId")
+    _not_empty(request.group_id, "GroupId")
+    _not_empty(request.instance_id, "InstanceId")
+    _not_empty(request.rack_id, "RackId")
     if epoch == 0:
         _check_join(request)
     elif epoch == STATIC_LEAVE_EPOCH:
@@ -64,8 +64,8 @@ def owned_partitions(listed: tuple[RequestTopicPartitions, ...] | None) -> Assig
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH if the epoch of a heartbeat is wrong. The epoch may be the previous epoch, because the
-    answer with the new epoch may be lost. In this case the member may only report partitions that are assigned to
+    """Raises FENCED_MEMBER_EPOCH if the epoch of a heartbeat is wrong. The previous epoch is accepted, because the
+    answer with the new epoch may have been lost. But then the member may report only partitions that are assigned to
     it."""
     if epoch == member.epoch:
         return

@@ -1,4 +1,4 @@
-"""The change to the classic protocol, when the last member of the consumer protocol leaves and classic members stay.
+"""The change to the classic protocol, when the last member of the consumer protocol leaves and classic members remain.
 
 The group becomes a classic group with the same epoch and assignments. Then a rebalance begins, so that a member assigns
 the partitions.
@@ -46,9 +46,9 @@ class Downgrades:
         self._topics = topics
 
     def is_due(self, group: ConsumerGroup, leaving: Sequence[str], *, joining: int = 0) -> bool:
-        """Whether the group must change: members of the consumer protocol leave, only classic members stay, and the
-        migration policy and the size limit allow a classic group. `joining`: classic members that join at the same
-        time."""
+        """Whether the group must become a classic group. It must if members of the consumer protocol leave, only
+        classic members remain, and the migration policy and the size limit allow a classic group. `joining` are classic
+        members that join at the same time."""
         staying = len(group.members) - len(leaving) + joining
         return (
             0 < staying <= self._config.max_size

@@ -1,7 +1,7 @@
 """Converts the subscriptions and assignments of classic consumers to the form of a consumer group, and back.
 
-Classic consumers use topic names, consumer groups topic ids. Topics and partitions that do not exist are left out in
-both directions. (A partition may be missing because its topic was deleted and created again with fewer partitions.)
+Classic consumers use topic names. Consumer groups use topic ids. Topics and partitions that do not exist are left out
+in both directions. For example, a topic may have been deleted and created again with fewer partitions.
 """
 
 from __future__ import annotations
@@ -41,5 +41,6 @@ def assignment_bytes(assigned: Assignment, topics: TopicsView, subscription: byt
 
 
 def _version(embedded: bytes) -> int:
-    """The version of embedded bytes, at most the newest that we know. The rest of the bytes is not read."""
+    """Reads the version of embedded bytes. Returns the newest version that this code knows, if the bytes have a newer
+    version."""
     return min(max(int.from_bytes(embedded[:2], "big", signed=True), 0), NEWEST_VERSION)

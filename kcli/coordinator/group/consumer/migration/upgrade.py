@@ -70,8 +70,8 @@ class Upgrades:
         raise GroupIdNotFoundException(f"Group {group_id} {found}.")
 
     def find(self, group_id: str, *, creates: bool) -> UpgradedGroup:
-        """The consumer group with this id, perhaps converted from a classic group. Raises GROUP_ID_NOT_FOUND. Nothing
-        changes before `write`."""
+        """The consumer group with this id, or the consumer group that shall replace the classic group with this id.
+        Raises GROUP_ID_NOT_FOUND. Nothing changes before `write`."""
         group = self._groups.get(group_id)
         if group is None:
             if not creates:
@@ -81,7 +81,7 @@ class Upgrades:
             return UpgradedGroup(self.existing(group_id))
         if not isinstance(group, ClassicGroup):
             raise GroupIdNotFoundException(f"Group {group_id} is not a consumer group.")
-        if not group.members:  # also in a rebalance to which no member came
+        if not group.members:  # also if a rebalance is in progress and no member has joined yet
             return UpgradedGroup(ConsumerGroup(group_id), group)
         self._check_allowed(group)
         return UpgradedGroup(self._converted(group), group)
@@ -116,7 +116,8 @@ class Upgrades:
             members = tuple(self._member(classic, member) for member in classic.members.values())
         except CorruptRecordError:
             raise _refused(classic, "the embedded consumer protocol is malformed.") from None
-        # A client's own assignor may have given a partition to several members. Here the first of them gets it.
+        # A client's own assignor may have given a partition to several members. Here only the first of these members
+        # gets the partition.
         for claimant, assigned in zip(members, disjoint(each.assigned for each in members), strict=True):
             member = replace(claimant, assigned=assigned)
             group.apply(member_record(group.group_id, member))
@@ -164,6 +165,6 @@ class Upgrades:
 
 def _refused(group: ClassicGroup, reason: str) -> GroupIdNotFoundException:
     message = f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}"
-    # The reason is logged, because clients show only the text of the error code.
+    # The log has the reason, because clients show only the text of the error code.
     _log.warning("%s", message)
     return GroupIdNotFoundException(message)

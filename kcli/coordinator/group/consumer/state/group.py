@@ -2,16 +2,16 @@
 
 The state of the group follows from three epochs. The group epoch rises with every change of members, subscriptions or
 topics. The assignment epoch is the group epoch for which the targets were computed. A member's epoch is the epoch of
-the target that the member has reached. So the state need not be stored:
+the target that the member has reached. The log does not contain the state, because it can be computed:
 
     Empty        the group has no members
     Assigning    the group epoch is above the assignment epoch
     Reconciling  some member has not reached its target yet
     Stable       all members have reached their targets
 
-Only `apply` changes these values, one record at a time, when a record is written and when the log is loaded. Two other
-values are not in the log, because they are not needed after a fail-over: whether topics have changed, and whether a
-regular expression is being resolved.
+Only `apply` changes the group, one record at a time, when a record is written and when the log is loaded. Two values
+are not in the log, because the next coordinator does not need them: whether topics have changed, and whether a regular
+expression is being resolved.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class ConsumerGroup:
         return tuple(self._regex_subscribers)
 
     def preferred_assignor(self) -> str | None:
-        """The assignor for which most members ask. None if no member asks for an assignor."""
+        """The assignor that most members request. None if no member requests an assignor."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.server_assignor is not None:
@@ -156,7 +156,7 @@ class ConsumerGroup:
     # Changes
 
     def apply(self, record: ConsumerRecord) -> None:
-        """Applies a record. It may refer to records that are missing, because compaction removes old records."""
+        """Applies a record. The record may refer to an older record that compaction has removed."""
         key, value = record.key, record.value
         match key:
             case co.ConsumerGroupMetadataKey():
@@ -236,8 +236,8 @@ class ConsumerGroup:
                 self._owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def _disown(self, member: ConsumerMember) -> None:
-        """Frees the partitions of a member, except those that another member got later. Both may be in a compacted log,
-        because it still has old records."""
+        """Frees the partitions of a member, except partitions that another member got later. A log can contain both
+        assignments, because compaction does not remove every old record."""
         for has in (member.assigned, member.pending_revocation):
             for topic_id, partitions in has.items():
                 owners = self._owners.get(topic_id, {})

@@ -1,10 +1,10 @@
 """The records of consumer groups that are written but not committed, and the restoration after a failed write.
 
-A group changes when its records are written, not when they are committed, because the next heartbeat may come before
-the commit and must see the new owners of partitions. So this module also stores the records of every group: the
-committed records, and those of each write in progress. If a write fails, its records are dropped, and the group is
-built again from the other records. A write that timed out did not fail: its records are in the log and may be committed
-later.
+The next heartbeat of a group may come before the records of the last heartbeat are committed. It must see the new
+owners of partitions. So a group changes when its records are written, and not when the records are committed. This
+module stores the records of every group: the committed records, and the records of each write in progress. If a write
+fails, its records are dropped, and the group is built again from the other records. After a time-out the records are
+kept, because they are in the log and may be committed later.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class ConsumerLog:
         return Writer(self, group, step)
 
     def begin(self, group: ConsumerGroup, records: Records) -> GroupContinuation:
-        """Begins a write of these records, to which more may be added. Adds the group to the table of groups. The shard
-        calls the returned function once, when the write has succeeded or failed."""
+        """Begins a write of these records. The caller may add more records to it. Adds the group to the table of
+        groups. The shard calls the returned function once, when the write has succeeded or failed."""
         group_id = group.group_id
         before = self._groups.get(group_id)
         self._groups[group_id] = group
@@ -56,7 +56,7 @@ class ConsumerLog:
         if code in _STILL_IN_THE_LOG:
             group = self._groups.get(group_id)
             if code is not ErrorCode.NONE and isinstance(group, ConsumerGroup):
-                group.is_resolving = False  # what was to be sent with the answer is not
+                group.is_resolving = False  # the request to resolve was not sent, because the write timed out
             return
         writes = self._on_their_way[group_id]
         writes[:] = [write for write in writes if write is not records]
@@ -73,7 +73,7 @@ class ConsumerLog:
         self._restored(group_id, present, step)
 
     def _from_log(self, group_id: str) -> ConsumerGroup | None:
-        """The group according to its committed records and its records in progress. None if there are no records."""
+        """Builds the group from its committed records and its records in progress. None if there are no records."""
         held: dict[ConsumerKey, ConsumerValue | None] = {**self._committed.get(group_id, {})}
         for records in self._on_their_way.get(group_id, ()):
             held.update((record.key, record.value) for record in records)
@@ -117,7 +117,7 @@ class ConsumerLog:
         if not isinstance(group, ConsumerGroup):
             if record.value is None:
                 return
-            # This record is newer than the records of the group with this id in the table, so it replaces that group.
+            # This record is newer than the records of the group in the table. So a new group replaces that group.
             group = self._groups[record.group_id] = ConsumerGroup(record.group_id)
         group.apply(record)
         if record.value is None and isinstance(record.key, co.ConsumerGroupMetadataKey):

@@ -24,7 +24,7 @@ STATIC_LEAVE_EPOCH = -2
 
 
 class MemberState(IntEnum):
-    """The state of a member, with its number in the records."""
+    """The state of a member. The values are the numbers in the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -37,7 +37,8 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """A member. `classic`: the metadata of a member of the classic protocol. None for the consumer protocol."""
+    """A member. `classic` is the metadata of a member of the classic protocol, and None for a member of the consumer
+    protocol."""
 
     member_id: str
     instance_id: str | None = None
@@ -103,8 +104,8 @@ class ConsumerMember:
         )
 
     def without_current(self) -> ConsumerMember:
-        """The member without its assignment, as after the tombstone of the assignment, which comes before the member's
-        own tombstone."""
+        """The member without its assignment. A member loses its assignment by one tombstone, and is removed by a second
+        tombstone."""
         return replace(
             self,
             epoch=LEAVE_EPOCH,

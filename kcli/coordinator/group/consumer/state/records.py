@@ -58,7 +58,7 @@ def partition_metadata_tombstone(group_id: str) -> ConsumerRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ...]:
-    """The tombstones of a member: first that of its assignment, last that of the member."""
+    """The tombstones of a member: first the tombstone of its assignment, last the tombstone of the member."""
     return (
         ConsumerRecord(
             co.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None
@@ -71,7 +71,7 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ..
 
 
 def group_records(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
-    """All records of a group that is created with members, by a change of the protocol."""
+    """All records of a group that is created with members, because a group has changed its protocol."""
     group_id = group.group_id
     members = tuple(group.members.values())
     for member in members:

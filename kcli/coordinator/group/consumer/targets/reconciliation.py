@@ -1,9 +1,9 @@
 """One step of a member from its present assignment towards its target (KIP-848).
 
-A partition never has two owners. A member that loses a partition still owns it, as pending revocation, until the member
-no longer reports the partition (UNREVOKED_PARTITIONS). Only then the partition is free and is given to its new member,
-which waits until then (UNRELEASED_PARTITIONS). A member that has no more partitions to give up moves to the epoch of
-its target.
+A partition never has two owners. If a member must give up a partition, it owns the partition until it no longer reports
+the partition in its heartbeats. Until then, the partition is pending revocation, and the state of the member is
+UNREVOKED_PARTITIONS. The member that shall get the partition waits in the state UNRELEASED_PARTITIONS. When a member
+has no more partitions to give up, it moves to the epoch of its target.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NONE: frozenset[int] = frozenset()
 def reconcile(
     member: ConsumerMember, target_epoch: int, target: Assignment, owned: Assignment | None, owner_of: OwnerOf
 ) -> ConsumerMember:
-    """The member after the step, or the same member if there is no step.
+    """Returns the member after the step, or the same member if nothing changes.
 
     `owned`: the partitions that the member reports, or None if the request has no such list. `owner_of`: returns the
     member that owns a partition or has not given it up yet.
@@ -44,8 +44,8 @@ def reconcile(
 
 
 def check_state(member: ConsumerMember, owned: Assignment | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH if a newer Kafka wrote an unknown state of the member, unless the member reports that
-    it owns no partitions."""
+    """Raises FENCED_MEMBER_EPOCH if the state of the member is unknown because a newer Kafka wrote it. A member that
+    reports that it owns no partitions is accepted."""
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         raise FencedMemberEpochException(
             "The consumer group member is in a unknown state. "
@@ -86,8 +86,8 @@ def _next(
 def _with_free(
     member: ConsumerMember, kept: Assignment, target: Assignment, owner_of: OwnerOf
 ) -> tuple[Assignment, bool]:
-    """The assignment with the kept partitions and the free partitions of the target, and whether other partitions of
-    the target are not free yet."""
+    """Returns an assignment and a flag. The assignment has the kept partitions and the free partitions of the target.
+    The flag is True if some partitions of the target are not free yet."""
     assigned = dict(kept)
     is_waiting = False
     for topic_id, wanted in target.items():

@@ -1,9 +1,9 @@
 """Subscriptions by regular expression (RE2): when they are resolved to topics, and how the result is used.
 
-To match every topic with every expression takes time, so it is done outside the shard. A heartbeat's step sends a
-`ResolveRegexes`, and `ConsumerProtocol.regexes_resolved` takes the result. All expressions of a group are resolved
-together, so that a new topic causes only one rebalance. This happens at most every `MIN_REFRESH_MS`, and only if an
-expression is not resolved yet, if there are new topics, or if the last result is old.
+Matching every topic with every expression takes time, so the server does this outside the shard. The `Ready` of a
+heartbeat contains a `ResolveRegexes`, and `ConsumerProtocol.regexes_resolved` takes the result. All expressions of a
+group are resolved together, so that a new topic causes only one rebalance. They are resolved if an expression is not
+resolved yet, if there are new topics, or if the last result is old, but at most every `MIN_REFRESH_MS`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from kcli.coordinator.group.topics import TopicsView
 from kcli.errors import InvalidRegularExpression
 
 MIN_REFRESH_MS = 10_000
-"""The shortest time between two resolutions for a group, as in Kafka. Without it many members with many expressions
-could keep the broker busy."""
+"""The shortest time between two resolutions for a group, as in Kafka. Without this limit, many members with many
+expressions could keep the broker busy."""
 _NEVER_MS = -(2**63)
 _CACHED_PATTERNS = 1_000
-"""The size of the cache of compiled expressions. Each costs a few kilobytes."""
+"""The size of the cache of compiled expressions. An expression takes a few kilobytes."""
 
 
 class RegexChange(Enum):
     NONE = 0
     UPDATED = 1
     RESOLVED = 2
-    """The expression changed to one whose topics are known, so a new target can be computed at once."""
+    """The topics of the member's new expression are already known, so a new target can be computed at once."""
 
 
 class Pattern(Protocol):
@@ -44,7 +44,7 @@ class Pattern(Protocol):
 @functools.lru_cache(maxsize=_CACHED_PATTERNS)
 def compiled(regex: str) -> Pattern:
     """Compiles an expression. Raises INVALID_REGULAR_EXPRESSION."""
-    import re2  # imported late: few groups subscribe by regex
+    import re2  # imported late, because few groups subscribe by regular expression
 
     options = re2.Options()
     options.log_errors = False
@@ -60,8 +60,8 @@ def compiled(regex: str) -> Pattern:
 
 
 def matching(regexes: Iterable[str], names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The topics that match each expression with their whole names. An expression that another broker accepted but RE2
-    refuses matches no topics."""
+    """The topics that match each expression with their whole names. If RE2 refuses an expression that another broker
+    has accepted, the expression matches no topics."""
     known = tuple(names)
     found: dict[str, tuple[str, ...]] = {}
     for regex in regexes:
@@ -73,7 +73,7 @@ def matching(regexes: Iterable[str], names: Iterable[str]) -> dict[str, tuple[st
 
 
 class Regexes:
-    """The regular expressions of the groups of a shard. `new_topics_version`: the version of the last metadata with a
+    """The regular expressions of the groups of a shard. `new_topics_version` is the version of the last metadata with a
     new topic."""
 
     def __init__(self, config: GroupConfig) -> None:
@@ -81,13 +81,14 @@ class Regexes:
         self.new_topics_version = -1
 
     def check(self, group: ConsumerGroup, before: ConsumerMember, regex: str | None) -> None:
-        """Raises INVALID_REGULAR_EXPRESSION if `regex` is new to the group and invalid. Call it before any write."""
+        """Raises INVALID_REGULAR_EXPRESSION if `regex` is new to the group and invalid. Call this method before any
+        write."""
         if regex and regex != before.topic_regex and not group.subscribers_of(regex):
             compiled(regex)
 
     def update(self, writer: Writer, before: ConsumerMember, member: ConsumerMember) -> RegexChange:
-        """Returns how the member's expression changed, and writes a tombstone for an expression that no member has any
-        more. Call it after the member is written."""
+        """Returns how the member's expression changed. If no member has the old expression any more, writes a tombstone
+        for it. Call this method after the member is written."""
         group = writer.group
         old, new = before.topic_regex, member.topic_regex
         if old == new:

@@ -33,8 +33,8 @@ class ConsumerSessions:
             self.watch_revocation(group, member, now_ms)
 
     def watch_revocation(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Starts the deadline for giving up partitions, the member's rebalance timeout. A member of the classic
-        protocol is asked to join again instead (`await_join`)."""
+        """Starts the deadline by which the member must give up partitions: its rebalance timeout. A member of the
+        classic protocol is asked to join again instead (`await_join`)."""
         key = (TimerKind.REVOCATION, group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
             self._timers.schedule(key, now_ms + member.rebalance_timeout_ms)
@@ -42,8 +42,8 @@ class ConsumerSessions:
             self._timers.cancel(key)
 
     def await_join(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Starts the deadline of a classic member that was asked to join again. If it was asked before, the earlier
-        deadline stays."""
+        """Starts the deadline of a classic member that was asked to join again. If the member was asked before, the
+        earlier deadline stays."""
         key = (TimerKind.MEMBER_JOIN, group.group_id, member.member_id)
         if not self._timers.is_scheduled(key):
             self._timers.schedule(key, now_ms + member.rebalance_timeout_ms)

@@ -46,8 +46,8 @@ class Targets:
         self._topics = topics
 
     def update_member(self, writer: Writer, before: ConsumerMember, after: ConsumerMember) -> bool:
-        """Saves a new or changed member and updates group epoch and targets. Returns whether its subscription has
-        changed."""
+        """Saves a new or changed member, and updates the group epoch and the targets. Returns whether the member's
+        subscription has changed."""
         group = writer.group
         is_new = after.member_id not in group.members
         if is_new or after != before:
@@ -64,7 +64,7 @@ class Targets:
         writer.put(record.key, record.value)
 
     def refresh(self, writer: Writer, *, raises_epoch: bool) -> None:
-        """Raises the group epoch if `raises_epoch` or if the topics have changed, and computes targets for a new
+        """Raises the group epoch if `raises_epoch` is True or if the topics have changed. Computes targets for the new
         epoch."""
         group = writer.group
         if raises_epoch or group.metadata_is_stale:
@@ -78,7 +78,7 @@ class Targets:
         if always or found != group.metadata_hash:
             record = epoch_record(group.group_id, group.epoch + 1, found)
             writer.put(record.key, record.value)
-            # At DEBUG, as the target below, because every joining member causes them.
+            # Logged at DEBUG, like the targets below, because each member that joins causes both lines.
             _log.debug(
                 "[GroupId %s] Bumped group epoch to %d with metadata hash %d.",
                 group.group_id,
