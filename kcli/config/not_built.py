@@ -38,7 +38,7 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "log.dir.failure.timeout.ms",
             "socket.connection.setup.",
         ),
-        "a linger of appends to the metadata log": ("controller.quorum.append.",),
+        "a pause before records are appended to the metadata log": ("controller.quorum.append.",),
         "two-phase commit": ("transaction.two.phase.commit.enable",),
         "share groups": ("group.share.", "share.coordinator.", "share.fetch."),
         "streams groups": ("group.streams.",),

@@ -29,6 +29,7 @@ from kcli.errors import StorageError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
+from kcli.model.ids import NO_LEADER
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
@@ -185,9 +186,12 @@ class Node:
             limit_s=limit_s,
             socket_timeout_s=self.config.integer("controller.socket.timeout.ms") / 1000,
         )
-        channel = NodeChannel(self.controller, remote)
+        channel = NodeChannel(self.controller, remote, self._leads_elsewhere)
         self.channels.append(channel)
         return channel
+
+    def _leads_elsewhere(self) -> bool:
+        return self.quorum.view.leader_id not in (NO_LEADER, self.config.node_id)
 
     def _make_ports(self) -> NodePorts:
         """The ports of handlers on broker listeners or, on a node without the broker role, on controller listeners."""

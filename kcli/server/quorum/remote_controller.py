@@ -88,7 +88,7 @@ class RemoteController:
         self._network = network
         self._find = find
         self._client_id = client_id
-        self._limit_s = limit_s
+        self.limit_s = limit_s
         self._timeout_s = socket_timeout_s if limit_s is None else min(socket_timeout_s, limit_s)
         self._queue: deque[_Asked] = deque()
         self._sender: asyncio.Task[None] | None = None
@@ -167,10 +167,10 @@ class RemoteController:
 
     def _expire(self, asked: _Asked) -> bool:
         age_s = asyncio.get_running_loop().time() - asked.since
-        if self._limit_s is None or age_s < self._limit_s:
+        if self.limit_s is None or age_s < self.limit_s:
             return False
         asked.answer.set_exception(
-            TimeoutException(f"No active controller answered {asked.key.name} within {self._limit_s:g} s")
+            TimeoutException(f"No active controller answered {asked.key.name} within {self.limit_s:g} s")
         )
         return True
 

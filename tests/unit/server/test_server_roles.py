@@ -231,6 +231,7 @@ class BrokerRig:
                 limit_s=TIMEOUT_S,
                 socket_timeout_s=TIMEOUT_S,
             ),
+            lambda: False,
         )
         self.role = BrokerRole(
             Surroundings(
