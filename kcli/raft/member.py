@@ -244,7 +244,7 @@ class Member:
             self._move(replace(state, voted=candidate, deadline=deadline))
             return
         self._move(replace(state, voted=candidate, deadline=deadline, votes=self._own_vote()))
-        self._persist()
+        self.persist()
 
     def become_prospective(self, now: float) -> None:
         state = self.state
@@ -358,12 +358,13 @@ class Member:
         self.state = state
         self.connections.forget()
         if not isinstance(state, Prospective | Resigned):
-            self._persist()
+            self.persist()
         if was_leader:
             for lost in self.on_leadership_lost:
                 lost()
 
-    def _persist(self) -> None:
+    def persist(self) -> None:
+        """Writes the election state, unless it is written already."""
         static_voters = self.voters.ids if self.kraft_version == 0 else None
         state = ElectionState(self.epoch, self.state.leader_id, self.state.voted, static_voters)
         if state != self._persisted:

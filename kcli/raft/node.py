@@ -89,6 +89,7 @@ class RaftNode:
     def __init__(self, key: ReplicaKey, settings: RaftSettings, jitter: Callable[[], float]) -> None:
         self.key = key
         self.deadline: float | None = None
+        self._is_started = False
         self._settings = settings
         self._jitter = jitter
         empty = Start(
@@ -173,6 +174,7 @@ class RaftNode:
         if isinstance(message, Start):
             self._start(message, now)
         else:
+            assert self._is_started, "before Start the node does not know its vote, and could vote again"
             self._handle(message, now)
         self._act(now)
         self.deadline = min((each for each in self._deadlines(now) if each > now), default=None)
@@ -184,11 +186,15 @@ class RaftNode:
         if not member.voters.voters and not self._settings.bootstrap:
             raise QuorumError(_NO_VOTERS.format(id=self.key.id))
         self._compose(member)
+        self._is_started = True
         if member.log.end > FIRST_OFFSET:
             # The end of the log may be in the page cache only, and a Fetch reports what is on disk.
             member.ask_for_flush()
         if member.is_voter and member.voters.is_only_voter(self.key):
             member.become_candidate(now)
+        elif start.stored is not None:
+            # The log can have a newer epoch or a newer kraft.version than the file.
+            member.persist()
 
     def _handle(
         self,

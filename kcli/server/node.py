@@ -3,9 +3,9 @@
 The start has these steps:
 
 1. format new directories and open the logs;
-2. bind the listeners: other nodes are served, and clients can connect, but must wait;
-3. start the controller role and the quorum;
-4. register the broker, which then has read its registration, and load the metadata;
+2. bind the listeners: clients can connect, but must wait, and other controllers are served;
+3. start the controller and the quorum, which does not wait for a leader;
+4. register the broker and load the metadata;
 5. start the broker: it loads its partitions and is unfenced;
 6. serve the clients.
 

@@ -102,20 +102,21 @@ async def test_describe_quorum_shows_how_far_each_voter_is(tmp_path: Path) -> No
         await quorum.write("1000")
         leader, follower = await quorum.leader(), await quorum.follower()
         node = quorum.nodes[leader]
+        await until(
+            lambda: len(node.metadata.controllers) == 3
+        )  # the last records that an idle quorum writes
 
         async def all_there() -> bool:
             row = await quorum.describe(leader)
-            offsets = {voter.log_end_offset for voter in row.current_voters}
-            return len(node.metadata.controllers) == 3 and offsets == {node.quorum.view.log_end_offset}
+            return {voter.log_end_offset for voter in row.current_voters} == {row.high_watermark}
 
         await until(all_there)
-        end_offset = node.quorum.view.log_end_offset
         row = await quorum.describe(leader)
-        assert (row.leader_id, row.high_watermark) == (leader, end_offset)
+        assert (row.leader_id, row.high_watermark) == (leader, node.quorum.view.log_end_offset)
         assert {
             voter.replica_id: voter.replica_directory_id for voter in row.current_voters
         } == quorum.directory_ids
-        now_ms = quorum.nodes[leader].clock.now_ms()
+        now_ms = node.clock.now_ms()
         for voter in row.current_voters:
             assert now_ms - 60_000 < voter.last_caught_up_timestamp <= voter.last_fetch_timestamp <= now_ms
         assert (await quorum.describe(follower)).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -5,7 +5,7 @@ flushed, pause, and lose their disk. Voters are added, removed and updated, and 
 appended all the time. After every event the invariants of Raft are checked. When the faults stop, a leader must emerge
 and commit everything.
 
-    python -m pytest tests/sim/test_sim_raft.py --sim-seed 17
+    python -m pytest tests/sim/test_sim_raft.py -k 17
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from kcli.raft.requests import (
     RaftResponse,
     ReceivedBatch,
     RemoveVoterRequest,
+    VoteRequest,
+    VoteResponse,
 )
 from kcli.raft.settings import RaftSettings
 from kcli.raft.states.leader import Leader
@@ -54,8 +56,10 @@ ELECTION_S = 15.0
 COMMIT_S = 3.0
 """Within this time every node has a record and knows that it is committed."""
 SETTINGS = RaftSettings(default_listener=LISTENER)
-OPERATOR = -100
-"""The sender of requests that no machine sent."""
+Ticket = tuple[int, int, int]
+"""A request: its sender, the incarnation of the sender, and its number there."""
+FROM_OPERATOR = (-100, 0, 0)
+"""A request that no machine sent."""
 
 
 class RaftSim:
@@ -88,8 +92,9 @@ class RaftSim:
             self.machines[number] = self._machine(number, settings, voters, level)
         self.offsets = dict.fromkeys(self.machines, 0.0)
         self.incarnations = dict.fromkeys(self.machines, 0)
-        self.outstanding: dict[tuple[int, int, int], Outgoing] = {}
-        self.tokens: dict[int, tuple[int, int, int]] = {}
+        self.outstanding: dict[Ticket, Outgoing] = {}
+        self.tokens: dict[int, tuple[Ticket, int]] = {}
+        """By token: the request, and the machine that received it."""
         self.flushing: set[int] = set()
         """The machines whose flush is running."""
         self.appended = 0
@@ -199,11 +204,16 @@ class RaftSim:
             if not self._is_lost(sender, receiver):
                 self.at(self._delay(), lambda: self._deliver(ticket, receiver, outgoing.request))
 
-    def _unanswered(self, ticket: tuple[int, int, int]) -> None:
+    def _unanswered(self, ticket: Ticket) -> None:
         if self.outstanding.pop(ticket, None) is not None and self.incarnations[ticket[0]] == ticket[1]:
             self.step(ticket[0], lambda m, now: m.step(Unanswered(ticket[2]), now))
 
-    def _deliver(self, ticket: tuple[int, int, int], receiver: int, request: RaftRequest) -> None:
+    def _token(self, ticket: Ticket, receiver: int) -> int:
+        self.sequence += 1
+        self.tokens[self.sequence] = (ticket, receiver)
+        return self.sequence
+
+    def _deliver(self, ticket: Ticket, receiver: int, request: RaftRequest) -> None:
         if not self.machines[receiver].is_running:
             self.at(self._delay(), lambda: self._unanswered(ticket))
             return
@@ -213,23 +223,16 @@ class RaftSim:
                 lambda: self._answer(ticket, ProbeResponse(min_kraft_version=0, max_kraft_version=1)),
             )
             return
-        self.sequence += 1
-        token = self.sequence
-        self.tokens[token] = (*ticket[:2], ticket[2])
-        self.receivers[token] = (receiver, self.incarnations[receiver])
+        token = self._token(ticket, receiver)
         self.step(receiver, lambda m, now: m.step(Received(token, request), now))
 
-    @property
-    def receivers(self) -> dict[int, tuple[int, int]]:
-        return self.__dict__.setdefault("_receivers", {})
-
     def _replied(self, reply: Reply) -> None:
-        ticket = self.tokens.pop(reply.token)
-        receiver, _ = self.receivers.pop(reply.token)
-        if ticket[0] != OPERATOR and not self._is_lost(ticket[0], receiver):
+        ticket, receiver = self.tokens.pop(reply.token)
+        self.checks.replied(self.machines[receiver], self.outstanding.get(ticket), reply)
+        if ticket != FROM_OPERATOR and not self._is_lost(ticket[0], receiver):
             self.at(self._delay(), lambda: self._answer(ticket, reply.response))
 
-    def _answer(self, ticket: tuple[int, int, int], response: RaftResponse) -> None:
+    def _answer(self, ticket: Ticket, response: RaftResponse) -> None:
         if self.outstanding.pop(ticket, None) is not None and self.incarnations[ticket[0]] == ticket[1]:
             self.step(ticket[0], lambda m, now: m.step(Answered(ticket[2], response), now))
 
@@ -259,10 +262,7 @@ class RaftSim:
             self.at(self.rng.expovariate(5), self.append)
 
     def ask(self, number: int, request: RaftRequest) -> None:
-        self.sequence += 1
-        self.tokens[self.sequence] = (OPERATOR, 0, 0)
-        self.receivers[self.sequence] = (number, self.incarnations[number])
-        token = self.sequence
+        token = self._token(FROM_OPERATOR, number)
         self.step(number, lambda m, now: m.step(Received(token, request), now))
 
     def change_voters(self) -> None:
@@ -272,10 +272,7 @@ class RaftSim:
             others = [m for m in self.machines.values() if m.settings.can_vote and m.key.id not in voters.ids]
             choice = self.rng.random()
             if self.machines[number].node.kraft_version == 0:
-                self.sequence += 1
-                token = self.sequence
-                self.tokens[token] = (OPERATOR, 0, 0)
-                self.receivers[token] = (number, 0)
+                token = self._token(FROM_OPERATOR, number)
                 self.step(number, lambda m, now: m.step(UpgradeKRaftVersion(token, 1), now))
             elif others and choice < 0.6:
                 new = self.rng.choice(others)
@@ -370,13 +367,34 @@ class RaftSim:
         for _ in range(3):
             self.append()
             self.run(self.now + COMMIT_S)
-        leaders = [m for m in self.machines.values() if m.node.leader is not None]
-        assert len(leaders) == 1, f"one leader, not {[m.key.id for m in leaders]}"
-        (leader,) = leaders
+        leader = self.only_leader()
         for machine in self.machines.values():
             assert machine.disk.end == leader.disk.end == machine.node.high_watermark, (
                 f"machine {machine.key.id} has all records and knows that they are committed"
             )
+
+    def only_leader(self) -> Machine:
+        leaders = [machine for machine in self.machines.values() if machine.node.leader is not None]
+        assert len(leaders) == 1, f"one leader, not {[machine.key.id for machine in leaders]}"
+        return leaders[0]
+
+    def cut_one_follower(self) -> None:
+        """A voter that hears only the other followers does not end the epoch of a leader that they hear (KIP-996)."""
+        leader = self.only_leader()
+        voters = leader.node.voters
+        followers = [
+            each.key.id for each in voters.voters if self.machines[each.key.id].key.matches(each.key)
+        ]
+        followers.remove(leader.key.id)
+        if not voters.is_majority(len(followers)):
+            return
+        pair = frozenset((leader.key.id, self.rng.choice(followers)))
+        epoch = leader.node.epoch
+        self.cut.add(pair)
+        self.run(self.now + 4 * SETTINGS.fetch_timeout_s)
+        self.cut.discard(pair)
+        self.run(self.now + ELECTION_S)
+        assert self.only_leader() is leader and leader.node.epoch == epoch, "the leader keeps its epoch"
 
 
 def voters_of(batches: tuple[ReceivedBatch, ...]) -> VoterSet | None:
@@ -409,6 +427,16 @@ class Checks:
                 )
                 self.has_committed(machine)
 
+    def replied(self, machine: Machine, asked: Outgoing | None, reply: Reply) -> None:
+        request, response = None if asked is None else asked.request, reply.response
+        is_vote = isinstance(request, VoteRequest) and not request.pre_vote
+        if is_vote and isinstance(response, VoteResponse) and response.granted:
+            self.voted(machine, request.epoch, request.candidate)
+
+    def voted(self, machine: Machine, epoch: int, candidate: ReplicaKey) -> None:
+        first = self.votes.setdefault((machine.key, epoch), candidate)
+        assert first.matches(candidate), f"{machine.key.id} votes for two candidates in epoch {epoch}"
+
     def has_committed(self, machine: Machine) -> None:
         count = len(self.committed)
         assert machine.disk.batches[:count] == self.committed, (
@@ -430,8 +458,7 @@ class Checks:
         assert state.epoch >= self.epochs.get(machine.key, 0), "the durable epoch never goes back"
         self.epochs[machine.key] = state.epoch
         if state.voted is not None:
-            first = self.votes.setdefault((machine.key, state.epoch), state.voted)
-            assert first.matches(state.voted), f"{machine.key.id} votes twice in epoch {state.epoch}"
+            self.voted(machine, state.epoch, state.voted)
 
     def truncated(self, machine: Machine, end: int) -> None:
         assert end >= machine.applied, "no applied record is cut off"
@@ -502,6 +529,7 @@ def run_seed(seed: int) -> RaftSim:
     sim = RaftSim(seed)
     sim.storm()
     sim.heal()
+    sim.cut_one_follower()
     return sim
 
 

@@ -156,8 +156,7 @@ class RaftDriver:
 
     def append(self, values: Sequence[bytes]) -> Appended:
         """Appends one batch of records. Raises StorageError if the disk fails, and NotControllerException if this node
-        does
-        not lead."""
+        does not lead."""
         ready = self._step(Append(tuple(values)))
         assert not ready.persist and ready.truncate is None, "an append changes no vote"
         batch, *others = ready.append

@@ -14,7 +14,7 @@ from kcli.model.addresses import Address
 from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from kcli.protocol.batches.control import Voter as VoterId
 from kcli.raft.election_state import ElectionState
-from kcli.raft.messages import Append, DataBatch, Flushed, Ready, Resign, Start, VotersAt
+from kcli.raft.messages import Append, DataBatch, Flushed, Ready, Resign, Start, Tick, VotersAt
 from kcli.raft.node import QuorumError, RaftNode
 from kcli.raft.settings import RaftSettings
 from kcli.raft.states.candidate import Candidate
@@ -130,6 +130,11 @@ def test_a_node_that_resigned_takes_no_records_and_counts_none() -> None:
 def test_a_node_without_voters_and_bootstrap_servers_says_why() -> None:
     with pytest.raises(QuorumError, match="--standalone"):
         start(voters=NO_VOTERS)
+
+
+def test_a_node_takes_no_message_before_its_start() -> None:
+    with pytest.raises(AssertionError, match="before Start"):
+        RaftNode(KEY, RaftSettings(), lambda: 0.0).step(Tick(), NOW)
 
 
 def test_a_quorum_of_others_is_no_broken_disk() -> None:
