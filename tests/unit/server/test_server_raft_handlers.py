@@ -82,13 +82,13 @@ class Raft:
         return future
 
 
-def served(handler: Any, raft: Raft, message: Any, version: int = 18) -> Any:
+def served(handler: Any, raft: Raft, message: Any, version: int = 18, throttle: Any = None) -> Any:
     ports = SimpleNamespace(
         raft=raft,
         metadata=MetadataImage(cluster_id=CLUSTER),
         quorum=SimpleNamespace(log_start_offset=0),
     )
-    context = SimpleNamespace(ports=ports, listener=LISTENER, api_version=version)
+    context = SimpleNamespace(ports=ports, listener=LISTENER, api_version=version, throttle=throttle)
 
     async def serve() -> Any:
         return await handler.handle(context, message)
@@ -157,6 +157,17 @@ def test_records_pass_the_wire_byte_for_byte() -> None:
     (batch,) = answered.batches
     assert asked == FETCH
     assert (batch.base_offset, batch.next_offset, batch.epoch, batch.content) == (5, 6, 3, BATCH)
+
+
+def test_a_fetch_of_another_node_is_not_throttled() -> None:
+    exempted = []
+    partition = fe.FetchPartition(partition=0)
+    topic = fe.FetchTopic(topic_id=uuid.UUID(int=1), partitions=(partition,))
+    throttle = SimpleNamespace(exempt=lambda: exempted.append(True))
+    served(
+        fetch_metadata, Raft(rq.FetchResponse(**ANSWER)), fe.FetchRequest(topics=(topic,)), throttle=throttle
+    )
+    assert exempted == [True]
 
 
 def test_a_part_of_a_snapshot_passes_the_wire() -> None:
