@@ -183,6 +183,14 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         return tuple(listener for listener in self.listeners if listener.name in names)
 
     @property
+    def early_start_listeners(self) -> tuple[str, ...]:
+        """The names of the listeners that serve requests before the broker is ready. By default these are the
+        controller listeners, because a quorum cannot form without them (KIP-801)."""
+        if not self.is_set("early.start.listeners"):
+            return self.controller_listener_names
+        return tuple(name.upper() for name in split_list(self.text("early.start.listeners")))
+
+    @property
     def broker_listeners(self) -> tuple[Listener, ...]:
         names = self.controller_listener_names
         return tuple(listener for listener in self.listeners if listener.name not in names)

@@ -38,13 +38,7 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "log.dir.failure.timeout.ms",
             "socket.connection.setup.",
         ),
-        "a quorum of several controllers": (
-            "controller.quorum.append.",
-            "controller.quorum.election.",
-            "controller.quorum.fetch.",
-            "controller.quorum.retry.",
-            "controller.socket.timeout.ms",
-        ),
+        "a pause before records are appended to the metadata log": ("controller.quorum.append.",),
         "two-phase commit": ("transaction.two.phase.commit.enable",),
         "share groups": ("group.share.", "share.coordinator.", "share.fetch."),
         "streams groups": ("group.streams.",),
@@ -57,7 +51,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
         "client telemetry": ("telemetry.",),
         "delegation tokens": ("delegation.token.",),
         "authentication": ("connection.failed.authentication.", "connections.max.reauth."),
-        "early listeners": ("early.start.listeners",),
         "Java security providers": ("security.providers",),
     }.items()
     for prefix in prefixes
@@ -112,23 +105,6 @@ def check_can_serve(config: BrokerConfig) -> None:
                 key="listeners",
                 where=config.texts.where("listeners"),
             )
-    _check_quorum_of_one(config)
-
-
-def _check_quorum_of_one(config: BrokerConfig) -> None:
-    if not config.is_controller:
-        raise ConfigError(
-            "process.roles must be broker,controller or controller: a node that is only a broker is not built yet",
-            key="process.roles",
-            where=config.texts.where("process.roles"),
-        )
-    if len(config.quorum_voters) > 1:
-        raise ConfigError(
-            f"controller.quorum.voters names {len(config.quorum_voters)} controllers: "
-            "a quorum of more than this node is not built yet",
-            key="controller.quorum.voters",
-            where=config.texts.where("controller.quorum.voters"),
-        )
 
 
 def start_up_warnings(config: BrokerConfig) -> list[str]:
@@ -140,8 +116,6 @@ def start_up_warnings(config: BrokerConfig) -> list[str]:
         if said is not None:
             where = config.texts.where(name)
             found.append(f"{where}: {said}" if where else said)
-    if not config.is_broker:
-        found.append("process.roles is controller: brokers of other nodes cannot register here yet")
     return found + warnings(config)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from kcli.controller import (
     brokers,
     config_requests,
+    controllers,
     features,
     leadership,
     producer_ids,
@@ -25,6 +26,7 @@ from kcli.controller.controller import Controller
 from kcli.controller.decision import Decision
 from kcli.controller.topics import Charge, no_charge
 from kcli.protocol.wire.api import ApiKey
+from kcli.security.principal import Principal
 
 if TYPE_CHECKING:
     from kcli.protocol.messages.allocate_producer_ids import (
@@ -50,6 +52,10 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.broker_registration import (
         BrokerRegistrationRequest,
         BrokerRegistrationResponse,
+    )
+    from kcli.protocol.messages.controller_registration import (
+        ControllerRegistrationRequest,
+        ControllerRegistrationResponse,
     )
     from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -82,6 +88,15 @@ def _never(_address: str) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The client for which a broker sends a request. `host` is its IP address as text, `id` its client id."""
+
+    principal: Principal
+    host: str
+    id: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRequestContext:
     """The inputs of a decision besides the request. The defaults are the values for the node's own requests."""
@@ -93,6 +108,8 @@ class ControllerRequestContext:
     """Returns True for a topic whose configuration the client may see in the response to CreateTopics."""
     resolvable: Callable[[str], bool] = _never
     """Returns True for an IP address or a host name with an IP address. AlterClientQuotas needs it."""
+    client: Client | None = None
+    """The client whose rights and quotas count. If it is None, the node itself needs the response."""
 
 
 OWN_REQUEST = ControllerRequestContext()
@@ -190,6 +207,14 @@ BROKER_REGISTRATION: ControllerApi[BrokerRegistrationRequest, BrokerRegistration
     lambda controller, request, _context, now_ms: brokers.register_broker(
         controller.broker_context(now_ms), request
     ),
+)
+CONTROLLER_REGISTRATION: ControllerApi[ControllerRegistrationRequest, ControllerRegistrationResponse] = (
+    ControllerApi(
+        ApiKey.CONTROLLER_REGISTRATION,
+        lambda controller, request, _context, _now_ms: controllers.register_controller(
+            controller.image, request
+        ),
+    )
 )
 BROKER_HEARTBEAT: ControllerApi[BrokerHeartbeatRequest, BrokerHeartbeatResponse] = ControllerApi(
     ApiKey.BROKER_HEARTBEAT,

@@ -7,6 +7,7 @@ restart. The caller must append the records of a decision and replay them before
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from kcli.controller import brokers
 from kcli.controller.brokers import BrokerContext
@@ -53,6 +54,12 @@ class Controller:
         """Moves the image past a control batch of the log, because a control batch has no metadata records."""
         self.next_offset = Offset(last_offset + 1)
         self._replayer.skip(last_offset, epoch, timestamp_ms)
+
+    def follow_quorum(self, next_offset: Offset, kraft_version: int) -> None:
+        """Takes over what the records of the quorum itself have changed. Call it before each decision."""
+        self.next_offset = next_offset
+        if kraft_version != self._settings.kraft_version:
+            self._settings = replace(self._settings, kraft_version=kraft_version)
 
     # --- what the deciders read
 

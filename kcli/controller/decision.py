@@ -18,8 +18,11 @@ batches."""
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
+    """`kraft_version`: the level to which the quorum must rise before the request is decided again (KIP-853)."""
+
     records: tuple[MetadataRecord, ...]
     response: R
+    kraft_version: int | None = None
 
 
 def decide(records: list[MetadataRecord], response: R) -> Decision[R]:

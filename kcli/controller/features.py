@@ -17,7 +17,7 @@ from kcli.config.features import (
 from kcli.controller.configs import MIN_INSYNC_REPLICAS
 from kcli.controller.decision import Decision, decide
 from kcli.controller.settings import ControllerSettings
-from kcli.errors import InvalidUpdateVersionException
+from kcli.errors import InvalidUpdateVersionException, KafkaError
 from kcli.metadata.image import MetadataImage, VersionRange
 from kcli.model.configs import CLUSTER_DEFAULT, ConfigResourceType
 from kcli.protocol.messages import update_features as uf
@@ -28,6 +28,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 # lose these records or fields.
 METADATA_CHANGED_AT = frozenset((8, 11, 13, 14, 15, 16, 17, 18, 23))
 DEFAULT_MIN_INSYNC_REPLICAS = "1"
+_REFUSED = "The update failed for all features since the following feature had an error: {}"
 # Kafka puts the name of its error code into the results of versions 0 and 1.
 NO_ERROR_TEXT = "NONE"
 
@@ -48,7 +49,17 @@ def update_features(
         for update in request.feature_updates
     )
     response = uf.UpdateFeaturesResponse(error_message=None, results=results)
-    return decide([] if request.validate_only else records, response)
+    if request.validate_only:
+        return decide([], response)
+    kraft_version = levels.get(KRAFT_VERSION, settings.kraft_version)
+    if kraft_version > settings.kraft_version:
+        return Decision((), response, kraft_version)
+    return decide(records, response)
+
+
+def quorum_refused(error: KafkaError) -> KafkaError:
+    """The error of a request that the quorum refused, with Kafka's text for the whole request."""
+    return type(error)(_REFUSED.format(error.message))
 
 
 def _refused(error: InvalidUpdateVersionException) -> uf.UpdateFeaturesResponse:
@@ -56,8 +67,7 @@ def _refused(error: InvalidUpdateVersionException) -> uf.UpdateFeaturesResponse:
 
     Before version 2, a response without an error has a result for each feature.
     """
-    message = f"The update failed for all features since the following feature had an error: {error.message}"
-    return uf.UpdateFeaturesResponse(error_code=error.code, error_message=message)
+    return uf.UpdateFeaturesResponse(error_code=error.code, error_message=_REFUSED.format(error.message))
 
 
 def _update(
@@ -85,9 +95,9 @@ def _update(
         _check_downgrade(image.metadata_version, level, unsafe=upgrade_type == UNSAFE_DOWNGRADE)
         return [FeatureLevelRecord(name=name, feature_level=level)]
     if name == KRAFT_VERSION:
-        if level != current:
+        if level < current:
             raise _invalid(name, level, f"A running quorum stays at kraft.version {current}.")
-        return []
+        return []  # the quorum keeps the level in records of its own
     if name not in FEATURES:
         raise _invalid(name, level, f"Feature {name} not found.")
     try:

@@ -75,6 +75,14 @@ class _Table(Generic[K, V]):
     def remove(self, key: K) -> None:
         self._writable(key).pop(key, None)
 
+    def become(self, target: Mapping[K, V]) -> None:
+        """Removes the keys that `target` does not have, and writes the values that are different in `target`."""
+        for key in [key for key in self._base if key not in target]:
+            self.remove(key)
+        for key, value in target.items():
+            if self.get(key) != value:
+                self.put(key, value)
+
     def _writable(self, key: K) -> dict[K, V]:
         self.touched[key] = None
         if self._own is None:
@@ -99,6 +107,29 @@ class MetadataDelta:
         self._scram = _Table(image.scram)
         self._delegation_tokens = _Table(image.delegation_tokens)
         self._next_producer_id = image.next_producer_id
+
+    @classmethod
+    def between(cls, old: MetadataImage, new: MetadataImage) -> MetadataDelta:
+        """The changes from one image to another. A snapshot from another node replaces an image in this way."""
+        delta = cls(old)
+        delta._features.become(new.features)
+        delta._brokers.become(new.brokers)
+        delta._controllers.become(new.controllers)
+        delta._topic_ids.become(new.topics.ids)
+        delta._topics.become(new.topics.by_id)
+        for topic_id, topic in new.topics.by_id.items():
+            before = old.topics.by_id.get(topic_id)
+            partitions = _Table({} if before is None else before.partitions)
+            partitions.become(topic.partitions)
+            if partitions.touched:
+                delta._partitions[topic_id] = partitions
+        delta._configs.become(new.configs)
+        delta._client_quotas.become(new.client_quotas)
+        delta._acls.become(new.acls)
+        delta._scram.become(new.scram)
+        delta._delegation_tokens.become(new.delegation_tokens)
+        delta._next_producer_id = new.next_producer_id
+        return delta
 
     # --- what changed
 

@@ -7,7 +7,7 @@ unfinished transaction at the end of the log stays open until the next leader ab
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kcli.metadata.delta import MetadataDelta, MetadataLogError
 from kcli.metadata.image import MetadataImage
@@ -20,13 +20,33 @@ from kcli.protocol.records.metadata import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayPoint:
+    """The result of a replay up to a batch: the image, and the records of the open transaction (None: no transaction).
+
+    A replay can continue from any point, so the records after a point can be replaced by others.
+    """
+
+    image: MetadataImage
+    transaction: tuple[MetadataRecord, ...] | None = None
+
+
 class ImageReplayer:
     """Holds the newest image and the open transaction, if there is one. Call `replay` or `skip` for each batch, in log
     order."""
 
-    def __init__(self, image: MetadataImage) -> None:
+    def __init__(self, image: MetadataImage, transaction: tuple[MetadataRecord, ...] | None = None) -> None:
         self.image = image
-        self._transaction: MetadataDelta | None = None
+        self._transaction = transaction
+
+    @classmethod
+    def at(cls, point: ReplayPoint) -> ImageReplayer:
+        """A replayer that continues from a point."""
+        return cls(point.image, point.transaction)
+
+    @property
+    def point(self) -> ReplayPoint:
+        return ReplayPoint(self.image, self._transaction)
 
     @property
     def in_transaction(self) -> bool:
@@ -41,25 +61,29 @@ class ImageReplayer:
 
         If a transaction ends in the batch, its records and the rest of the batch form one delta.
         """
-        delta = self._transaction or MetadataDelta(self.image)
+        delta = MetadataDelta(self.image)
+        held = None if self._transaction is None else list(self._transaction)
         for record in records:
             match record:
                 case BeginTransactionRecord():
-                    if self._transaction is not None:
+                    if held is not None:
                         raise MetadataLogError("a metadata transaction begins inside another one")
                     if not delta.is_empty:
                         raise MetadataLogError("a metadata transaction begins in the middle of a batch")
-                    self._transaction = delta
+                    held = []
                 case EndTransactionRecord():
-                    self._require_transaction("ends")
-                    self._transaction = None
+                    for each in _opened(held, "ends"):
+                        delta.replay(each)
+                    held = None
                 case AbortTransactionRecord():
-                    self._require_transaction("is aborted")
-                    self._transaction = None
-                    delta = MetadataDelta(self.image)
+                    _opened(held, "is aborted")
+                    held = None
+                case _ if held is not None:
+                    held.append(record)
                 case _:
                     delta.replay(record)
-        if self._transaction is not None:
+        self._transaction = None if held is None else tuple(held)
+        if held is not None:
             return None
         assert last_offset > self.image.offset, "the metadata log went back"
         self.image = delta.apply(last_offset, epoch, timestamp_ms)
@@ -71,6 +95,8 @@ class ImageReplayer:
         if self._transaction is None:
             self.image = replace(self.image, offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
-    def _require_transaction(self, what: str) -> None:
-        if self._transaction is None:
-            raise MetadataLogError(f"a metadata transaction {what} that never began")
+
+def _opened(held: list[MetadataRecord] | None, what: str) -> list[MetadataRecord]:
+    if held is None:
+        raise MetadataLogError(f"a metadata transaction {what} that never began")
+    return held

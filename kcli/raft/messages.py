@@ -1,36 +1,58 @@
 """The messages that a raft node processes, and `Ready`, which contains the work that the caller must do for the node.
 
-A record is committed in four steps. The caller sends `Append`. The node returns a `Ready` that asks for an append and a
-flush. The caller reports with `Flushed` how far the log is on disk. If a majority of the voters now has more of the log
-on disk, the node returns `Ready.apply`, the new high watermark.
-
-A quorum of several voters will need more messages (votes, fetches, timers), but no change of these types.
+A record is committed in these steps. The caller sends `Append`. The node returns a `Ready` that asks for an append and
+a flush. The caller reports with `Flushed` how far the log is on disk. The followers report the same with their next
+Fetch. If a majority of the voters now has more of the log on disk, the node returns `Ready.apply`, the new high
+watermark.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kcli.model.ids import LeaderEpoch, Offset
+from kcli.metadata.snapshot_file import SnapshotId
+from kcli.model.addresses import Address
+from kcli.model.ids import BrokerId, LeaderEpoch, Offset, Position
 from kcli.protocol.batches.control import RaftControl
 from kcli.raft.election_state import ElectionState
-from kcli.raft.voters import ReplicaKey, VoterSet
+from kcli.raft.requests import QuorumResponse, RaftRequest, RaftResponse, ReceivedBatch
+from kcli.raft.voters import VoterSet
+
+
+class EpochStart(NamedTuple):
+    """An epoch of the log and the offset of its first record."""
+
+    epoch: LeaderEpoch
+    start_offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
+class VotersAt:
+    """The voters and the kraft.version from the batch at `offset` on. A snapshot has the offset of its last record."""
+
+    offset: Offset
+    kraft_version: int
+    voters: VoterSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """The node starts, with the state found on its disk.
 
-    `log_epoch` is the epoch of the newest record. `voters_in_log` is True if a record of the log names the voters, and
-    False if only the configuration or the snapshot that `format` wrote names them.
+    `epochs`: the epochs of the log, oldest first. `snapshots`: oldest first. `voters` and `kraft_version`: from the
+    configuration or from the snapshot that `format` wrote. `voter_history`: every change of the voters or of the
+    kraft.version in the newest snapshot and in the log after it, oldest first.
     """
 
     stored: ElectionState | None
+    log_start: Offset
     log_end_offset: Offset
-    log_epoch: LeaderEpoch
+    epochs: tuple[EpochStart, ...]
+    snapshots: tuple[SnapshotId, ...] = ()
     voters: VoterSet
     kraft_version: int
-    voters_in_log: bool
+    voter_history: tuple[VotersAt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +70,93 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True)
+class Tick:
+    """The time of `RaftNode.deadline` has come."""
+
+
+@dataclass(frozen=True, slots=True)
 class Resign:
-    """The node is about to stop, so it gives up the lead."""
+    """The controller of this node failed: a leader gives up the lead, and the node stays a member."""
 
 
-Message = Start | Append | Flushed | Resign
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """The node is about to stop: a leader gives up the lead and reports this to the other voters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request from another node. One `Reply` with the same token follows, in this `Ready` or in a later one."""
+
+    token: int
+    request: RaftRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The response to a request of this node."""
+
+    request_id: int
+    response: RaftResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A request of this node was refused, lost, or not answered within `RaftSettings.request_timeout_s`."""
+
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """The peer does not support the API of a request, or the version of it that the request needs."""
+
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInstalled:
+    """The caller verified a downloaded snapshot, and its log is empty from the end of the snapshot on.
+
+    `voters` and `kraft_version`: from the snapshot. They are None if the snapshot does not name them.
+    """
+
+    snapshot_id: SnapshotId
+    kraft_version: int | None
+    voters: VoterSet | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogCleaned:
+    """The caller wrote a snapshot or deleted old ones: where the log starts now, and the snapshots, oldest first."""
+
+    log_start: Offset
+    snapshots: tuple[SnapshotId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeKRaftVersion:
+    """An operator sets the level of kraft.version (UpdateFeatures). A `Reply` follows, as for `Received`."""
+
+    token: int
+    level: int
+
+
+Message = (
+    Start
+    | Append
+    | Flushed
+    | Tick
+    | Resign
+    | Shutdown
+    | Received
+    | Answered
+    | Unanswered
+    | Unsupported
+    | SnapshotInstalled
+    | LogCleaned
+    | UpgradeKRaftVersion
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +175,50 @@ class DataBatch:
     values: tuple[bytes, ...]
 
 
-Batch = ControlBatch | DataBatch
+Batch = ControlBatch | DataBatch | ReceivedBatch
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChunk:
+    """A part of a snapshot from the leader. Position 0 begins a new file, in place of an unfinished one.
+
+    After the last part the caller verifies the snapshot, makes it durable, empties the log up to its end, and reports
+    `SnapshotInstalled`.
+    """
+
+    snapshot_id: SnapshotId
+    position: Position
+    content: bytes
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A server that receives requests. Bootstrap servers have the ids -2, -3 and so on, as in Kafka."""
+
+    id: BrokerId
+    address: Address
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message for another voter."""
+    """A request to another server. `Answered`, `Unanswered` or `Unsupported` reports its result."""
 
-    to: ReplicaKey
-    message: Message
+    request_id: int
+    peer: Peer
+    request: RaftRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The response to a received request.
+
+    If `read_from` is set, the caller adds the records of its log from this offset on to a FetchResponse.
+    """
+
+    token: int
+    response: QuorumResponse
+    read_from: Offset | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +233,12 @@ class Ready:
     """Append these batches to the log."""
     flush: bool = False
     """Flush the log and report `Flushed`. One flush may cover several appends."""
+    write_snapshot: SnapshotChunk | None = None
+    """Write this part of a snapshot."""
     send: tuple[Outgoing, ...] = ()
-    """Send these messages to other voters. The state that they report is durable by now."""
+    """Send these requests to other servers. The election state that they report is durable by now."""
+    replies: tuple[Reply, ...] = ()
+    """Send these responses. The election state that they report is durable by now."""
     apply: Offset | None = None
     """Apply the records before this offset, the new high watermark. They are committed."""
 

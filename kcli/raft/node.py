@@ -1,163 +1,383 @@
-"""One member of the metadata quorum (KIP-595). It takes a message and returns a `Ready`: the caller's duties.
+"""One member of the metadata quorum (KIP-595, KIP-853, KIP-996). It takes a message and returns a `Ready`: the caller's
+duties.
 
 The node uses no log, file, clock or socket. The caller carries out each `Ready` from top to bottom: it makes the vote
-durable, appends, flushes, and only then sends and applies. So other nodes never learn of a vote or a record that could
-be lost in a power failure. When the caller reports a flush, the node computes the high watermark: the end offset that a
-majority of the voters has on disk. A lone voter is its own majority.
+durable, appends, flushes, and only then sends and replies. So other nodes never learn of a vote or a record that could
+be lost in a power failure. The caller also reports the time: `deadline` is when the node wants the next `Tick`.
+
+One epoch has at most one leader, because a leader needs the votes of a majority, and a voter votes once in an epoch. A
+follower sends Fetch to the leader, and the offset of the Fetch reports what the follower has on disk. The high
+watermark is the end offset that a majority of the voters has on disk. A new leader has every record before it, because
+a voter refuses its vote to a candidate with a shorter log. Records after it may be cut off by the next leader. A lone
+voter is its own majority, and elects itself when it starts.
+
+states/ has one class for each state. elections.py, leading.py, following.py and voter_changes.py contain the rules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
-from kcli.errors import KcliError, NotControllerException
-from kcli.model.ids import FIRST_LEADER_EPOCH, NO_LEADER, NO_OFFSET, BrokerId, LeaderEpoch, Offset
-from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, RaftControl
-from kcli.protocol.batches.control import Voter as VoterId
-from kcli.raft.election_state import ElectionState
+from kcli.errors import ErrorCode
+from kcli.model.ids import FIRST_OFFSET, BrokerId, LeaderEpoch, Offset
+from kcli.raft.elections import Elections
+from kcli.raft.following import Following
+from kcli.raft.leading import Leading
+from kcli.raft.member import Draft, Member, QuorumError
 from kcli.raft.messages import (
-    NOTHING,
+    Answered,
     Append,
-    ControlBatch,
-    DataBatch,
     Flushed,
+    LogCleaned,
     Message,
+    Outgoing,
     Ready,
+    Received,
     Resign,
+    Shutdown,
+    SnapshotInstalled,
     Start,
+    Tick,
+    Unanswered,
+    Unsupported,
+    UpgradeKRaftVersion,
+    VotersAt,
 )
-from kcli.raft.states import MOVES, Candidate, Leader, Resigned, State, Unattached
+from kcli.raft.requests import (
+    AddVoterRequest,
+    BeginEpochRequest,
+    EndEpochRequest,
+    EndEpochResponse,
+    Endpoints,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    ProbeRequest,
+    ProbeResponse,
+    QuorumResponse,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    VoterChangeResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from kcli.raft.settings import RaftSettings
+from kcli.raft.states.candidate import Candidate
+from kcli.raft.states.follower import Follower
+from kcli.raft.states.leader import Leader
+from kcli.raft.states.prospective import Prospective
+from kcli.raft.states.resigned import Resigned
+from kcli.raft.states.table import State
+from kcli.raft.states.unattached import Unattached
+from kcli.raft.voter_changes import VoterChanges
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, VoterSet
 
+__all__ = ["QuorumError", "RaftNode"]
 
-class QuorumError(KcliError):
-    """This node cannot take part in its quorum, because of its configuration or its voters."""
+FATAL = (ErrorCode.INVALID_REQUEST, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+"""Errors of a response that no repetition removes: a bug, or a quorum without the right to talk to itself."""
 
 
 class RaftNode:
-    def __init__(self, key: ReplicaKey) -> None:
+    """`deadline`: when the caller must send the next `Tick`, if ever. Read it after each step.
+
+    `jitter` returns a random number in [0, 1).
+    """
+
+    def __init__(self, key: ReplicaKey, settings: RaftSettings, jitter: Callable[[], float]) -> None:
         self.key = key
-        self.state: State = Unattached(epoch=FIRST_LEADER_EPOCH)
-        self.voters = NO_VOTERS
-        self.kraft_version = 0
+        self.deadline: float | None = None
+        self._is_started = False
+        self._settings = settings
+        self._jitter = jitter
+        empty = Start(
+            stored=None,
+            log_start=FIRST_OFFSET,
+            log_end_offset=FIRST_OFFSET,
+            epochs=(),
+            voters=NO_VOTERS,
+            kraft_version=0,
+        )
+        self._compose(Member(key, settings, lambda: 0.0, empty, 0.0))
+
+    def _compose(self, member: Member) -> None:
+        self._member = member
+        self._elections = Elections(member)
+        self._leading = Leading(member)
+        self._following = Following(member)
+        self._changes = VoterChanges(member, self._leading)
+
+    # --- views
+
+    @property
+    def state(self) -> State:
+        return self._member.state
 
     @property
     def epoch(self) -> LeaderEpoch:
-        return self.state.epoch
+        return self._member.epoch
 
     @property
     def leader_id(self) -> BrokerId:
-        return self.key.id if isinstance(self.state, Leader) else NO_LEADER
+        return self._member.leader_id
+
+    @property
+    def leader_endpoints(self) -> Endpoints:
+        return self._member.leader_endpoints
+
+    @property
+    def leader(self) -> Leader | None:
+        """The leader's view of all replicas, if this node leads."""
+        state = self._member.state
+        return state if isinstance(state, Leader) else None
 
     @property
     def high_watermark(self) -> Offset:
-        return self.state.high_watermark if isinstance(self.state, Leader) else NO_OFFSET
+        """The highest committed offset that this node has heard of since its start, or -1."""
+        return self._member.high_watermark
+
+    @property
+    def log_end_offset(self) -> Offset:
+        return self._member.log.end
+
+    @property
+    def voters(self) -> VoterSet:
+        return self._member.voters
+
+    @property
+    def kraft_version(self) -> int:
+        return self._member.kraft_version
+
+    def voters_at(self, offset: Offset) -> VotersAt:
+        """The voters as of an offset: the newest change that is not after it."""
+        return self._member.history.at(offset)
+
+    @property
+    def is_shut_down(self) -> bool:
+        """Nothing is left to do after `Shutdown`: the other voters know that this node leads no more."""
+        member = self._member
+        if not isinstance(member.state, Resigned):
+            return not isinstance(member.state, Leader)
+        acknowledged = member.state.acknowledged
+        return all(voter.key.id in acknowledged for voter in member.other_voters)
+
+    # --- step
 
     def step(self, message: Message, now: float) -> Ready:
-        """Takes a message. `now`: seconds of a monotonic clock, for election timers; a lone voter has no such timers.
+        """Takes a message. `now`: seconds of a monotonic clock.
 
-        Raises QuorumError on `Start` unless this node is the only voter, and NotControllerException on `Append` if this
-        node is not the leader.
+        Raises NotControllerException on `Append` if this node is not the leader. Raises QuorumError if the node must
+        stop, because it can no longer be a correct member.
         """
+        if isinstance(message, Start):
+            self._start(message, now)
+        else:
+            assert self._is_started, "before Start the node does not know its vote, and could vote again"
+            self._handle(message, now)
+        self._act(now)
+        self.deadline = min((each for each in self._deadlines(now) if each > now), default=None)
+        draft, self._member.draft = self._member.draft, Draft()
+        return draft.ready()
+
+    def _start(self, start: Start, now: float) -> None:
+        member = Member(self.key, self._settings, self._jitter, start, now)
+        if not member.voters.voters and not self._settings.bootstrap:
+            raise QuorumError(_NO_VOTERS.format(id=self.key.id))
+        self._compose(member)
+        self._is_started = True
+        if member.log.end > FIRST_OFFSET:
+            # The end of the log may be in the page cache only, and a Fetch reports what is on disk.
+            member.ask_for_flush()
+        if member.is_voter and member.voters.is_only_voter(self.key):
+            member.become_candidate(now)
+        elif start.stored is not None:
+            # The log can have a newer epoch or a newer kraft.version than the file.
+            member.persist()
+
+    def _handle(
+        self,
+        message: Append
+        | Flushed
+        | Tick
+        | Resign
+        | Shutdown
+        | Received
+        | Answered
+        | Unanswered
+        | Unsupported
+        | SnapshotInstalled
+        | LogCleaned
+        | UpgradeKRaftVersion,
+        now: float,
+    ) -> None:
+        member = self._member
         match message:
-            case Start():
-                return self._start(message)
             case Append(values=values):
-                return self._append(values)
+                self._leading.append(values)
             case Flushed(end_offset=end_offset):
-                return self._flushed(end_offset)
-            case Resign():
-                return self._resign()
+                member.log.flushed_to(end_offset)
+                if isinstance(member.state, Leader):
+                    self._leading.flushed(now)
+            case Resign() | Shutdown():
+                member.shutting_down |= isinstance(message, Shutdown)
+                if isinstance(member.state, Leader):
+                    self._leading.resign(now)
+            case Received():
+                self._received(message, now)
+            case Answered(request_id=request_id, response=response):
+                self._answered(member.connections.ended(request_id), response, now)
+            case Unanswered(request_id=request_id):
+                self._unanswered(member.connections.ended(request_id), now)
+            case Unsupported(request_id=request_id):
+                self._unsupported(member.connections.ended(request_id), now)
+            case SnapshotInstalled():
+                self._following.installed(message)
+            case LogCleaned(log_start=log_start, snapshots=snapshots):
+                member.log.cleaned(log_start, snapshots)
+            case UpgradeKRaftVersion(token=token, level=level):
+                self._changes.upgrade(token, level, now)
+            case Tick():
+                pass
             case _ as unreachable:
                 assert_never(unreachable)
 
-    # --- elections
+    def _act(self, now: float) -> None:
+        """Does what it is time for, until the state stays the same. Each state can follow another immediately."""
+        member = self._member
+        changed = True
+        while changed:
+            before = member.state
+            changed = (
+                self._leading.act(before, now) if isinstance(before, Leader) else self._elections.act(now)
+            )
+            if isinstance(before, Candidate) and isinstance(member.state, Leader):
+                self._leading.begin(before, now)
+        self._changes.act(now)
+        self._following.act(now)
 
-    def _start(self, start: Start) -> Ready:
-        self.voters = start.voters
-        self.kraft_version = start.kraft_version
-        self.state = _restored(start, self.key)
-        if not self.voters.is_only_voter(self.key):
-            raise QuorumError(_why_not_alone(self.key, self.voters))
-        candidate = Candidate(LeaderEpoch(self.epoch + 1), granted=(self.key,))
-        self._move(candidate)
-        vote = self._election_state()
-        assert self.voters.is_majority(len(candidate.granted)), "the vote of the only voter is a majority"
-        self._move(Leader(self.epoch, epoch_start_offset=start.log_end_offset))
-        first = ControlBatch(self.epoch, self._first_records(candidate, start.voters_in_log))
-        return Ready(persist=(vote, self._election_state()), append=(first,), flush=True)
+    def _deadlines(self, now: float) -> list[float]:
+        """The times at which something is to do without another message. Times in the past wait for a message."""
+        member = self._member
+        times: list[float] = []
+        match member.state:
+            case Leader() as state:
+                times += [fetch.deadline for fetch in self._leading.parked.values()]
+                times += self._changes.deadlines()
+                if member.other_voters:
+                    times += [state.check_deadline, state.begin_deadline]
+            case Follower() as state:
+                times += [state.fetch_deadline, state.update_deadline]
+            case Unattached(deadline=deadline) | Prospective(deadline=deadline):
+                times.append(deadline)
+            case Candidate(deadline=deadline) | Resigned(deadline=deadline):
+                times.append(deadline)
+        pause = member.connections.next_end_of_pause(now)
+        return times if pause is None else [*times, pause]
 
-    def _first_records(self, elected: Candidate, voters_in_log: bool) -> tuple[RaftControl, ...]:
-        """The records of the new leader's first batch. They include the voters if only `format` has named these so
-        far."""
-        change = LeaderChangeMessage(
-            leader_id=self.key.id,
-            voters=tuple(VoterId(voter_id=voter_id) for voter_id in self.voters.ids),
-            granting_voters=tuple(VoterId(voter_id=voter.id) for voter in elected.granted),
-        )
-        if self.kraft_version == 0 or voters_in_log:
-            return (change,)
-        return (change, KRaftVersionRecord(k_raft_version=self.kraft_version), self.voters.record())
+    # --- messages of other nodes
 
-    def _resign(self) -> Ready:
-        if isinstance(self.state, Leader):
-            self._move(Resigned(self.epoch))
-        return NOTHING
+    def _received(self, message: Received, now: float) -> None:
+        token = message.token
+        match message.request:
+            case VoteRequest() as request:
+                self._elections.vote(token, request, now)
+            case BeginEpochRequest() as request:
+                self._elections.begin_epoch(token, request, now)
+            case EndEpochRequest() as request:
+                self._elections.end_epoch(token, request, now)
+            case FetchRequest() as request:
+                self._leading.fetch(token, request, now)
+            case FetchSnapshotRequest() as request:
+                self._leading.fetch_snapshot(token, request, now)
+            case AddVoterRequest() as request:
+                self._changes.add(token, request, now)
+            case RemoveVoterRequest() as request:
+                self._changes.remove(token, request, now)
+            case UpdateVoterRequest() as request:
+                self._changes.update(token, request, now)
+            case ProbeRequest():
+                raise AssertionError("the caller answers ApiVersions")
+            case _ as unreachable:
+                assert_never(unreachable)
 
-    # --- the log
+    def _answered(
+        self, outgoing: Outgoing | None, response: QuorumResponse | ProbeResponse, now: float
+    ) -> None:
+        """Uses a response. A response to a request of an older state is dropped."""
+        if outgoing is None:
+            return
+        if isinstance(response, ProbeResponse):
+            self._changes.probed(outgoing.peer, response, now)
+        elif self._is_usable(outgoing, response, now):
+            self._use(outgoing, response, now)
+        elif response.error is not ErrorCode.NONE or response.epoch < self.epoch:
+            self._member.connections.pause(outgoing.peer.id, now)
 
-    def _append(self, values: tuple[bytes, ...]) -> Ready:
-        if not isinstance(self.state, Leader):
-            raise NotControllerException
-        return Ready(append=(DataBatch(self.epoch, values),), flush=True)
+    def _is_usable(self, outgoing: Outgoing, response: QuorumResponse, now: float) -> bool:
+        """Learns the epoch and the leader from a response. Returns True if the rest of the response counts too."""
+        member = self._member
+        if response.error in FATAL and not isinstance(response, VoterChangeResponse):
+            kind = type(outgoing.request).__name__.removesuffix("Request")
+            raise QuorumError(
+                f"Server {outgoing.peer.address} answered {kind} of this node with {response.error.name}."
+            )
+        if response.epoch < member.epoch or response.error is ErrorCode.UNKNOWN_LEADER_EPOCH:
+            return False
+        before = member.state
+        member.learn(response.epoch, response.leader_id, response.leader_endpoints, now)
+        has_moved = member.state is not before
+        if not has_moved and response.leader_id == member.leader_id:
+            self._following.leader_confirmed(now)
+        if isinstance(response, FetchResponse):
+            # A node that knew no leader may have found it: this response is already from the leader.
+            found = isinstance(member.state, Follower) and response.leader_id == member.leader_id
+            return found and member.epoch == before.epoch and response.error is ErrorCode.NONE
+        return not has_moved
 
-    def _flushed(self, end_offset: Offset) -> Ready:
-        before = self.state
-        if not isinstance(before, Leader):
-            return NOTHING
-        after = before.flushed_by(self.key.id, end_offset, self.voters)
-        self._move(after)
-        if after.high_watermark == before.high_watermark:
-            return NOTHING
-        return Ready(apply=after.high_watermark)
+    def _use(self, outgoing: Outgoing, response: QuorumResponse, now: float) -> None:
+        peer_id, request = outgoing.peer.id, outgoing.request
+        failed = response.error is not ErrorCode.NONE
+        match response:
+            case VoteResponse() if not failed or response.error is ErrorCode.INVALID_VOTER_KEY:
+                assert isinstance(request, VoteRequest)
+                self._elections.voted(peer_id, request, response)
+            case EndEpochResponse() if not failed:
+                self._elections.end_acknowledged(peer_id)
+            case FetchResponse():
+                self._following.fetched(response, now)
+            case FetchSnapshotResponse() if failed:
+                self._following.snapshot_refused(response.error)
+            case FetchSnapshotResponse():
+                self._following.fetched_snapshot(response, now)
+            case VoterChangeResponse():
+                self._following.reported(response, now)
+            case _:
+                pass
+        if failed:
+            self._member.connections.pause(peer_id, now)
 
-    # --- state
+    def _unanswered(self, outgoing: Outgoing | None, now: float) -> None:
+        if outgoing is None:
+            return
+        self._member.connections.pause(outgoing.peer.id, now)
+        if isinstance(outgoing.request, ProbeRequest):
+            self._changes.probe_failed(outgoing.peer)
 
-    def _election_state(self) -> ElectionState:
-        voted = self.key if isinstance(self.state, Candidate) else None
-        static_voters = self.voters.ids if self.kraft_version == 0 else None
-        return ElectionState(self.epoch, self.leader_id, voted, static_voters)
-
-    def _move(self, state: State) -> None:
-        assert (type(self.state), type(state)) in MOVES, f"{self.state} cannot become {state}"
-        assert state.epoch >= self.state.epoch, "an epoch never goes back"
-        self.state = state
-
-
-def _restored(start: Start, key: ReplicaKey) -> State:
-    """The state before the election, from quorum-state. If the log has a newer epoch, the stored state is ignored."""
-    stored = start.stored
-    if stored is None or stored.epoch < start.log_epoch:
-        return Unattached(start.log_epoch)
-    if stored.leader_id == key.id:
-        return Resigned(stored.epoch)
-    if stored.voted is not None and stored.voted.matches(key):
-        return Candidate(stored.epoch, granted=(key,))
-    return Unattached(stored.epoch, stored.voted)
+    def _unsupported(self, outgoing: Outgoing | None, now: float) -> None:
+        match outgoing:
+            case None:
+                return
+            case Outgoing(request=VoteRequest(pre_vote=True)):
+                self._elections.pre_vote_unsupported(now)
+            case Outgoing(request=UpdateVoterRequest()):
+                self._following.report_unsupported()
+            case _:
+                self._unanswered(outgoing, now)
 
 
-def _why_not_alone(key: ReplicaKey, voters: VoterSet) -> str:
-    if not voters.voters:
-        return (
-            f"Node {key.id} has no voters: neither the metadata log nor its snapshots name any, and "
-            "controller.quorum.voters is empty. Format its directory with --standalone."
-        )
-    if voters.voter(key) is None:
-        known = ", ".join(
-            f"{voter.key.id} with directory {voter.key.directory_id}" for voter in voters.voters
-        )
-        return f"Node {key.id} with directory {key.directory_id} is not a voter of its quorum; the voters are: {known}."
-    others = ", ".join(str(voter_id) for voter_id in voters.ids if voter_id != key.id)
-    return (
-        f"Node {key.id} shares its quorum with voters {others}; only a quorum of a single voter can be run."
-    )
+_NO_VOTERS = (
+    "Node {id} has no voters: neither the metadata log nor its snapshots name any, and controller.quorum.voters and "
+    "controller.quorum.bootstrap.servers are empty. Format its directory with --standalone."
+)

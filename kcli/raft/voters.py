@@ -62,6 +62,21 @@ class VoterSet:
         reached = sorted((end_offsets.get(voter_id, NO_OFFSET) for voter_id in self.ids), reverse=True)
         return reached[len(reached) // 2]
 
+    def with_voter(self, voter: Voter) -> VoterSet:
+        return VoterSet((*self.voters, voter))
+
+    def without(self, key: ReplicaKey) -> VoterSet | None:
+        """Returns the other voters, or None if no voter has this id and directory."""
+        if all(voter.key != key for voter in self.voters):
+            return None
+        return VoterSet(tuple(voter for voter in self.voters if voter.key != key))
+
+    def updated(self, update: Voter) -> VoterSet | None:
+        """Returns the voters with a new entry for one of them, or None if `update` is not a voter."""
+        if self.voter(update.key) is None:
+            return None
+        return VoterSet(tuple(update if voter.key.matches(update.key) else voter for voter in self.voters))
+
     def record(self) -> VotersRecord:
         return VotersRecord(
             voters=tuple(

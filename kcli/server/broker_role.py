@@ -1,7 +1,7 @@
 """The broker role of a node: partitions, coordinators, and the registration with the controller.
 
-At the start, the role loads partitions and coordinators from the image, and then registers. At the stop, the
-coordinators give up their groups and transactions. Then the controller moves the leaderships to other brokers
+At the start, the role registers, loads partitions and coordinators from the image, and then asks to be unfenced. At the
+stop, the coordinators give up their groups and transactions. Then the controller moves the leaderships to other brokers
 (KIP-841).
 """
 
@@ -37,7 +37,7 @@ from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
-from kcli.server.quorum.channel import ControllerChannel
+from kcli.server.quorum.channel import ControllerChannel, NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import ProducerIds, allocate_block
 from kcli.storage.directory import LogDirectory
@@ -50,8 +50,11 @@ _log = logging.getLogger(__name__)
 class Surroundings:
     """The parts of a node that its broker role uses.
 
-    `removed_topics` reads the removals before an offset in the metadata log. `background` runs work that blocks.
-    `cleaner_executor` runs the log cleaner. If it is None, the cleaner makes its own threads.
+    The channels lead to the active controller. Each has a queue of its own, so that no heartbeat waits for the request
+    of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration,
+    `assignments` for the directories of replicas. `removed_topics` reads the removals before an offset in the metadata
+    log. `background` runs work that blocks. `cleaner_executor` runs the log cleaner. If it is None, the cleaner makes
+    its own threads.
     """
 
     config: BrokerConfig
@@ -60,7 +63,9 @@ class Surroundings:
     rng: Rng
     logs: LogStore
     loader: MetadataLoader
-    channel: ControllerChannel
+    channel: NodeChannel
+    heartbeats: ControllerChannel
+    assignments: ControllerChannel
     removed_topics: Callable[[Offset], RemovedTopics]
     traffic: TrafficTable
     background: Executor
@@ -73,6 +78,7 @@ class BrokerRole:
     def __init__(self, given: Surroundings) -> None:
         config, clock, logs = given.config, given.clock, given.logs
         self._given = given
+        self.channel = given.channel
         self.cleaning = LogCleaning(
             logs, clock, lambda: given.dynamic_config.current, executor=given.cleaner_executor
         )
@@ -81,7 +87,7 @@ class BrokerRole:
             config.node_id, logs, self._log_config, given.traffic, given.background.submit
         )
         self.assignments = DirectoryAssignments(
-            config.node_id, given.channel, given.loader, logs, lambda: self.lifecycle.epoch
+            config.node_id, given.assignments, given.loader, logs, lambda: self.lifecycle.epoch
         )
         self.moves = self._make_moves()
         self.groups = GroupCoordinator(config, clock, given.rng)
@@ -103,7 +109,7 @@ class BrokerRole:
     def _make_lifecycle(self) -> BrokerLifecycle:
         given = self._given
         return BrokerLifecycle(
-            given.channel,
+            given.heartbeats,
             given.loader,
             given.config,
             given.rng,
@@ -131,10 +137,13 @@ class BrokerRole:
             clock=node.clock,
             rng=node.rng,
             loader=node.loader,
-            channel=node.channel,
+            channel=self._given.channel,
             quorum=node.quorum,
+            raft=node.raft,
             metrics=node.metrics,
             served_on=node.served_on,
+            serve_forwarded=node.serve_forwarded,
+            controller_versions=self._given.channel.versions,
             logs=self._given.logs,
             replicas=self.replicas,
             moves=self.moves,
@@ -148,11 +157,15 @@ class BrokerRole:
             topics=self.topics,
         )
 
-    async def start(self, listeners: Sequence[Listener]) -> None:
-        """Loads partitions and coordinators, registers, and returns when the broker is unfenced.
+    async def register(self, listeners: Sequence[Listener]) -> None:
+        """Registers with the controller, and returns when this node has read its own registration.
 
-        `listeners` are registered with the controller. Raises KafkaError if the controller refuses the broker.
+        `listeners` are part of the registration. Raises KafkaError if the controller refuses the broker.
         """
+        await self.lifecycle.start(listeners)
+
+    async def start(self) -> None:
+        """Loads partitions and coordinators from the metadata, and returns when the broker is unfenced."""
         self._expire_producers(self._given.dynamic_config.current)
         self._given.dynamic_config.subscribe(self._reconfigure)
         self.replicas.subscribe(self.groups.leadership_changed)
@@ -166,7 +179,7 @@ class BrokerRole:
         self.replicas.subscribe(self.assignments.leadership_changed)
         self._given.loader.subscribe(self._metadata_changed)
         await self.replicas.applied()
-        await self.lifecycle.start(listeners)
+        await self.lifecycle.unfence()
         await self.assignments.load(self._given.loader.image)
         self.moves.load()
         self.cleaning.start()
@@ -217,8 +230,10 @@ class BrokerRole:
         await self.assignments.stop()
 
     def directory_failed(self, directory: LogDirectory) -> None:
+        """Takes the directory offline, and reports it with the next heartbeat, which is sent without a pause."""
         self.moves.directory_failed(directory)
         self.replicas.directory_failed(directory)
+        self.lifecycle.send_soon()
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         for topic in delta.topics_deleted:

@@ -61,22 +61,34 @@ async def _serve(config: BrokerConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    waiting = loop.create_task(stopping.wait())
     garbage = GarbagePolicy()
     garbage.start()
     try:
         node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
-        await node.start()
+        starting = loop.create_task(node.start())
+        await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            return await _give_up(starting)
+        starting.result()
         assert node.warming_up is not None, "begun by start"
         node.warming_up.add_done_callback(lambda _warmed_up: garbage.watch(lambda: node.sockets.last_active))
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1
-    waiting = loop.create_task(stopping.wait())
     await asyncio.wait((waiting, node.halted), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     halted = node.halted.done()
     await node.stop(clean=not halted)
     return 1 if halted else 0
+
+
+async def _give_up(starting: asyncio.Task[None]) -> int:
+    """Ends a start, for example of a broker that still waits for a controller. Returns the exit code."""
+    _log.info("The server was stopped before it was ready")
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    return 0
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

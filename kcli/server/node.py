@@ -3,10 +3,11 @@
 The start has these steps:
 
 1. format new directories and open the logs;
-2. bind the listeners: clients can connect, but must wait;
-3. start the controller and load the metadata;
-4. start the broker: it registers and is unfenced;
-5. serve the clients.
+2. bind the listeners: clients can connect, but must wait, and other controllers are served;
+3. start the controller and the quorum, which does not wait for a leader;
+4. register the broker and load the metadata;
+5. start the broker: it loads its partitions and is unfenced;
+6. serve the clients.
 
 The stop has the reverse order. If the start fails, the node stops without the steps of a clean stop, and raises the
 error. No other module uses the whole node.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ from kcli.errors import StorageError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
+from kcli.model.ids import NO_LEADER
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
@@ -48,10 +51,20 @@ from kcli.server.network.listener_settings import (
     queued_bytes_max,
 )
 from kcli.server.network.loop_shared import LoopShared
+from kcli.server.quorum.channel import ControllerChannel, NodeChannel
+from kcli.server.quorum.controller_registrar import ControllerRegistrar
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
+from kcli.server.quorum.quorum import Quorum
+from kcli.server.quorum.remote_controller import (
+    ASSIGNMENTS_LIMIT_S,
+    FORWARDING_LIMIT_S,
+    REGISTRATION_LIMIT_S,
+    RemoteController,
+)
 from kcli.server.requests.dispatch import Dispatch, warm_up
+from kcli.server.requests.forwarding import ForwardedCaller, Forwarder
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.directory import LogDirectory
 from kcli.storage.log.record_validation import Validation
@@ -71,8 +84,7 @@ IDLE_CHECK_INTERVAL_MS = 10_000
 class Node:
     """A node, which serves clients from `start` to `stop`. A failure that ends the node sets `halted` to the reason.
 
-    `controller` always exists, because this node is the whole quorum. `broker` is None if `process.roles` does not
-    contain it.
+    `controller` and `broker` are None if `process.roles` does not contain them.
     """
 
     def __init__(
@@ -102,6 +114,7 @@ class Node:
         self._loop = asyncio.get_running_loop()
         self._background = background or ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
         self._housekeeping: asyncio.Task[None] | None = None
+        self.registrar: ControllerRegistrar | None = None
         self._is_made = False
 
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
@@ -110,8 +123,11 @@ class Node:
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
         self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
-        self.controller = ControllerRole(self.logs, config, clock, rng, self.loader, on_fatal=self._halt)
+        self.quorum = Quorum(self.logs, config, clock, rng, network, self.loader, on_fatal=self._halt)
+        self.channels: list[NodeChannel] = []
+        self.controller = self._make_controller() if config.is_controller else None
         self.broker = self._make_broker(background) if config.is_broker else None
+        self._controller_dispatch: Dispatch | None = None
         self.ports = self._make_ports()
         self.sockets = self._make_sockets()
         self.metrics_endpoint = self._make_metrics_endpoint()
@@ -141,6 +157,9 @@ class Node:
             window_seconds=self.config.integer("metrics.sample.window.ms") / 1000,
         )
 
+    def _make_controller(self) -> ControllerRole:
+        return ControllerRole(self.quorum, self.config, self.clock, self.rng, on_fatal=self._halt)
+
     def _make_broker(self, cleaner_executor: Executor | None) -> BrokerRole:
         return BrokerRole(
             Surroundings(
@@ -150,27 +169,57 @@ class Node:
                 rng=self.rng,
                 logs=self.logs,
                 loader=self.loader,
-                channel=self.controller,
-                removed_topics=self.controller.log.removed_topics,
+                channel=self._channel(FORWARDING_LIMIT_S),
+                heartbeats=self._channel(self.config.integer("broker.heartbeat.interval.ms") / 1000),
+                assignments=self._channel(ASSIGNMENTS_LIMIT_S),
+                removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
                 background=self._background,
                 cleaner_executor=cleaner_executor,
             )
         )
 
+    def _channel(self, limit_s: float) -> NodeChannel:
+        """A way to the active controller, with a queue and a connection of its own."""
+        remote = RemoteController(
+            self.network,
+            lambda: self.quorum.view.leader_address,
+            client_id=str(self.config.node_id),
+            limit_s=limit_s,
+            socket_timeout_s=self.config.integer("controller.socket.timeout.ms") / 1000,
+        )
+        channel = NodeChannel(self.controller, remote, self._leads_elsewhere)
+        self.channels.append(channel)
+        return channel
+
+    def _leads_elsewhere(self) -> bool:
+        return self.quorum.view.leader_id not in (NO_LEADER, self.config.node_id)
+
     def _make_ports(self) -> NodePorts:
-        node = NodePorts(
+        """The ports of handlers on broker listeners or, on a node without the broker role, on controller listeners."""
+        if self.broker is not None:
+            return self.broker.ports(self._node_ports(self.broker.channel))
+        assert self.controller is not None, "a node has at least one role"
+        return self._node_ports(self.controller)
+
+    def _node_ports(self, channel: ControllerChannel) -> NodePorts:
+        return NodePorts(
             config=self.config,
             dynamic_config=self.dynamic_config,
             clock=self.clock,
             rng=self.rng,
             loader=self.loader,
-            channel=self.controller,
-            quorum=self.controller.view,
+            channel=channel,
+            quorum=self.quorum.view,
+            raft=self.quorum,
             metrics=self.metrics,
             served_on=self._served_on,
+            serve_forwarded=self._serve_forwarded,
         )
-        return node if self.broker is None else self.broker.ports(node)
+
+    async def _serve_forwarded(self, frame: bytes, client: ForwardedCaller) -> bytes:
+        assert self._controller_dispatch is not None, "an Envelope comes through it"
+        return await self._controller_dispatch.serve_forwarded(frame, client)
 
     def _make_sockets(self) -> SocketServer:
         config = self.config
@@ -221,12 +270,36 @@ class Node:
 
     async def _start_parts(self) -> None:
         await self._bind()
-        await self.controller.start(self._bound(self.config.advertised_controller_listeners))
+        controller_listeners = self._bound(self.config.advertised_controller_listeners)
+        if self.controller is not None:
+            await self.controller.start(controller_listeners)
+        await self.quorum.start(controller_listeners)
+        if self.controller is not None:
+            self.registrar = self._start_registrar(self.controller)
+        if self.broker is not None:
+            listeners = self._bound(self.config.advertised_listeners)
+            await self._unless_halted(self.broker.register(listeners))
         self._load_metadata()
         if self.broker is not None:
-            await self.broker.start(self._bound(self.config.advertised_listeners))
+            await self._unless_halted(self.broker.start())
         housekeeping = Housekeeping(self._jobs(), self._background)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
+
+    def _start_registrar(self, controller: ControllerRole) -> ControllerRegistrar:
+        assert controller.registration is not None, "its start has made it"
+        channel = self._channel(REGISTRATION_LIMIT_S)
+        return ControllerRegistrar(channel, self.loader, self.rng, controller.registration)
+
+    async def _unless_halted(self, work: Coroutine[None, None, None]) -> None:
+        """Waits for a part of the start. Raises StorageError if the node must halt before the part is done."""
+        task = self._loop.create_task(work)
+        try:
+            await asyncio.wait((task, self.halted), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise StorageError(self.halted.result())
+            task.result()
+        finally:
+            task.cancel()
 
     async def _warm_up(self) -> None:
         """Loads, after the start, the modules that the first client needs."""
@@ -253,10 +326,16 @@ class Node:
         self.sockets.stop_accepting()
         if self.broker is not None:
             await self.broker.stop(clean=clean)
+        if self.registrar is not None:
+            await self.registrar.stop()
+        for channel in self.channels:
+            await channel.stop()
+        if self.controller is not None:
+            await self.controller.stop(clean=clean)
+        await self.quorum.stop(clean=clean)
         await self.sockets.close()
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.stop()
-        await self.controller.stop()
         if clean and self.broker is not None:
             await self.broker.finish_deletions()
         await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
@@ -274,22 +353,30 @@ class Node:
         return UNREGISTERED_EPOCH if self.broker is None else self.broker.lifecycle.epoch
 
     async def _bind(self) -> None:
-        """Opens every listener. Clients that connect wait until `admit`."""
-        self.sockets.hold()
-        broker: Serve = self._dispatch(served_on_broker())
-        controller: Serve = self._dispatch(served_on_controller())
+        """Opens every listener. Clients that connect wait until `admit`, except on the early listeners."""
+        early = self.config.early_start_listeners
+        self.sockets.hold(listener.name for listener in self.config.listeners if listener.name not in early)
+        dispatches: dict[bool, Serve] = {}
+        if self.controller is not None:
+            ports = self._node_ports(self.controller)  # it decides itself or refuses, and never forwards
+            self._controller_dispatch = self._dispatch(ports, served_on_controller())
+            dispatches[True] = self._controller_dispatch
+        if self.broker is not None:
+            dispatches[False] = self._dispatch(self.ports, served_on_broker(), self.broker.channel)
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
-            broker, controller = (measured(serve, self.metrics.requests) for serve in (broker, controller))
+            dispatches = {key: measured(serve, self.metrics.requests) for key, serve in dispatches.items()}
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
             opened = await self.sockets.listen(
-                listener_settings(self.config, listener), controller if is_controller else broker
+                listener_settings(self.config, listener), dispatches[is_controller]
             )
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 
-    def _dispatch(self, served: dict[ApiKey, str]) -> Dispatch:
-        return Dispatch(self.ports, served, quotas=self.quotas, metrics=self.metrics)
+    def _dispatch(
+        self, ports: NodePorts, served: dict[ApiKey, str], forwarder: Forwarder | None = None
+    ) -> Dispatch:
+        return Dispatch(ports, served, quotas=self.quotas, metrics=self.metrics, forwarder=forwarder)
 
     def _bound(self, listeners: tuple[Listener, ...]) -> list[Listener]:
         """The listeners with the ports that the system chose in place of port 0."""

@@ -74,9 +74,7 @@ class BrokerProcess:
         Raises RuntimeError with the end of its log if it does not start.
         """
         assert self.process is None, "it runs already"
-        self.directory.mkdir(parents=True, exist_ok=True)
-        properties = self.directory / "server.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        properties = self.write_properties()
         offset = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
@@ -87,6 +85,13 @@ class BrokerProcess:
             )
         self._wait_until_ready(offset)
         return self
+
+    def write_properties(self) -> Path:
+        """Writes the configuration to `server.properties` in the directory of the broker."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        return path
 
     def stop(self) -> int:
         """Sends SIGTERM. Returns the exit code after a clean stop."""

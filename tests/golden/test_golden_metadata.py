@@ -33,10 +33,12 @@ from kcli.protocol.batches.control import VotersRecord, decode_control
 from kcli.protocol.records.metadata import decode_metadata_record, encode_metadata_record, write_version_for
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
+from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.quorum import Quorum
 from kcli.storage.store.store import LogStore
 
 LOG = "00000000000000000000.log"
@@ -264,7 +266,8 @@ async def _live_and_leave(config: BrokerConfig, data: Path) -> None:
     clock, rng = SystemClock(), SystemRng()
     logs = LogStore.open(SystemDisk(), clock, list(config.log_dirs), node_id=1, rng=rng)
     loader = MetadataLoader(MetadataImage(cluster_id=logs.cluster_id))
-    controller = ControllerRole(logs, config, clock, rng, loader, on_fatal=print)
+    quorum = Quorum(logs, config, clock, rng, SystemNetwork(), loader, on_fatal=print)
+    controller = ControllerRole(quorum, config, clock, rng, on_fatal=print)
     lifecycle = BrokerLifecycle(
         controller,
         loader,
@@ -275,21 +278,25 @@ async def _live_and_leave(config: BrokerConfig, data: Path) -> None:
         previous_epoch=logs.previous_broker_epoch,
     )
     await controller.start()
+    await quorum.start()
+    await loader.loaded()
     try:
         await lifecycle.start()
+        await lifecycle.unfence()
         served = loader.image
-        assert (served.epoch, controller.view.epoch) == (3, 3)
+        assert (served.epoch, quorum.view.epoch) == (3, 3)
         assert all(
             partition.leader == 1 and partition.recovery_state == 0
             for topic in served.topics
             for partition in topic.partitions.values()
         )
-        await controller.housekeeping.take_snapshot()
+        await quorum.snapshotting.take_snapshot()
         await lifecycle.stop()
         assert loader.image.brokers[1].fenced
         assert loader.image.partition("shapes", 0).elr == (1,)
     finally:
         await controller.stop()
+        await quorum.stop()
         logs.close(broker_epoch=lifecycle.epoch)
     log = (data / "__cluster_metadata-0" / LOG).read_bytes()
     (new,) = list((data / "__cluster_metadata-0").glob("*-0000000003.checkpoint"))

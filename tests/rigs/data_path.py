@@ -31,6 +31,7 @@ from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.replicas import Replicas
+from kcli.server.quorum.remote_controller import ApiRanges
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
@@ -129,6 +130,9 @@ class BrokerRig:
 
     def served_on(self, _listener: str) -> tuple[ApiKey, ...]:
         return tuple(served_on_broker())
+
+    def controller_versions(self) -> ApiRanges:
+        return {}
 
     async def __aenter__(self) -> Self:
         self.sockets = SocketServer(

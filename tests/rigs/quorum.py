@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import Any, Self
 
@@ -10,11 +11,13 @@ from kcli.config.start_up import node_config
 from kcli.controller.api import CREATE_TOPICS
 from kcli.metadata.image import MetadataImage
 from kcli.protocol.messages import create_topics as ct
+from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.quorum import Quorum
 from kcli.storage.store.store import LogStore
 from kcli.testing.rigs.logs import ManualClock
 from kcli.testing.sim.disk import SimDisk
@@ -57,6 +60,7 @@ class QuorumRig:
         self.rng = SystemRng(next(_LIVES))
         self.fatal = []
         self.seen = []
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     async def start(self) -> Self:
         config = broker_config(**self.overrides)
@@ -64,9 +68,16 @@ class QuorumRig:
         ensure_formatted(config, Machine(self.disk, self.clock, self.rng), self.said.append)
         self.logs = LogStore.open(self.disk, self.clock, [DATA], node_id=1, rng=self.rng)
         self.loader = MetadataLoader(MetadataImage(cluster_id=self.logs.cluster_id))
-        self.controller = ControllerRole(
-            self.logs, config, self.clock, self.rng, self.loader, on_fatal=self.fatal.append
+        self.quorum = Quorum(
+            self.logs,
+            config,
+            self.clock,
+            self.rng,
+            SystemNetwork(),
+            self.loader,
+            on_fatal=self._failed,
         )
+        self.controller = ControllerRole(self.quorum, config, self.clock, self.rng, on_fatal=self._failed)
         self.loader.subscribe(lambda delta, image: self.seen.append((delta, image)))
         self.lifecycle = BrokerLifecycle(
             self.controller,
@@ -77,13 +88,37 @@ class QuorumRig:
             directories=[directory.id for directory in self.logs.directories],
             previous_epoch=self.logs.previous_broker_epoch,
         )
-        await self.controller.start()
+        try:
+            await self.controller.start()
+            await self.quorum.start()
+            await self._loaded()
+        except BaseException:
+            await self._stop_quorum()
+            raise
         await self.lifecycle.start()
+        await self.lifecycle.unfence()
         return self
+
+    async def _loaded(self) -> None:
+        """Waits for the metadata. Raises the error that ends the quorum before."""
+        loaded = asyncio.ensure_future(self.loader.loaded())
+        await asyncio.wait((loaded, self.failed), return_when=asyncio.FIRST_COMPLETED)
+        loaded.cancel()
+        if self.failed.done():
+            raise self.failed.result()
+
+    def _failed(self, error: BaseException) -> None:
+        self.fatal.append(error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    async def _stop_quorum(self) -> None:
+        await self.controller.stop()
+        await self.quorum.stop()
 
     async def stop(self) -> None:
         await self.lifecycle.stop()
-        await self.controller.stop()
+        await self._stop_quorum()
         self.logs.close(broker_epoch=self.lifecycle.epoch)
 
     async def crash(self, seed: int = 1) -> QuorumRig:
@@ -96,7 +131,7 @@ class QuorumRig:
         """Ends the tasks without a request to the controller or a write to the disk."""
         if self.lifecycle._heartbeats is not None:
             self.lifecycle._heartbeats.cancel()
-        await self.controller.stop()
+        await self._stop_quorum()
 
     async def again(self) -> QuorumRig:
         await self.stop()

@@ -25,12 +25,14 @@ from kcli.metadata.replay import ImageReplayer
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import incremental_alter_configs as ic
+from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.metadata_log import MetadataLog
+from kcli.server.quorum.quorum import Quorum
 from kcli.storage.store.store import LogStore
 from kcli.testing.checks.dump_check import dump_complaints
 from kcli.testing.sim.clock import SimClock
@@ -91,7 +93,8 @@ class Node:
         ensure_formatted(self.config, Machine(self.disk, self.clock, draw), lambda _line: None)
         logs = LogStore.open(self.disk, self.clock, [DATA], node_id=1, rng=draw, recovery_threads=1)
         loader = MetadataLoader(MetadataImage(cluster_id=logs.cluster_id))
-        controller = ControllerRole(logs, self.config, self.clock, draw, loader, on_fatal=print)
+        quorum = Quorum(logs, self.config, self.clock, draw, SystemNetwork(), loader, on_fatal=print)
+        controller = ControllerRole(quorum, self.config, self.clock, draw, on_fatal=print)
         lifecycle = BrokerLifecycle(
             controller,
             loader,
@@ -102,15 +105,18 @@ class Node:
             previous_epoch=logs.previous_broker_epoch,
         )
         await controller.start()
-        assert controller.view.epoch > self.epoch
-        self.epoch = controller.view.epoch
+        await quorum.start()
+        await loader.loaded()
+        assert quorum.view.epoch > self.epoch
+        self.epoch = quorum.view.epoch
         await lifecycle.start()
+        await lifecycle.unfence()
         self.expected.check(loader.image)
         assert all(
             partition.leader == 1 for topic in loader.image.topics for partition in topic.partitions.values()
         )
         clients = [
-            asyncio.create_task(self.client(controller, f"c{client}"), name=f"client {client}")
+            asyncio.create_task(self.client(quorum, controller, f"c{client}"), name=f"client {client}")
             for client in range(CLIENTS)
         ]
         await asyncio.gather(*clients)
@@ -118,6 +124,7 @@ class Node:
             await lifecycle.stop()
             image = loader.image
             await controller.stop()
+            await quorum.stop()
             self.check_replay(logs, image)
             logs.close(broker_epoch=lifecycle.epoch)
             assert dump_complaints(self.disk, f"{DATA}/__cluster_metadata-0", compacted=True) == ""
@@ -128,13 +135,13 @@ class Node:
         MetadataLog(logs, self.config, self.clock, SystemRng(1)).load(replayer)
         assert replayer.image == image
 
-    async def client(self, controller: ControllerRole, prefix: str) -> None:
+    async def client(self, quorum: Quorum, controller: ControllerRole, prefix: str) -> None:
         for nth in range(self.rng.randrange(3, 12)):
             await asyncio.sleep(self.rng.random() * 0.3)
             if self.rng.random() < 0.15:
                 with contextlib.suppress(KcliError):
-                    await controller.housekeeping.take_snapshot()
-                    controller.log.clean(retention_bytes=6_000, retention_ms=-1)
+                    await quorum.snapshotting.take_snapshot()
+                    quorum.log.clean(retention_bytes=6_000, retention_ms=-1)
             name = f"{prefix}-{self.rng.randrange(4)}"
             before = self.expected.may_be.get(name, [(False, None)])
             change = self.rng.choice([self.create, self.configure, self.delete])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kcli.config.broker import BrokerConfig
 from kcli.controller.api import CREATE_TOPICS, ControllerRequestContext
@@ -40,7 +41,8 @@ class TopicCreator:
         creation = topic.creation(self._config)
         request = CreateTopicsRequest(topics=(creation,), timeout_ms=CREATE_TIMEOUT_MS)
         try:
-            response = await self._channel.send(CREATE_TOPICS, request, context)
+            # The broker needs the topic for all clients, so its own rights count and not those of the client.
+            response = await self._channel.send(CREATE_TOPICS, request, replace(context, client=None))
         except KafkaError as error:
             _log.error("Topic %s cannot be created: %s", topic.name, error.message)
             return False

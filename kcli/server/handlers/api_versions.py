@@ -8,6 +8,7 @@ INVALID_REQUEST.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 
 from kcli.errors import ErrorCode, KafkaError
@@ -22,6 +23,7 @@ from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.shared_array import SharedArray
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.requests.access import OPEN
+from kcli.server.requests.forwarding import ELIGIBLE
 
 ACCESS = OPEN
 
@@ -33,6 +35,10 @@ _MIN_ZERO_FROM = 4
 # The lowest version of Produce that is advertised, although the broker serves it only from version 3 on. librdkafka
 # before 2.0 assumes that a broker without Produce v0 does not support MessageSet (KAFKA-18659).
 _PRODUCE_ADVERTISED_FROM = 0
+_NO_VERSION = (0, -1)
+
+Limits = tuple[tuple[ApiKey, tuple[int, int]], ...]
+"""The lowest and highest version of each forwarded API that the controller supports. Empty if no limit is known."""
 
 
 def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
@@ -47,7 +53,7 @@ def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersi
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     features = context.ports.features()
     return ApiVersionsResponse(
-        api_keys=_ranges(context.ports.served_on(context.listener), context.api_version),
+        api_keys=_ranges(context.ports.served_on(context.listener), context.api_version, _limits(context)),
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in features.supported.items()
@@ -68,11 +74,29 @@ def error_response(
     return ApiVersionsResponse(error_code=error.code)
 
 
+def _limits(context: NodeContext) -> Limits:
+    """The versions of the active controller, if it runs elsewhere. A broker forwards requests to it (KIP-590)."""
+    known = context.ports.controller_versions()
+    return tuple((key, known.get(key, _NO_VERSION)) for key in sorted(ELIGIBLE)) if known else ()
+
+
 @cache
-def _ranges(keys: tuple[ApiKey, ...], _version: int) -> SharedArray[ApiVersion]:
-    """The ranges of these APIs. They are made and encoded once for each version, because each new connection asks for
-    them, and a consumer opens three connections."""
-    return SharedArray(_range(key) for key in keys)
+def _ranges(keys: tuple[ApiKey, ...], _version: int, limits: Limits) -> SharedArray[ApiVersion]:
+    """The ranges of these APIs, as far as the controller supports the APIs that are forwarded to it.
+
+    They are made and encoded once for each version, because each new connection asks for them, and a consumer opens
+    three connections.
+    """
+    by_key = dict(limits)
+    ranges = (_limited(_range(key), by_key.get(key)) for key in keys)
+    return SharedArray(each for each in ranges if each.min_version <= each.max_version)
+
+
+def _limited(own: ApiVersion, limit: tuple[int, int] | None) -> ApiVersion:
+    if limit is None:
+        return own
+    low, high = limit
+    return replace(own, min_version=max(low, own.min_version), max_version=min(high, own.max_version))
 
 
 def _range(key: ApiKey) -> ApiVersion:

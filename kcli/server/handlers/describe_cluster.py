@@ -14,6 +14,7 @@ from kcli.errors import (
     MismatchedEndpointTypeException,
     UnsupportedEndpointTypeException,
 )
+from kcli.model.ids import NO_LEADER
 from kcli.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -36,11 +37,13 @@ def handle(context: NodeContext, request: DescribeClusterRequest) -> DescribeClu
     image = context.ports.metadata
     served = _served_type(context)
     _check_type(context, request, served)
-    nodes, controller_id = (
-        (_brokers(context, request), random_alive_broker(context))
-        if served is EndpointType.BROKER
-        else (_controllers(context), context.ports.quorum.leader_id)
-    )
+    if served is EndpointType.BROKER:
+        nodes, controller_id = _brokers(context, request), random_alive_broker(context)
+    else:
+        nodes = _controllers(context)
+        leader_id = context.ports.quorum.leader_id
+        # The leader counts only if the client learns its address.
+        controller_id = leader_id if any(node.broker_id == leader_id for node in nodes) else NO_LEADER
     return DescribeClusterResponse(
         endpoint_type=int(served),
         cluster_id=image.cluster_id,

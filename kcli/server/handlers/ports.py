@@ -6,7 +6,7 @@ has a `BrokerContext`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from kcli.config.broker import BrokerConfig
@@ -30,8 +30,11 @@ from kcli.server.partitions.replicas import Replicas
 from kcli.server.quorum.channel import ControllerChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import ProducerIds
+from kcli.server.quorum.quorum import Quorum
+from kcli.server.quorum.remote_controller import ApiRanges
 from kcli.server.quorum.view import QuorumView
 from kcli.server.requests.context import RequestContext
+from kcli.server.requests.forwarding import ForwardedCaller
 from kcli.storage.store.store import LogStore
 
 
@@ -55,9 +58,14 @@ class NodePorts:
     loader: MetadataLoader
     channel: ControllerChannel
     quorum: QuorumView
+    raft: Quorum
     metrics: Metrics
     served_on: Callable[[str], tuple[ApiKey, ...]]
     """The APIs that are served on a listener."""
+    serve_forwarded: Callable[[bytes, ForwardedCaller], Awaitable[bytes]]
+    """Serves a request from an Envelope, on the listeners of a controller (KIP-590)."""
+    controller_versions: Callable[[], ApiRanges] = dict
+    """The API versions of the active controller, to which a broker forwards requests. Empty if they are unknown."""
     config_answers: ConfigAnswers = field(default_factory=ConfigAnswers)
 
     @property

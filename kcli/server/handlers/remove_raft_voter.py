@@ -1,47 +1,21 @@
-"""RemoveRaftVoter (key 81, version 0): removes a controller from the quorum (KIP-853).
+"""RemoveRaftVoter (key 81, version 0): an operator removes a controller from the quorum (KIP-853).
 
-This quorum has one voter. This voter cannot be removed, and other ids are not voters. So every request is refused.
+The leader answers when the new voters are committed. If it removes itself, it then gives up the lead.
 """
 
 from __future__ import annotations
 
-from kcli.errors import (
-    InconsistentClusterIdException,
-    InvalidRequestException,
-    KafkaError,
-    VoterNotFoundException,
-)
-from kcli.model.ids import ZERO_ID, BrokerId
-from kcli.model.uuids import uuid_to_text
 from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from kcli.raft.voters import ReplicaKey
+from kcli.raft.requests import VoterChangeResponse
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.raft_requests import ask_raft, change_message, check_cluster_id
+from kcli.server.quorum.raft_server_wire import remove_voter_request
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 
 ACCESS = whole_request(ALTER_CLUSTER)
 
 
-def handle(context: NodeContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-    ports = context.ports
-    if request.cluster_id not in (None, ports.metadata.cluster_id):
-        raise InconsistentClusterIdException(
-            f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{ports.metadata.cluster_id}"'
-        )
-    voters = ports.quorum.voters
-    key = ReplicaKey(BrokerId(request.voter_id), request.voter_directory_id or ZERO_ID)
-    if all(voter.key != key for voter in voters.voters):
-        shown = ", ".join(_shown(voter.key) for voter in voters.voters)
-        raise VoterNotFoundException(f"Cannot remove voter {_shown(key)} from the set of voters [{shown}]")
-    raise InvalidRequestException(
-        f"Cannot remove voter {_shown(key)}: it is the only one. Add another controller first."
-    )
-
-
-def error_response(
-    _context: NodeContext, _request: RemoveRaftVoterRequest, error: KafkaError
-) -> RemoveRaftVoterResponse:
-    return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
-
-
-def _shown(key: ReplicaKey) -> str:
-    return f"ReplicaKey(id={key.id}, directoryId={uuid_to_text(key.directory_id)})"
+async def handle(context: NodeContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
+    check_cluster_id(context, request.cluster_id)
+    response = await ask_raft(context, remove_voter_request(request), VoterChangeResponse)
+    return RemoveRaftVoterResponse(error_code=response.error, error_message=change_message(response))

@@ -73,12 +73,24 @@ SERVED: dict[ApiKey, str] = {
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.ENVELOPE,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.UPDATE_RAFT_VOTER,
     )
 }
 """The module of the handler of each API."""
 
-# On a controller, Fetch replicates the metadata log to the other voters. A quorum of one has no other voters.
-_NOT_ON_CONTROLLER = frozenset({ApiKey.FETCH})
+# On a controller, Fetch replicates the metadata log to the other nodes.
+_ON_CONTROLLER = {ApiKey.FETCH: f"{HANDLERS}.fetch_metadata"}
 
 
 def served_on_broker() -> dict[ApiKey, str]:
@@ -88,6 +100,5 @@ def served_on_broker() -> dict[ApiKey, str]:
 
 def served_on_controller() -> dict[ApiKey, str]:
     """The handler modules of the APIs on the listeners of a controller."""
-    return {
-        key: SERVED[key] for key in sorted(SERVED) if API[key].on_controller and key not in _NOT_ON_CONTROLLER
-    }
+    served = {**SERVED, **_ON_CONTROLLER}
+    return {key: served[key] for key in sorted(served) if API[key].on_controller}

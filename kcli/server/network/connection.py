@@ -114,6 +114,9 @@ _log = logging.getLogger("kcli.server.Connection")
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket."""
 
+    is_forwarded = False
+    """The requests of a connection are those of its client itself (requests/forwarding.py)."""
+
     def __init__(
         self,
         *,

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import socket
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kcli.runtime.network import Network
 from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
@@ -59,7 +59,7 @@ class SocketServer:
         self.throttle_seconds = throttle_seconds
         self.shared = shared or LoopShared()
         self._by_ip: Counter[str] = Counter()
-        self._admitting = True
+        self._held_listeners: frozenset[str] = frozenset()  # the listeners whose new connections wait
         self._empty: asyncio.Event | None = None  # made by `close`, set when the last connection is closed
 
     async def listen(
@@ -113,7 +113,7 @@ class SocketServer:
 
         If a connection comes to the inter-broker listener, a connection of a client is closed to make room (KIP-402).
         """
-        if not self._admitting:
+        if listener.settings.name in self._held_listeners:
             return False
         served = sum(len(each.served) for each in self.listeners.values())
         if served < self.limits.connections_max:
@@ -132,12 +132,13 @@ class SocketServer:
         min(others, key=lambda connection: connection.last_active).abort()
         return True
 
-    def hold(self) -> None:
-        """Delays new connections: clients can connect, but are not served until `admit` is called."""
-        self._admitting = False
+    def hold(self, listeners: Iterable[str]) -> None:
+        """Delays new connections of some listeners: clients can connect, but are not served until `admit` is called."""
+        self._held_listeners = frozenset(listeners)
 
     def admit(self) -> None:
-        self._admitting = True
+        """Serves the connections of all listeners."""
+        self._held_listeners = frozenset()
         self.admit_held()
 
     def admit_held(self) -> None:

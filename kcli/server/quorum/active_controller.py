@@ -1,108 +1,64 @@
 """The controller while this node leads the quorum: it decides, appends, and answers when the records are committed.
 
 A decision is based on all appended records, committed or not. The records of the decision are appended and replayed
-immediately. They are committed when they are flushed to disk. A flush runs in a thread and covers all records that were
-appended before it began. After the commit the loader publishes the new image, and then the response is sent.
+immediately. After the commit the loader publishes the new image, and then the response is sent. If the node loses the
+lead first, the requests fail and the next controller continues from the committed records.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TypeVar
 
 from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestContext
 from kcli.controller.bootstrap import encode_records
 from kcli.controller.controller import Controller
-from kcli.controller.decision import MAX_RECORDS_PER_BATCH
-from kcli.errors import KafkaError, NotControllerException, StorageError, TimeoutException
-from kcli.metadata.delta import MetadataDelta
-from kcli.metadata.image import MetadataImage
+from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision
+from kcli.controller.features import quorum_refused
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    NotControllerException,
+    StorageError,
+    TimeoutException,
+    error_for,
+)
+from kcli.metadata.replay import ImageReplayer
 from kcli.protocol.records.metadata import MetadataRecord
+from kcli.raft.requests import VoterChangeResponse
 from kcli.runtime.clock import Clock
-from kcli.server.quorum.driver import RaftDriver
-from kcli.server.quorum.loader import MetadataLoader
-from kcli.server.quorum.metadata_log import QuorumVoters
-
-_log = logging.getLogger("kcli.server.QuorumController")
+from kcli.server.quorum.committed import Ahead
+from kcli.server.quorum.quorum import Quorum
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """A batch that is appended to the log but not yet committed."""
-
-    last_offset: int
-    delta: MetadataDelta | None
-    image: MetadataImage
-    done: asyncio.Future[None]
-
-
 class ActiveController:
-    """The controller of a node that leads, as its `ControllerChannel`. It serves requests between `lead` and `stop`."""
+    """The controller of a node that leads, from the claim of the lead until `end`."""
 
-    def __init__(
-        self,
-        controller: Controller,
-        driver: RaftDriver,
-        loader: MetadataLoader,
-        clock: Clock,
-        *,
-        on_fatal: Callable[[BaseException], None],
-    ) -> None:
-        """Makes a controller that does not lead yet. `on_fatal` ends the node, and is called if the metadata log cannot
-        be written."""
+    def __init__(self, controller: Controller, replayer: ImageReplayer, quorum: Quorum, clock: Clock) -> None:
+        """`replayer` has the state of `controller`."""
         self._controller = controller
-        self._driver = driver
-        self._loader = loader
+        self._replayer = replayer
+        self._driver = quorum.driver
+        self._committed = quorum.committed
+        self._quorum = quorum
         self._clock = clock
-        self._on_fatal = on_fatal
-        self._pending: deque[_Pending] = deque()
-        self._wake = asyncio.Event()
-        self._commits: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
-        self._is_stopped = False
-
-    @property
-    def has_failed(self) -> bool:
-        return self._failure is not None
+        self._ended: KafkaError | None = None
 
     @property
     def controller(self) -> Controller:
-        """The controller. Raises NotControllerException if this node does not lead, or cannot write the log."""
-        if self._failure is not None:
-            raise NotControllerException(f"The metadata log cannot be written: {self._failure}")
-        if self._is_stopped:
-            raise NotControllerException
+        """The controller. Raises NotControllerException if this node does not lead any more."""
+        if self._ended is not None:
+            raise self._ended
         return self._controller
 
-    async def lead(self, quorum_voters: QuorumVoters) -> None:
-        """Becomes the leader and commits the first batch of the new epoch. Raises QuorumError and StorageError."""
-        for appended in await self._driver.start(quorum_voters):
-            self._controller.skip(appended.last_offset, appended.epoch, appended.timestamp_ms)
-            self._queue(appended.last_offset, None)
-        self._committed(await self._driver.flush())
-        self._commits = asyncio.create_task(self._commit_loop(), name="quorum-commit")
-
-    async def stop(self) -> None:
-        """Commits the appended records, then resigns."""
-        if self._pending and self._failure is None:
-            with contextlib.suppress(StorageError, KafkaError):
-                await asyncio.shield(self._pending[-1].done)
-        if self._commits is not None:
-            self._commits.cancel()
-            await asyncio.gather(self._commits, return_exceptions=True)
-        self._driver.resign()
-        self._is_stopped = True
-        self._fail_pending(NotControllerException())
-
-    # Requests.
+    def end(self, error: NotControllerException) -> None:
+        """Ends the lead. All requests that wait for a commit get the error, and so do later requests."""
+        self._ended = error
+        self._committed.drop_ahead(error)
 
     async def send(
         self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
@@ -114,12 +70,12 @@ class ActiveController:
         timeout_ms = None if api.timeout_ms is None else api.timeout_ms(request)
         if timeout_ms is not None and timeout_ms <= 0:
             raise TimeoutException
-        decision = api.decide(self.controller, request, context, self._clock.now_ms())
-        if decision.records:
-            done = self._append(decision.records)
-        elif self._pending:
-            done = self._pending[-1].done
-        else:
+        decision = self._decide(api, request, context)
+        if decision.kraft_version is not None:
+            await self._upgrade_quorum(decision.kraft_version)
+            decision = self._decide(api, request, context)
+        done = self.append(decision.records) if decision.records else self._committed.last_appended
+        if done is None:
             return decision.response
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -128,16 +84,30 @@ class ActiveController:
             raise TimeoutException from None
         return decision.response
 
+    def _decide(self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext) -> Decision[R]:
+        controller = self.controller
+        # The quorum appends records of its own, which count as offsets too.
+        controller.follow_quorum(self._quorum.log.end_offset, self._quorum.view.kraft_version)
+        return api.decide(controller, request, context, self._clock.now_ms())
+
+    async def _upgrade_quorum(self, level: int) -> None:
+        """Raises kraft.version, and waits for the commit. Raises InvalidUpdateVersionException if a voter does not
+        support the level."""
+        response = (await self._driver.upgrade(level)).response
+        assert isinstance(response, VoterChangeResponse)
+        if response.error is not ErrorCode.NONE:
+            raise quorum_refused(error_for(response.error, response.message))
+        # The commit of a later record is also the commit of the new level.
+        await self.write(self.controller.no_op())
+
     async def write(self, records: Sequence[MetadataRecord]) -> None:
         """Appends records that no request asked for, and waits for their commit."""
         if records:
-            await asyncio.shield(self._append(records))
+            await asyncio.shield(self.append(records))
 
-    # Appending and committing.
-
-    def _append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
+    def append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
         """Appends the records immediately, in several batches if one batch cannot contain all of them. Returns the
-        future of the last batch."""
+        future of the commit of the last batch. Raises NotControllerException."""
         for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
             done = self._append_batch(records[start : start + MAX_RECORDS_PER_BATCH])
         return done
@@ -147,54 +117,26 @@ class ActiveController:
         values = encode_records(records, controller.image.metadata_version)
         try:
             appended = self._driver.append(values)
-        except StorageError as error:
-            self.fail(error)
+        except StorageError:
+            # The failure has ended the lead, so the request can succeed at another controller.
+            raise self._quorum.not_leading() from None
+        if self._ended is not None:
+            raise self._ended  # the raft node has resigned in the same step
+        try:
+            delta = controller.replay(
+                records,
+                last_offset=appended.last_offset,
+                epoch=appended.epoch,
+                timestamp_ms=appended.timestamp_ms,
+            )
+        except Exception as error:
+            # The records are in the log, so the next decision would not know of them.
+            self._quorum.fail(error)
             raise
-        delta = controller.replay(
-            records,
-            last_offset=appended.last_offset,
-            epoch=appended.epoch,
-            timestamp_ms=appended.timestamp_ms,
-        )
-        return self._queue(appended.last_offset, delta)
-
-    def _queue(self, last_offset: int, delta: MetadataDelta | None) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Marks the exception as retrieved, because no caller may wait for this future.
         done.add_done_callback(lambda future: future.cancelled() or future.exception())
-        self._pending.append(_Pending(last_offset, delta, self._controller.image, done))
-        self._wake.set()
+        self._committed.replayed(
+            Ahead(appended.base_offset, appended.last_offset, delta, self._replayer.point, done)
+        )
         return done
-
-    async def _commit_loop(self) -> None:
-        try:
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                while self._pending:
-                    self._committed(await self._driver.flush())
-        except Exception as error:
-            # A disk has failed, or kcli has a bug. Without this call, no waiting request would get an answer.
-            self.fail(error)
-
-    def _committed(self, high_watermark: int | None) -> None:
-        if high_watermark is None:
-            return
-        while self._pending and self._pending[0].last_offset < high_watermark:
-            pending = self._pending.popleft()
-            self._loader.publish(pending.delta, pending.image)
-            if not pending.done.done():
-                pending.done.set_result(None)
-
-    def fail(self, error: BaseException) -> None:
-        """Ends this controller and, by `on_fatal`, its node, because the metadata log cannot be written."""
-        self._failure = error
-        _log.critical("The metadata log cannot be written any more: %s", error)
-        self._fail_pending(NotControllerException(f"The metadata log cannot be written: {error}"))
-        self._on_fatal(error)
-
-    def _fail_pending(self, error: KafkaError) -> None:
-        while self._pending:
-            done = self._pending.popleft().done
-            if not done.done():
-                done.set_exception(error)

@@ -1,8 +1,9 @@
-"""The registration of a broker with the controller, from start to controlled shutdown (KIP-500, KIP-841).
+"""The registration of a broker with the active controller, from start to controlled shutdown (KIP-500, KIP-841).
 
-The broker is fenced until a heartbeat shows that it has read its own registration record. Before it stops, the broker
+The broker registers, and sends heartbeats until it has read its own registration record. It then loads its partitions
+while it is still fenced. When it is ready, its heartbeats ask the controller to unfence it. Before it stops, the broker
 asks the controller for a controlled shutdown. The controller moves the broker's leaderships to other brokers while the
-broker still serves clients. Then the controller lets the broker stop.
+broker still serves clients. Then the controller lets the broker stop. One request is in flight at a time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import supported_ranges
@@ -21,10 +23,11 @@ from kcli.errors import (
     BrokerIdNotRegisteredException,
     DuplicateBrokerRegistrationException,
     KafkaError,
-    NotControllerException,
     StaleBrokerEpochException,
+    StorageError,
     TimeoutException,
 )
+from kcli.model.ids import NO_OFFSET
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kcli.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -35,17 +38,31 @@ from kcli.runtime.rng import Rng
 from kcli.server.quorum.channel import ControllerChannel
 from kcli.server.quorum.loader import MetadataLoader
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("kcli.server.BrokerLifecycleManager")
 
 UNREGISTERED_EPOCH = -1
-# The pause after a failed attempt, and between two heartbeats of a fenced broker.
-RETRY_INTERVAL_S = 0.1
-# The number of requests that Kafka's broker may send before it stops without a controlled shutdown.
-SHUTDOWN_REQUESTS = 15
+# The pause between two heartbeats while the broker waits for its own registration record (Kafka's 10 ms).
+CATCH_UP_INTERVAL_S = 0.01
+# The pause after the first heartbeat that asks for a controlled shutdown (Kafka's 50 ms).
+SHUTDOWN_INTERVAL_S = 0.05
+# The longest controlled shutdown. Kafka has this fixed limit too.
+SHUTDOWN_LIMIT_S = 300.0
+
+
+class BrokerState(IntEnum):
+    """The state of a broker, with the values of Kafka's metric BrokerState."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
 
 
 class BrokerLifecycle:
-    """The registration of one broker. `start` returns when clients may be served, `stop` when the broker may stop.
+    """The registration of one broker. `start` returns when the broker has read its own registration, `unfence` when
+    clients may be served, `stop` when the broker may stop.
 
     `previous_epoch` is the broker epoch of the last clean stop (-1: the last stop was not clean). With ELR the
     controller trusts the replicas of a broker only after a clean stop. `offline_directories` returns the directories
@@ -65,6 +82,7 @@ class BrokerLifecycle:
         offline_directories: Callable[[], Sequence[uuid.UUID]] = tuple,
     ) -> None:
         self.epoch = UNREGISTERED_EPOCH
+        self.state = BrokerState.NOT_RUNNING
         self.incarnation_id = rng.uuid()
         self._channel = channel
         self._loader = loader
@@ -73,29 +91,76 @@ class BrokerLifecycle:
         self._directories = tuple(directories)
         self._previous_epoch = previous_epoch
         self._offline_directories = offline_directories
+        self._interval_s = config.integer("broker.heartbeat.interval.ms") / 1000
         self._heartbeats: asyncio.Task[None] | None = None
         self._listeners: Sequence[Listener] = ()
+        self._is_ready = False
+        self._wake = asyncio.Event()
+        self._caught_up = asyncio.Event()
+        self._unfenced = asyncio.Event()
 
     async def start(self, listeners: Sequence[Listener] | None = None) -> None:
-        """Registers and waits to be unfenced. Raises KafkaError if the controller refuses the broker.
+        """Registers, and returns when this node has read its own registration.
 
-        `listeners` take precedence over the advertised listeners of the configuration.
+        `listeners` take precedence over the advertised listeners of the configuration. Raises KafkaError if the
+        controller refuses the broker for good, or if no controller registers it in time.
         """
+        self.state = BrokerState.STARTING
         self._listeners = self._config.advertised_listeners if listeners is None else listeners
         try:
             async with asyncio.timeout(self._config.integer("initial.broker.registration.timeout.ms") / 1000):
                 await self._register()
-                response = await self._heartbeat()
-                while response.is_fenced:
-                    await asyncio.sleep(RETRY_INTERVAL_S)
-                    response = await self._heartbeat()
         except TimeoutError:
             raise TimeoutException(
                 f"Broker {self._config.node_id} could not register with the controller in time"
             ) from None
         self._heartbeats = asyncio.create_task(self._heartbeat_loop(), name="broker-heartbeats")
+        await self._caught_up.wait()
+
+    async def unfence(self) -> None:
+        """Asks the controller to unfence this broker, and returns when it has done so."""
+        self._is_ready = True
+        self.send_soon()
+        await self._unfenced.wait()
+
+    def send_soon(self) -> None:
+        """Sends the next heartbeat without a pause, because the broker has something to report."""
+        self._wake.set()
+
+    async def stop(self, *, clean: bool = True) -> None:
+        """Ends the heartbeats. If `clean`, asks for a controlled shutdown and waits for it, up to a limit."""
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._heartbeats
+            self._heartbeats = None
+        wanted = clean and self._config.boolean("controlled.shutdown.enable")
+        if self.epoch != UNREGISTERED_EPOCH and wanted:
+            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            try:
+                async with asyncio.timeout(SHUTDOWN_LIMIT_S):
+                    await self._shut_down()
+            except TimeoutError:
+                _log.warning("The controlled shutdown took too long, so the broker stops without it")
+        self.state = BrokerState.SHUTTING_DOWN
+
+    async def _shut_down(self) -> None:
+        pause_s = SHUTDOWN_INTERVAL_S
+        while True:
+            try:
+                if (await self._heartbeat(want_shut_down=True)).should_shut_down:
+                    return
+                await asyncio.sleep(pause_s)
+                pause_s = self._interval_s
+            except (BrokerIdNotRegisteredException, StaleBrokerEpochException) as error:
+                _log.warning("The controller does not know this broker, so it just stops: %s", error.message)
+                return
+            except (KafkaError, StorageError) as error:
+                _log.warning("A heartbeat of the controlled shutdown failed: %s", error)
+                await asyncio.sleep(self._interval_s)
 
     async def _register(self) -> None:
+        """Registers, again after each failure that may go away. Raises KafkaError for any other failure."""
         request = BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
@@ -121,55 +186,49 @@ class BrokerLifecycle:
             try:
                 self.epoch = (await self._channel.send(BROKER_REGISTRATION, request)).broker_epoch
                 return
-            except (DuplicateBrokerRegistrationException, NotControllerException) as error:
+            except KafkaError as error:
+                if not error.retriable and not isinstance(error, DuplicateBrokerRegistrationException):
+                    raise
                 _log.info("Registering again: %s", error.message)
-                await asyncio.sleep(RETRY_INTERVAL_S)
+                await asyncio.sleep(self._interval_s)
 
     async def _heartbeat(self, *, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.epoch,
-            current_metadata_offset=self._loader.image.offset,
-            want_fence=False,
+            current_metadata_offset=self._loader.image.offset if self._loader.is_loaded else NO_OFFSET,
+            want_fence=not self._is_ready,
             want_shut_down=want_shut_down,
             offline_log_dirs=tuple(self._offline_directories()),
         )
         return await self._channel.send(BROKER_HEARTBEAT, request)
 
     async def _heartbeat_loop(self) -> None:
-        interval_s = self._config.integer("broker.heartbeat.interval.ms") / 1000
         while True:
-            await asyncio.sleep(interval_s)
+            pause_s = self._interval_s
             try:
-                await self._heartbeat()
+                pause_s = self._answered(await self._heartbeat())
             except (BrokerIdNotRegisteredException, StaleBrokerEpochException) as error:
                 _log.warning(
                     "The controller does not know this broker (%s): registering again", error.message
                 )
-                await self._register()
-            except KafkaError as error:
-                _log.warning("A heartbeat failed: %s", error.message)
+                with contextlib.suppress(KafkaError):
+                    await self._register()
+            except (KafkaError, StorageError) as error:
+                _log.warning("A heartbeat failed: %s", error)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._wake.wait()
+            self._wake.clear()
 
-    async def stop(self, *, clean: bool = True) -> None:
-        """Ends the heartbeats. If `clean`, asks for a controlled shutdown and waits for it, up to a limit."""
-        if self._heartbeats is not None:
-            self._heartbeats.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._heartbeats
-            self._heartbeats = None
-        wanted = clean and self._config.boolean("controlled.shutdown.enable")
-        if self.epoch == UNREGISTERED_EPOCH or not wanted:
-            return
-        try:
-            async with asyncio.timeout(self._shutdown_timeout_s()):
-                response = await self._heartbeat(want_shut_down=True)
-                while not response.should_shut_down:
-                    # The next heartbeat reports that the broker has read the records of its controlled shutdown. This
-                    # ends the wait.
-                    await asyncio.sleep(0)
-                    response = await self._heartbeat(want_shut_down=True)
-        except (KafkaError, TimeoutError) as error:
-            _log.warning("Controlled shutdown failed, the broker stops without it: %s", error)
-
-    def _shutdown_timeout_s(self) -> float:
-        return self._config.integer("controller.quorum.request.timeout.ms") * SHUTDOWN_REQUESTS / 1000
+    def _answered(self, response: BrokerHeartbeatResponse) -> float:
+        """Moves to the state that the controller allows. Returns the pause before the next heartbeat, in seconds."""
+        if self.state is BrokerState.STARTING and not response.is_caught_up:
+            return CATCH_UP_INTERVAL_S
+        if self.state is BrokerState.STARTING:
+            self.state = BrokerState.RECOVERY
+            self._caught_up.set()
+        if self.state is BrokerState.RECOVERY and not response.is_fenced:
+            self.state = BrokerState.RUNNING
+            self._unfenced.set()
+        return self._interval_s

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestContext
+from kcli.errors import NotControllerException
+from kcli.security.principal import Principal
+from kcli.server.quorum.remote_controller import ApiRanges, RemoteController
+
+ACTIVATION_PAUSE_S = 0.005
+"""The interval at which a request looks whether the role of this node is active. A lone node needs a few ms."""
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -21,3 +29,72 @@ class ControllerChannel(Protocol):
         Raises KafkaError if the request is refused as a whole, and NotControllerException if no controller is active.
         """
         ...
+
+
+class LocalController(ControllerChannel, Protocol):
+    """The controller role of this node. It raises NotControllerException unless it is active."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this controller leads the quorum and takes requests."""
+        ...
+
+
+class NodeChannel:
+    """The `ControllerChannel` of a broker. It decides for each request where the active controller is.
+
+    A request goes to the controller role of this node if that role is active. Otherwise it goes over the network. While
+    no other node is known to lead, the role may become active, so a request waits for this.
+    """
+
+    def __init__(
+        self, local: LocalController | None, remote: RemoteController, leads_elsewhere: Callable[[], bool]
+    ) -> None:
+        """`leads_elsewhere` returns whether the quorum has a leader on another node."""
+        self._local = local
+        self._remote = remote
+        self._leads_elsewhere = leads_elsewhere
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the active controller runs in this process."""
+        return self._local is not None and self._local.is_active
+
+    async def send(
+        self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
+    ) -> R:
+        """Returns the response of the active controller.
+
+        Raises KafkaError if the request is refused, TimeoutException if no active controller answers in time.
+        """
+        if self._local is not None and await self._becomes_local(self._local):
+            try:
+                return await self._local.send(api, request, context)
+            except NotControllerException:
+                pass  # the role has resigned, so another controller becomes active
+        return await self._remote.send(api, request, context)
+
+    async def _becomes_local(self, local: LocalController) -> bool:
+        """Waits until an active controller is known, up to the time limit of a request. Returns whether it runs in this
+        process."""
+        limit_s = self._remote.limit_s
+        ends_at = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
+        while not local.is_active:
+            if self._leads_elsewhere():
+                return False
+            if ends_at is not None and asyncio.get_running_loop().time() >= ends_at:
+                return False
+            await asyncio.sleep(ACTIVATION_PAUSE_S)
+        return True
+
+    async def forward(self, frame: bytes, principal: Principal, host: str) -> bytes:
+        """Sends the frame of a client in an Envelope (KIP-590). Returns the response frame. Raises KafkaError."""
+        return await self._remote.forward(frame, principal, host)
+
+    def versions(self) -> ApiRanges:
+        """The API versions of the active controller. Empty if this process has the controller, or none is known."""
+        return {} if self.is_local else self._remote.versions
+
+    async def stop(self) -> None:
+        """Cancels the requests without an answer, and closes the connection."""
+        await self._remote.stop()

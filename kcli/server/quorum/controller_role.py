@@ -1,12 +1,15 @@
-"""The controller role of a node: the metadata log, the raft node, and the controller while this node leads.
+"""The controller role of a node: the controller while this node leads the quorum, and a standby while another does.
 
-Start: replay the log, become the leader, write the first records of a new cluster, register this controller. One voter
-is a majority of one, so this node leads when `start` returns.
+A standby has nothing to do, because the quorum replays the log on every node. When this node becomes the leader and has
+replayed all older records, the role makes a new controller on the newest metadata. The sessions of all brokers begin at
+this time. The first records end the work of the last controller: they abort an open metadata transaction, and write the
+bootstrap records of a new cluster. No request is decided before them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from kcli.config.broker import BrokerConfig
@@ -16,89 +19,136 @@ from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestCon
 from kcli.controller.bootstrap import first_log_records
 from kcli.controller.controller import Controller
 from kcli.controller.settings import ControllerSettings
-from kcli.errors import NotControllerException
+from kcli.errors import NotControllerException, StorageError
 from kcli.metadata.image import ControllerRegistration, Endpoint, VersionRange
 from kcli.metadata.replay import ImageReplayer
-from kcli.raft.node import RaftNode
-from kcli.raft.voters import ReplicaKey
+from kcli.model.ids import LeaderEpoch
+from kcli.protocol.records.metadata import MetadataRecord
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
 from kcli.server.quorum.active_controller import ActiveController, Q, R
-from kcli.server.quorum.driver import RaftDriver
 from kcli.server.quorum.housekeeping import QuorumHousekeeping
-from kcli.server.quorum.loader import MetadataLoader
-from kcli.server.quorum.metadata_log import MetadataLog
-from kcli.server.quorum.view import QuorumView
-from kcli.storage.store.store import LogStore
+from kcli.server.quorum.quorum import Leadership, Quorum
+
+_log = logging.getLogger("kcli.server.QuorumController")
 
 
 class ControllerRole:
-    """The controller role. It starts before the broker role, and is the `ControllerChannel` of the node until
-    `stop`."""
+    """The controller role. It starts before the quorum, and is a `ControllerChannel` until `stop`."""
 
     def __init__(
         self,
-        logs: LogStore,
+        quorum: Quorum,
         config: BrokerConfig,
         clock: Clock,
         rng: Rng,
-        loader: MetadataLoader,
         *,
         on_fatal: Callable[[BaseException], None],
     ) -> None:
-        self.log = MetadataLog(logs, config, clock, rng)
+        """`on_fatal` ends the node, and is called if the controller cannot begin its work."""
         self.active: ActiveController | None = None
-        self.housekeeping: QuorumHousekeeping | None = None
-        self._raft = RaftNode(ReplicaKey(config.node_id, self.log.directory_id))
-        self.view = QuorumView(self._raft, self.log)
-        self._driver = RaftDriver(self._raft, self.log, clock)
-        self._loader = loader
+        self.registration: ControllerRegistration | None = None
+        self._bootstrap: list[MetadataRecord] | None = None
+        self._housekeeping: QuorumHousekeeping | None = None
+        self._quorum = quorum
         self._config = config
         self._clock = clock
         self._rng = rng
         self._on_fatal = on_fatal
+        self._is_stopped = False
+        quorum.on_leadership(Leadership(self._begin, self._end))
 
     async def start(self, listeners: Sequence[Listener] | None = None) -> None:
-        """Starts and leads. `listeners` take precedence over the advertised listeners of the configuration.
+        """Prepares for the lead, and does not wait for it. Call it before the start of the quorum.
 
-        Raises StorageError if the node is not formatted, and QuorumError if it cannot be a quorum by itself.
+        `listeners` take precedence over the advertised listeners of the configuration. Raises StorageError if the node
+        is not formatted.
         """
-        replayer = ImageReplayer(self._loader.image)
-        quorum_voters = await asyncio.to_thread(self.log.load, replayer)
-        settings = controller_settings(self._config, quorum_voters.kraft_version)
-        controller = Controller(replayer, settings, self._rng, self._clock.now_ms())
-        controller.next_offset = self.log.end_offset
-        self._loader.image = controller.image
-        active = ActiveController(
-            controller, self._driver, self._loader, self._clock, on_fatal=self._on_fatal
-        )
-        await active.lead(quorum_voters)
-        self.active = active
-        self.housekeeping = QuorumHousekeeping(
-            active, self.log, self._loader, quorum_voters, self._config, self._clock
+        self.registration = self._make_registration(
+            self._config.advertised_controller_listeners if listeners is None else listeners
         )
         try:
-            self.housekeeping.start()
-            await self._write_first_records(active, settings)
-            registration = self._registration(
-                settings, self._config.advertised_controller_listeners if listeners is None else listeners
-            )
-            await active.write(controller.register_controller(registration))
-        except BaseException:
-            await self.stop()
-            raise
+            self._bootstrap = await asyncio.to_thread(self._quorum.log.read_bootstrap)
+        except StorageError:
+            if self._quorum.log.end_offset == 0:
+                raise
 
-    async def _write_first_records(self, active: ActiveController, settings: ControllerSettings) -> None:
+    async def stop(self, *, clean: bool = True) -> None:
+        """Ends the periodic work and, if `clean`, waits for the appended records, up to a limit. The stop of the quorum
+        then gives up the lead."""
+        self._is_stopped = True
+        if self._housekeeping is not None:
+            self._housekeeping.stop()
+        last = self._quorum.committed.last_appended
+        if clean and last is not None:
+            await asyncio.wait((last,), timeout=COMMIT_TIMEOUT_S)
+        self._end(self._quorum.not_leading())
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this controller leads the quorum and takes requests."""
+        return self.active is not None
+
+    async def send(
+        self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
+    ) -> R:
+        """Sends a request to the controller of this node. Raises NotControllerException while it does not lead."""
+        if self.active is None:
+            raise self._quorum.not_leading()
+        return await self.active.send(api, request, context)
+
+    # The lead.
+
+    def _begin(self, epoch: LeaderEpoch) -> None:
+        if self._is_stopped:
+            return
+        _log.info(
+            "Becoming the active controller at epoch %d, next write offset %d.",
+            epoch,
+            self._quorum.log.end_offset,
+        )
+        replayer = ImageReplayer.at(self._quorum.committed.point)
+        settings = controller_settings(self._config, self._quorum.view.kraft_version)
+        controller = Controller(replayer, settings, self._rng, self._clock.now_ms())
+        active = ActiveController(controller, replayer, self._quorum, self._clock)
+        try:
+            self._write_first_records(active, settings)
+        except Exception as error:
+            # A disk has failed, or kcli has a bug. The node must not stay without a controller silently.
+            self._on_fatal(error)
+            return
+        self.active = active
+        self._housekeeping = QuorumHousekeeping(active, self._config, self._clock)
+        self._housekeeping.start()
+
+    def _write_first_records(self, active: ActiveController, settings: ControllerSettings) -> None:
         controller = active.controller
         if controller.in_transaction:
-            await active.write(controller.abort_transaction())
-        if self._loader.image.metadata_version == 0:
-            bootstrap = await asyncio.to_thread(self.log.read_bootstrap)
-            await active.write(first_log_records(bootstrap, settings.static_config))
+            active.append(controller.abort_transaction())
+        if controller.image.metadata_version == 0:
+            if self._bootstrap is None:
+                raise StorageError("the metadata log has no bootstrap records, and no file has them")
+            active.append(first_log_records(self._bootstrap, settings.static_config))
+        assert self.registration is not None, "start has made it"
+        registration = controller.register_controller(self.registration)
+        if registration:
+            active.append(registration)
 
-    def _registration(
-        self, settings: ControllerSettings, listeners: Sequence[Listener]
-    ) -> ControllerRegistration:
+    def _end(self, error: NotControllerException) -> None:
+        """Ends the lead. Requests that wait for a commit get the error."""
+        if self.active is None:
+            return
+        _log.info(
+            "Renouncing the leadership, reverting to last stable offset %d. %s",
+            self._quorum.committed.next_offset - 1,
+            error.message,
+        )
+        if self._housekeeping is not None:
+            self._housekeeping.stop()
+        self.active.end(error)
+        self.active = None
+
+    def _make_registration(self, listeners: Sequence[Listener]) -> ControllerRegistration:
         return ControllerRegistration(
             id=self._config.node_id,
             incarnation_id=self._rng.uuid(),
@@ -111,32 +161,18 @@ class ControllerRole:
                 )
                 for listener in listeners
             },
-            features=settings.supported_features,
+            features=_supported_features(),
         )
 
-    async def stop(self) -> None:
-        """Ends the housekeeping, commits the appended records, then resigns. The store closes the log."""
-        if self.housekeeping is not None:
-            await self.housekeeping.stop()
-        if self.active is not None:
-            await self.active.stop()
-        self.active = None
 
-    async def send(
-        self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
-    ) -> R:
-        """Sends a request to the controller of this node. Raises NotControllerException while it does not lead."""
-        if self.active is None:
-            raise NotControllerException
-        return await self.active.send(api, request, context)
+COMMIT_TIMEOUT_S = 5.0
+"""The longest wait for the commit of appended records at a stop. Without a majority they are never committed."""
 
 
 def controller_settings(config: BrokerConfig, kraft_version: int) -> ControllerSettings:
     return ControllerSettings(
         node_id=config.node_id,
-        supported_features={
-            name: VersionRange(lowest, highest) for name, (lowest, highest) in supported_ranges().items()
-        },
+        supported_features=_supported_features(),
         num_partitions=config.integer("num.partitions"),
         default_replication_factor=config.integer("default.replication.factor"),
         delete_topic_enable=config.boolean("delete.topic.enable"),
@@ -144,6 +180,11 @@ def controller_settings(config: BrokerConfig, kraft_version: int) -> ControllerS
         unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
         remote_log_storage_system_enable=config.boolean("remote.log.storage.system.enable"),
         kraft_version=kraft_version,
+        replicates=False,
         static_config=dict(config.texts),
         config=config,
     )
+
+
+def _supported_features() -> dict[str, VersionRange]:
+    return {name: VersionRange(lowest, highest) for name, (lowest, highest) in supported_ranges().items()}

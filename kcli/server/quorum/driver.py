@@ -1,94 +1,301 @@
-"""Runs the raft node on the metadata log: executes each `Ready` in its order and reports every flush to the node.
+"""Runs the raft node on the metadata log: one task takes one message after the other, and executes each `Ready`.
 
-An append happens immediately on the event loop, so that offsets are in the order of decisions. The flush comes later,
-in a thread. A flush covers everything that was appended before it began.
+Messages come from other nodes, from the answers of the peers, from the flushes, and from the timer of the node. The
+order inside a `Ready` is that of its fields, so nothing is sent before the vote that it reports is durable.
+
+The active controller appends without this task: an append happens immediately on the event loop, so that offsets are in
+the order of decisions. The flush comes later, in a thread. A flush covers everything that was appended before it began.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import assert_never
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, assert_never
 
+from kcli.errors import BrokerNotAvailableException, NotControllerException, StorageError
 from kcli.model.ids import LeaderEpoch, Offset
-from kcli.raft.messages import Append, Batch, ControlBatch, DataBatch, Flushed, Message, Ready, Resign, Start
+from kcli.raft.messages import (
+    Append,
+    Batch,
+    ControlBatch,
+    DataBatch,
+    Flushed,
+    Message,
+    Outgoing,
+    Ready,
+    Received,
+    Reply,
+    SnapshotChunk,
+    Start,
+    Tick,
+    UpgradeKRaftVersion,
+)
 from kcli.raft.node import RaftNode
+from kcli.raft.requests import QuorumResponse, RaftRequest, ReceivedBatch
 from kcli.runtime.clock import Clock
-from kcli.server.quorum.metadata_log import MetadataLog, QuorumVoters
+from kcli.server.quorum.committed import CommittedMetadata
+from kcli.server.quorum.metadata_log import MetadataLog
+
+MAX_WAITING_REQUESTS = 1000
+"""Requests of other nodes that wait for the node. A quorum has a few peers with one request each, and each broker has
+one. A larger number means that a client floods the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
     """A batch that is appended to the log but not yet committed."""
 
+    base_offset: Offset
     last_offset: Offset
     epoch: LeaderEpoch
     timestamp_ms: int
 
 
-class RaftDriver:
-    """Runs the raft node. Call `start` first. After each `append`, call `flush` until the high watermark is past the
-    batch."""
+@dataclass(frozen=True, slots=True)
+class RaftAnswer:
+    """The response to a request of another node. `records`: the bytes that a FetchResponse contains."""
 
-    def __init__(self, node: RaftNode, log: MetadataLog, clock: Clock) -> None:
+    response: QuorumResponse
+    records: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    future: asyncio.Future[RaftAnswer]
+    max_bytes: int
+
+
+class Sender(Protocol):
+    """Sends requests to other servers. The driver gets the result as a message."""
+
+    def send(self, outgoing: Outgoing) -> None: ...
+
+
+class RaftDriver:
+    """Runs the raft node from `start` to `stop`."""
+
+    def __init__(
+        self,
+        node: RaftNode,
+        log: MetadataLog,
+        committed: CommittedMetadata,
+        clock: Clock,
+        *,
+        on_step: Callable[[], None],
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        """`on_step` is called after each step of the node, before its duties. `on_fatal` is called once, if a disk
+        fails or kcli has a bug."""
+        self.sender: Sender | None = None
         self._node = node
         self._log = log
+        self._committed = committed
         self._clock = clock
+        self._on_step = on_step
+        self._on_fatal = on_fatal
+        self._inbox: deque[Message] = deque()
+        self._wake = asyncio.Event()
+        self._flush = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed: float | None = None
+        self._waiting: dict[int, _Waiting] = {}
+        self._token = 0
+        self._has_ended = False
 
-    async def start(self, quorum_voters: QuorumVoters) -> tuple[Appended, ...]:
-        """Elects this node. Its vote is on disk before the new epoch is used. Returns the first batch, not yet flushed.
+    def start(self, start: Start) -> None:
+        """Starts the node, which then begins to look for a leader or elects itself.
 
-        Raises QuorumError if the node cannot be a quorum by itself, and StorageError if its disk fails.
+        Requests of other nodes that came during the replay of the disk are handled after this message. Without the
+        stored state, the node could vote twice in one epoch.
         """
-        log = self._log
-        ready = self._step(
-            Start(
-                stored=log.read_election_state(),
-                log_end_offset=log.end_offset,
-                log_epoch=log.epoch,
-                voters=quorum_voters.voters,
-                kraft_version=quorum_voters.kraft_version,
-                voters_in_log=quorum_voters.in_log,
-            )
-        )
-        for state in ready.persist:
-            await asyncio.to_thread(log.write_election_state, state)
-        return tuple([self._append(batch) for batch in ready.append])
+        self._inbox.appendleft(start)
+        self._wake.set()
+        self._tasks = [
+            asyncio.create_task(self._run(), name="raft"),
+            asyncio.create_task(self._flush_loop(), name="raft-flush"),
+        ]
+
+    async def stop(self) -> None:
+        """Ends the tasks. Requests of other nodes that wait get BROKER_NOT_AVAILABLE."""
+        self._end()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # Messages.
+
+    def post(self, message: Message) -> None:
+        """Gives the node a message. Each source has one message at a time, so the queue stays short."""
+        self._inbox.append(message)
+        self._wake.set()
+
+    def ask(self, request: RaftRequest, max_bytes: int = 0) -> asyncio.Future[RaftAnswer]:
+        """Gives the node a request of another node. Raises BrokerNotAvailableException if too many requests wait.
+
+        `max_bytes` limits the records of a response to Fetch.
+        """
+        token, future = self._new_token(max_bytes)
+        self.post(Received(token, request))
+        return future
+
+    def upgrade(self, level: int) -> asyncio.Future[RaftAnswer]:
+        """Gives the node a new level of kraft.version."""
+        token, future = self._new_token(0)
+        self.post(UpgradeKRaftVersion(token, level))
+        return future
+
+    def _new_token(self, max_bytes: int) -> tuple[int, asyncio.Future[RaftAnswer]]:
+        if self._has_ended or len(self._waiting) >= MAX_WAITING_REQUESTS:
+            raise BrokerNotAvailableException
+        self._token += 1
+        future: asyncio.Future[RaftAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[self._token] = _Waiting(future, max_bytes)
+        return self._token, future
 
     def append(self, values: Sequence[bytes]) -> Appended:
         """Appends one batch of records. Raises StorageError if the disk fails, and NotControllerException if this node
-        does
-        not lead."""
+        does not lead."""
         ready = self._step(Append(tuple(values)))
-        assert not ready.persist and ready.flush, "an append changes no vote and is flushed later"
-        (batch,) = ready.append
-        return self._append(batch)
+        assert not ready.persist and ready.truncate is None, "an append changes no vote"
+        batch, *others = ready.append
+        try:
+            appended = self._append(batch)
+            self._finish(replace(ready, append=tuple(others)))
+        except StorageError as error:
+            self._fail(error)
+            raise
+        return appended
 
-    async def flush(self) -> Offset | None:
-        """Flushes the log up to its present end. Returns the new high watermark, or None if it has not moved."""
-        end_offset = await asyncio.to_thread(self._log.flush)
-        ready = self._step(Flushed(end_offset))
-        assert ready == Ready(apply=ready.apply), "a flush is only counted"
-        if ready.apply is not None:
-            self._log.log.set_high_watermark(ready.apply)
-        return ready.apply
+    # The tasks.
 
-    def resign(self) -> None:
-        self._step(Resign())
+    async def _run(self) -> None:
+        try:
+            while True:
+                while self._inbox:
+                    await self._execute(self._step(self._inbox.popleft()))
+                self._wake.clear()
+                await self._wake.wait()
+        except Exception as error:
+            # A disk has failed, or kcli has a bug. Without this call, no waiting request would get an answer.
+            self._fail(error)
+
+    async def _flush_loop(self) -> None:
+        try:
+            while True:
+                await self._flush.wait()
+                self._flush.clear()
+                truncations = self._log.log.truncations
+                end_offset = await asyncio.to_thread(self._log.flush)
+                if truncations == self._log.log.truncations:
+                    self.post(Flushed(end_offset))
+                else:
+                    # The flush may have covered records that other records have replaced.
+                    self._flush.set()
+        except Exception as error:
+            self._fail(error)
 
     def _step(self, message: Message) -> Ready:
         ready = self._node.step(message, self._clock.monotonic())
-        assert ready.truncate is None and not ready.send, "a lone voter follows no log and sends nothing"
+        self._arm(self._node.deadline)
+        self._on_step()
         return ready
 
+    def _arm(self, deadline: float | None) -> None:
+        if deadline == self._armed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed = deadline
+        self._timer = None
+        if deadline is not None:
+            delay = max(0.0, deadline - self._clock.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._armed = None
+        self.post(Tick())
+
+    # The duties.
+
+    async def _execute(self, ready: Ready) -> None:
+        for state in ready.persist:
+            await asyncio.to_thread(self._log.write_election_state, state)
+        if ready.truncate is not None:
+            self._committed.drop_ahead(NotControllerException())
+            self._log.truncate(ready.truncate)
+        if ready.write_snapshot is not None:
+            await self._write_snapshot(ready.write_snapshot)
+        self._finish(ready)
+
+    def _finish(self, ready: Ready) -> None:
+        """Carries out the duties that need no wait."""
+        for batch in ready.append:
+            self._append(batch)
+        if ready.flush:
+            self._flush.set()
+        for outgoing in ready.send:
+            assert self.sender is not None
+            self.sender.send(outgoing)
+        for reply in ready.replies:
+            self._reply(reply)
+        if ready.apply is not None:
+            self._log.log.set_high_watermark(ready.apply)
+            self._committed.commit(ready.apply)
+
     def _append(self, batch: Batch) -> Appended:
-        now_ms = self._clock.now_ms()
+        now_ms, base_offset = self._clock.now_ms(), self._log.end_offset
         match batch:
             case ControlBatch(epoch=epoch, records=records):
                 last_offset = self._log.append_controls(records, epoch, now_ms)
             case DataBatch(epoch=epoch, values=values):
                 last_offset = self._log.append_records(values, epoch, now_ms)
+            case ReceivedBatch(epoch=epoch):
+                self._log.append_received(batch.content, epoch)
+                last_offset = Offset(batch.next_offset - 1)
             case _ as unreachable:
                 assert_never(unreachable)
-        return Appended(last_offset, epoch, now_ms)
+        assert self._log.end_offset == last_offset + 1, "the node and the log count the same records"
+        return Appended(base_offset, last_offset, epoch, now_ms)
+
+    async def _write_snapshot(self, chunk: SnapshotChunk) -> None:
+        """Writes a part of the leader's snapshot. After the last part the snapshot replaces the log."""
+        snapshots = self._log.snapshots
+        await asyncio.to_thread(snapshots.download, chunk.snapshot_id, chunk.position, chunk.content)
+        if not chunk.is_last:
+            return
+        snapshot = await asyncio.to_thread(snapshots.finish_download)
+        point = await asyncio.to_thread(self._committed.point_of, chunk.snapshot_id, snapshot)
+        self._committed.install(chunk.snapshot_id, point)
+        self._inbox.appendleft(self._log.install(chunk.snapshot_id, snapshot))
+
+    def _reply(self, reply: Reply) -> None:
+        waiting = self._waiting.pop(reply.token, None)
+        if waiting is None or waiting.future.done():
+            return  # the client has gone, or the node stops
+        records = b""
+        if reply.read_from is not None:
+            records = self._log.log.read(
+                reply.read_from, waiting.max_bytes, end_offset=self._log.end_offset
+            ).read()
+        waiting.future.set_result(RaftAnswer(reply.response, records))
+
+    # Failures.
+
+    def _fail(self, error: BaseException) -> None:
+        """Ends the driver, because after a failed write or flush nothing may be reported as durable any more."""
+        if not self._has_ended:
+            self._end()
+            self._on_fatal(error)
+
+    def _end(self) -> None:
+        self._has_ended = True
+        for task in self._tasks:
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            if not each.future.done():
+                each.future.set_exception(BrokerNotAvailableException())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -17,21 +18,52 @@ class MetadataLoader:
     """Holds the newest committed `image`, and calls listeners with each change in the order of the log."""
 
     def __init__(self, image: MetadataImage) -> None:
+        """`image` is the empty image of the cluster."""
         self.image = image
+        self._empty = image
         self._listeners: list[MetadataListener] = []
+        self._loaded = asyncio.Event()
 
     def subscribe(self, listener: MetadataListener) -> None:
-        """Calls `listener(delta, image)` on the event loop at every commit that changes something."""
+        """Calls `listener(delta, image)` on the event loop at every commit that changes something.
+
+        A listener that subscribes before the metadata is loaded is first called with all metadata.
+        """
         self._listeners.append(listener)
 
     def publish(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
-        """Publishes a committed batch. `delta` is None for control batches and open metadata transactions."""
+        """Publishes a committed batch. `delta` is None for control batches and open metadata transactions.
+
+        Before `caught_up` no listener is called, because the image is still old.
+        """
         self.image = image
-        if delta is None or delta.is_empty:
+        if delta is not None and self.is_loaded:
+            self._call_listeners(delta)
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._loaded.is_set()
+
+    def caught_up(self) -> None:
+        """Reports that the image has every record up to the high watermark.
+
+        The first report with the bootstrap records ends `loaded`. Listeners then get the whole image as one change.
+        """
+        if not self.is_loaded and self.image.metadata_version > 0:
+            self._loaded.set()
+            if self._listeners:
+                self._call_listeners(MetadataDelta.between(self._empty, self.image))
+
+    async def loaded(self) -> None:
+        """Returns when the image is the metadata of a cluster, up to the high watermark."""
+        await self._loaded.wait()
+
+    def _call_listeners(self, delta: MetadataDelta) -> None:
+        if delta.is_empty:
             return
         for listener in self._listeners:
             try:
-                listener(delta, image)
+                listener(delta, self.image)
             except Exception:
                 # The change stays committed, and the other listeners still need it.
-                _log.exception("A listener failed on the metadata at offset %d", image.offset)
+                _log.exception("A listener failed on the metadata at offset %d", self.image.offset)

@@ -1,8 +1,8 @@
 """`__cluster_metadata-0` on disk: the log, its snapshots, the quorum-state file.
 
 All methods block, and only one owner may call them. `flush` and `write_snapshot` may run in a thread while the owner
-appends. A snapshot is written as `<id>-<random>.checkpoint.part`, made durable and renamed. An old snapshot is renamed
-to `….deleted` and removed a minute later, when no reader has the file open any more (KIP-630).
+appends. The leader appends records. The other nodes append its batches as they came, and can lose the end of their log
+again until it is committed.
 """
 
 from __future__ import annotations
@@ -16,20 +16,18 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.topic import LogConfig
 from kcli.controller.bootstrap import BOOTSTRAP_FILE, decode_bootstrap
 from kcli.errors import CorruptRecordError, StorageError
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
 from kcli.metadata.removed_topics import RemovedTopics
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot_file import (
     BOOTSTRAP_SNAPSHOT_ID,
-    DELETED_SUFFIX,
     MAX_BATCH_BYTES,
-    PART_SUFFIX,
     Snapshot,
     SnapshotId,
-    decode_snapshot,
     encode_snapshot,
-    snapshot_id_of,
 )
-from kcli.model.ids import FIRST_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
+from kcli.model.ids import FIRST_LEADER_EPOCH, FIRST_OFFSET, BrokerId, LeaderEpoch, Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.batches.batch import (
     BatchHeader,
@@ -48,11 +46,13 @@ from kcli.protocol.batches.control import (
 )
 from kcli.protocol.records.metadata import MetadataRecord, decode_metadata_record
 from kcli.raft.election_state import ElectionState
-from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
+from kcli.raft.messages import EpochStart, SnapshotInstalled, Start, VotersAt
+from kcli.raft.voters import ReplicaKey, Voter, VoterSet, voter_set
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import read_file
 from kcli.runtime.rng import Rng
 from kcli.server.quorum.election_file import read_election_state, write_election_state
+from kcli.server.quorum.snapshot_files import SnapshotFiles
 from kcli.storage.directory import on_disk
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.store import LogStore
@@ -66,12 +66,41 @@ READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class QuorumVoters:
-    """The voters of the quorum. `in_log` is False if only the snapshot of `format` or the configuration names them."""
+class LogBatch:
+    """A batch of the log: the bytes that contain it, its position in them, and its header."""
 
-    kraft_version: int = 0
-    voters: VoterSet = NO_VOTERS
-    in_log: bool = False
+    content: bytes
+    position: int
+    header: BatchHeader
+
+    @property
+    def controls(self) -> list[RaftControl]:
+        """The records of a control batch, without records of unknown types."""
+        decoded = [decode_control(item.key, item.value) for item in read_records(self.content, self.position)]
+        return [control for control in decoded if isinstance(control, RaftControl)]
+
+    def replay(self, replayer: ImageReplayer) -> MetadataDelta | None:
+        """Replays the batch. Returns None for a control batch, and while a metadata transaction is open."""
+        header = self.header
+        epoch, timestamp_ms = header.partition_leader_epoch, header.max_timestamp_ms
+        if header.is_control:
+            replayer.skip(header.last_offset, epoch, timestamp_ms)
+            return None
+        values = [record.value or b"" for record in read_records(self.content, self.position)]
+        records = [decode_metadata_record(value)[0] for value in values]
+        return replayer.replay(
+            records, last_offset=header.last_offset, epoch=epoch, timestamp_ms=timestamp_ms
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The content of the disk at a start: the raft node's state, the image of the newest snapshot, and the image of the
+    whole log, whose end may not be committed."""
+
+    start: Start
+    snapshot_image: MetadataImage
+    replayer: ImageReplayer
 
 
 class MetadataLog:
@@ -79,14 +108,16 @@ class MetadataLog:
 
     def __init__(self, logs: LogStore, config: BrokerConfig, clock: Clock, rng: Rng) -> None:
         self._clock = clock
-        self._rng = rng
         self._config = config
         self.log = _open(logs, config)
         self.directory = self.log.directory
         self._disk = logs.disk
         self._path = self.log.path
         self._bootstrap_path = f"{config.metadata_log_dir}/{BOOTSTRAP_FILE}"
-        self.snapshots = self._clean_up()
+        self.snapshots = SnapshotFiles(
+            self.directory, self._path, clock, rng, self.log.config.file_delete_delay_ms
+        )
+        self._restart_at_snapshot()
         # Bytes of the log that the newest snapshot does not cover.
         self.bytes_since_snapshot = 0
 
@@ -107,63 +138,68 @@ class MetadataLog:
 
     # Starting.
 
-    @on_disk
-    def _clean_up(self) -> list[SnapshotId]:
-        """Removes incomplete files that a crash left. Returns the snapshots, oldest first."""
-        found = []
-        for entry in self._disk.list_dir(self._path):
-            if entry.name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
-                self._disk.remove(f"{self._path}/{entry.name}")
-                continue
-            snapshot_id = snapshot_id_of(entry.name)
-            if snapshot_id is not None:
-                found.append(snapshot_id)
-        found.sort()
-        newest = found[-1] if found else BOOTSTRAP_SNAPSHOT_ID
+    def _restart_at_snapshot(self) -> None:
+        """Empties a log that ends before the newest snapshot or has other records, because the snapshot takes
+        precedence."""
+        newest = self.snapshots.newest
         if newest.end_offset > self.end_offset or (newest.end_offset and newest.epoch > self.epoch):
-            # The log ends before the snapshot, or has other records. The snapshot takes precedence.
-            self.log.truncate_fully_and_start_at(newest.end_offset)
-        for snapshot_id in [old for old in found if old.end_offset < self.log.log_start_offset]:
-            self._delete(snapshot_id)
-            found.remove(snapshot_id)
-        return found
+            self._start_at(newest)
+        self.snapshots.delete_before(self.log.log_start_offset)
+        if self.log.log_start_offset > self.snapshots.newest.end_offset:
+            raise StorageError(
+                f"{self._path} begins at offset {self.log.log_start_offset}, but no snapshot has the records before"
+            )
+
+    def _start_at(self, snapshot_id: SnapshotId) -> None:
+        """Empties the log. It begins again at the end of the snapshot, and the epoch of the snapshot is its newest."""
+        self.log.truncate_fully_and_start_at(snapshot_id.end_offset)
+        self.log.leader_epochs.assign(snapshot_id.epoch, snapshot_id.end_offset)
 
     @on_disk
-    def load(self, replayer: ImageReplayer) -> QuorumVoters:
+    def load(self, replayer: ImageReplayer) -> Found:
         """Replays the newest snapshot and then the log from its end. Raises CorruptRecordError if records are missing
         in between."""
-        quorum_voters = _static_voters(self._config)
+        kraft_version, voters = 0, _static_voters(self._config)
+        history: list[VotersAt] = []
         start = self.log.log_start_offset
-        if self.snapshots:
-            newest = self.snapshots[-1]
-            snapshot = self._read(newest)
-            _replay_snapshot(replayer, newest, snapshot)
-            quorum_voters = _from_snapshot(quorum_voters, newest, snapshot)
+        newest = self.snapshots.newest
+        if self.snapshots.ids:
+            snapshot = self.snapshots.read(newest)
+            replay_snapshot(replayer, newest, snapshot)
             start = max(start, newest.end_offset)
-        for controls in self._replay_log(replayer, start):
-            quorum_voters = _from_controls(quorum_voters, controls)
-        return quorum_voters
+            if snapshot.voters is not None and snapshot.kraft_version > 0:
+                found = VotersAt(
+                    Offset(newest.end_offset - 1), snapshot.kraft_version, voter_set(snapshot.voters)
+                )
+                if newest == BOOTSTRAP_SNAPSHOT_ID:
+                    kraft_version, voters = found.kraft_version, found.voters
+                else:
+                    history.append(found)
+        image = replayer.image
+        before = history[-1] if history else VotersAt(FIRST_OFFSET, kraft_version, voters)
+        for batch in self.batches(start, self.end_offset):
+            self.bytes_since_snapshot += batch.header.size_bytes
+            if batch.header.is_control and (changed := _changed_voters(before, batch)) is not None:
+                history.append(changed)
+                before = changed
+            batch.replay(replayer)
+        raft = Start(
+            stored=self.read_election_state(),
+            log_start=self.log.log_start_offset,
+            log_end_offset=self.end_offset,
+            epochs=self._epochs(),
+            snapshots=tuple(self.snapshots.ids),
+            voters=voters,
+            kraft_version=kraft_version,
+            voter_history=tuple(history),
+        )
+        return Found(raft, image, replayer)
 
-    def _read(self, snapshot_id: SnapshotId) -> Snapshot:
-        path = f"{self._path}/{snapshot_id.file_name}"
-        return decode_snapshot(read_file(self._disk, path), path)
+    def _epochs(self) -> tuple[EpochStart, ...]:
+        return tuple(EpochStart(*entry) for entry in self.log.leader_epochs.entries)
 
-    def _replay_log(self, replayer: ImageReplayer, start: Offset) -> Iterator[list[RaftControl]]:
-        """Replays the log from `start`. Yields the control records of each control batch."""
-        for content, position, header in self._batches(start, self.end_offset):
-            self.bytes_since_snapshot += header.size_bytes
-            epoch, timestamp_ms = header.partition_leader_epoch, header.max_timestamp_ms
-            if header.is_control:
-                decoded = [decode_control(item.key, item.value) for item in read_records(content, position)]
-                yield [control for control in decoded if isinstance(control, RaftControl)]
-                replayer.skip(header.last_offset, epoch, timestamp_ms)
-                continue
-            values = [record.value or b"" for record in read_records(content, position)]
-            records = [decode_metadata_record(value)[0] for value in values]
-            replayer.replay(records, last_offset=header.last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
-
-    def _batches(self, start: Offset, end: Offset) -> Iterator[tuple[bytes, int, BatchHeader]]:
-        """(bytes, position in them, header) of each batch in [start, end). Raises CorruptRecordError."""
+    def batches(self, start: Offset, end: Offset) -> Iterator[LogBatch]:
+        """Each batch that ends in [start, end). Raises CorruptRecordError."""
         offset = start
         while offset < end:
             content = self.log.read(offset, READ_BYTES, end_offset=end).read()
@@ -175,7 +211,7 @@ class MetadataLog:
                         f"{self._path}: the batch at offset {header.base_offset} has a wrong checksum"
                     )
                 offset = header.next_offset
-                yield content, position, header
+                yield LogBatch(content, position, header)
 
     @on_disk
     def removed_topics(self, end: Offset) -> RemovedTopics:
@@ -185,9 +221,11 @@ class MetadataLog:
         """
         removed = RemovedTopics()
         try:
-            for content, position, header in self._batches(self.log.log_start_offset, end):
-                if not header.is_control:
-                    removed.replay(record.value or b"" for record in read_records(content, position))
+            for batch in self.batches(self.log.log_start_offset, min(end, self.end_offset)):
+                if not batch.header.is_control:
+                    removed.replay(
+                        record.value or b"" for record in read_records(batch.content, batch.position)
+                    )
         except CorruptRecordError as error:
             _log.warning("Topics removed later are not known: %s", error)
         return removed
@@ -236,6 +274,20 @@ class MetadataLog:
         self.bytes_since_snapshot += len(batch)
         return result.last_offset
 
+    def append_received(self, batch: bytes, epoch: LeaderEpoch) -> None:
+        """Appends a batch of the leader's log as it came. Raises StorageError."""
+        self.log.append(
+            batch, leader_epoch=epoch, origin=AppendOrigin.REPLICATION, now_ms=self._clock.now_ms()
+        )
+        self.bytes_since_snapshot += len(batch)
+
+    def truncate(self, offset: Offset) -> None:
+        """Drops the records from `offset` on, which the quorum does not have."""
+        assert offset >= self.log.high_watermark, "committed records are never dropped"
+        size_bytes = self.log.size_bytes
+        self.log.truncate_to(offset)
+        self.bytes_since_snapshot = max(0, self.bytes_since_snapshot - size_bytes + self.log.size_bytes)
+
     def flush(self) -> Offset:
         """Flushes the log. Returns the offset up to which it survives a power failure. Blocks."""
         end_offset = self.end_offset
@@ -244,9 +296,8 @@ class MetadataLog:
 
     # Snapshots.
 
-    @on_disk
     def write_snapshot(
-        self, snapshot_id: SnapshotId, values: Iterable[bytes], timestamp_ms: int, quorum_voters: QuorumVoters
+        self, snapshot_id: SnapshotId, values: Iterable[bytes], timestamp_ms: int, voters: VotersAt
     ) -> None:
         """Writes a snapshot, which is durable when this method returns. Blocks. `timestamp_ms` is the time of its last
         batch."""
@@ -255,29 +306,25 @@ class MetadataLog:
             epoch=snapshot_id.epoch,
             last_contained_log_timestamp_ms=timestamp_ms,
             now_ms=self._clock.now_ms(),
-            kraft_version=quorum_voters.kraft_version,
-            voters=quorum_voters.voters.record(),
+            kraft_version=voters.kraft_version,
+            voters=voters.voters.record(),
         )
-        stem = snapshot_id.file_name.removesuffix(".checkpoint")
-        part = f"{self._path}/{stem}-{self._rng.randrange(1 << 62)}{PART_SUFFIX}"
-        file = self._disk.open(part, create=True)
-        try:
-            position = 0
-            for batch in batches:
-                file.write_at(position, batch)
-                position += len(batch)
-            file.sync()
-        finally:
-            file.close()
-        self._disk.make_read_only(part)  # snapshots never change (KIP-630)
-        self._disk.rename(part, f"{self._path}/{snapshot_id.file_name}")
-        self._disk.sync_dir(self._path)
+        self.snapshots.write(snapshot_id, batches)
 
     def took_snapshot(self, snapshot_id: SnapshotId, bytes_covered: int) -> None:
         """Makes a written snapshot the newest snapshot. `bytes_covered` is the size of the part of the log that this
         snapshot covers."""
-        self.snapshots.append(snapshot_id)
-        self.bytes_since_snapshot -= bytes_covered
+        self.snapshots.added(snapshot_id)
+        self.bytes_since_snapshot = max(0, self.bytes_since_snapshot - bytes_covered)
+
+    def install(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> SnapshotInstalled:
+        """Empties the log up to the end of a downloaded snapshot."""
+        self._start_at(snapshot_id)
+        self.snapshots.delete_before(snapshot_id.end_offset)
+        self.bytes_since_snapshot = 0
+        if snapshot.voters is None:
+            return SnapshotInstalled(snapshot_id, None, None)
+        return SnapshotInstalled(snapshot_id, snapshot.kraft_version, voter_set(snapshot.voters))
 
     @on_disk
     def clean(self, retention_bytes: int, retention_ms: int) -> None:
@@ -286,34 +333,36 @@ class MetadataLog:
 
         The newest snapshot is never deleted.
         """
-        while len(self.snapshots) > 1:
-            oldest, following = self.snapshots[0], self.snapshots[1]
+        snapshots = self.snapshots
+        while len(snapshots.ids) > 1:
+            oldest, following = snapshots.ids[0], snapshots.ids[1]
             if not self._too_large(retention_bytes) and not self._too_old(oldest, retention_ms):
                 return
             self.log.delete_records_before(following.end_offset)
             self.log.delete_old_segments(self._clock.now_ms())
-            self._delete(oldest)
-            del self.snapshots[0]
+            snapshots.delete_oldest()
 
     def _too_large(self, retention_bytes: int) -> bool:
-        if retention_bytes < 0:
-            return False
-        names = {snapshot_id.file_name for snapshot_id in self.snapshots}
-        sizes = (entry.size_bytes for entry in self._disk.list_dir(self._path) if entry.name in names)
-        return self.log.size_bytes + sum(sizes) > retention_bytes
+        return 0 <= retention_bytes < self.log.size_bytes + self.snapshots.size_bytes
 
     def _too_old(self, snapshot_id: SnapshotId, retention_ms: int) -> bool:
         if retention_ms < 0:
             return False
-        age_ms = self._clock.now_ms() - self._read(snapshot_id).last_contained_log_timestamp_ms
+        age_ms = self._clock.now_ms() - self.snapshots.read(snapshot_id).last_contained_log_timestamp_ms
         return age_ms > retention_ms
 
-    def _delete(self, snapshot_id: SnapshotId) -> None:
-        path = f"{self._path}/{snapshot_id.file_name}"
-        deleted = path.removesuffix(".checkpoint") + DELETED_SUFFIX
-        self._disk.rename(path, deleted)
-        due_ms = self._clock.now_ms() + self.log.config.file_delete_delay_ms
-        self.directory.deletions.add([deleted], due_ms)
+
+def replay_snapshot(replayer: ImageReplayer, snapshot_id: SnapshotId, snapshot: Snapshot) -> None:
+    """Replays the records of a snapshot, except of the bootstrap snapshot, which has none."""
+    if snapshot_id == BOOTSTRAP_SNAPSHOT_ID:
+        return
+    records = [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]
+    replayer.replay(
+        records,
+        last_offset=Offset(snapshot_id.end_offset - 1),
+        epoch=snapshot_id.epoch,
+        timestamp_ms=snapshot.last_contained_log_timestamp_ms,
+    )
 
 
 def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
@@ -336,41 +385,25 @@ def _open(logs: LogStore, config: BrokerConfig) -> PartitionLog:
     return log
 
 
-def _static_voters(config: BrokerConfig) -> QuorumVoters:
+def _static_voters(config: BrokerConfig) -> VoterSet:
     """The voters of kraft.version 0, from controller.quorum.voters. The ids of their directories are unknown."""
     names = config.controller_listener_names
     listener = names[0] if names else ""
-    voters = tuple(
-        Voter(ReplicaKey(BrokerId(voter_id)), {listener: address})
-        for voter_id, address in config.quorum_voters.items()
-    )
-    return QuorumVoters(voters=VoterSet(voters))
-
-
-def _replay_snapshot(replayer: ImageReplayer, snapshot_id: SnapshotId, snapshot: Snapshot) -> None:
-    if snapshot_id.end_offset == 0:
-        return
-    records = [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]
-    replayer.replay(
-        records,
-        last_offset=Offset(snapshot_id.end_offset - 1),
-        epoch=snapshot_id.epoch,
-        timestamp_ms=snapshot.last_contained_log_timestamp_ms,
+    return VoterSet(
+        tuple(
+            Voter(ReplicaKey(BrokerId(voter_id)), {listener: address})
+            for voter_id, address in config.quorum_voters.items()
+        )
     )
 
 
-def _from_snapshot(quorum_voters: QuorumVoters, snapshot_id: SnapshotId, snapshot: Snapshot) -> QuorumVoters:
-    if snapshot.voters is None or snapshot.kraft_version == 0:
-        return quorum_voters
-    in_log = snapshot_id != BOOTSTRAP_SNAPSHOT_ID
-    return QuorumVoters(snapshot.kraft_version, voter_set(snapshot.voters), in_log)
-
-
-def _from_controls(quorum_voters: QuorumVoters, controls: Iterable[RaftControl]) -> QuorumVoters:
-    kraft_version, voters, in_log = quorum_voters.kraft_version, quorum_voters.voters, quorum_voters.in_log
-    for control in controls:
+def _changed_voters(before: VotersAt, batch: LogBatch) -> VotersAt | None:
+    """The voters and the kraft.version after a control batch. None if the batch changes neither."""
+    kraft_version, voters = before.kraft_version, before.voters
+    changed = False
+    for control in batch.controls:
         if isinstance(control, KRaftVersionRecord):
-            kraft_version = control.k_raft_version
+            kraft_version, changed = control.k_raft_version, True
         elif isinstance(control, VotersRecord):
-            voters, in_log = voter_set(control), True
-    return QuorumVoters(kraft_version, voters, in_log)
+            voters, changed = voter_set(control), True
+    return VotersAt(batch.header.base_offset, kraft_version, voters) if changed else None

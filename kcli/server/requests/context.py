@@ -18,7 +18,8 @@ class RequestContext(Generic[P]):
     as text.
 
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
-    request was received. `throttle` is set if any client has a quota.
+    request was received. `throttle` is set if any client has a quota. If `is_forwarded`, a broker has sent the
+    client's request in an Envelope.
     """
 
     ports: P
@@ -30,3 +31,4 @@ class RequestContext(Generic[P]):
     peer_host: str
     session: Session = ANONYMOUS_SESSION
     throttle: RequestThrottle | None = None
+    is_forwarded: bool = False

@@ -16,7 +16,7 @@ import asyncio
 import dataclasses
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
@@ -24,24 +24,35 @@ from typing import Any, Generic, TypeVar, cast
 
 from kcli.errors import (
     ErrorCode,
+    InvalidRequestException,
     KafkaError,
     KafkaStorageException,
+    NotControllerException,
     ProtocolError,
     StorageError,
     UnknownServerException,
+    UnsupportedVersionException,
 )
 from kcli.model.buffers import Buffer, Part
 from kcli.protocol.messages.fetch import FetchRequest, FetchResponse
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.fetch_codec import decode_fetch_request_steps, encode_fetch_response_steps
-from kcli.protocol.wire.packing import read_header_tags, read_request_header
+from kcli.protocol.wire.packing import INT32, read_header_tags, read_request_header
 from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
-from kcli.server.network.connection import Answer, Connection, Waiting
+from kcli.server.network.connection import Answer, Waiting
 from kcli.server.requests.access import guarded
-from kcli.server.requests.answers import is_unfinished
+from kcli.server.requests.answers import finished, is_unfinished
 from kcli.server.requests.context import RequestContext
+from kcli.server.requests.forwarding import (
+    ELIGIBLE,
+    FORWARDED,
+    THROTTLED_FIRST,
+    Caller,
+    ForwardedCaller,
+    Forwarder,
+)
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.turns import run_in_turns
 
@@ -114,7 +125,7 @@ AnyRoute = Route[Any, Any]
 class Dispatch:
     """Serves the frames of one listener's connections."""
 
-    __slots__ = ("_authorizer", "_metrics", "_ports", "_quotas", "_routes", "_served")
+    __slots__ = ("_authorizer", "_forwarder", "_metrics", "_ports", "_quotas", "_routes", "_served")
 
     def __init__(
         self,
@@ -124,17 +135,19 @@ class Dispatch:
         quotas: ClientQuotas,
         metrics: Metrics,
         authorizer: Authorizer = ALLOW_ALL,
+        forwarder: Forwarder | None = None,
     ) -> None:
         """Makes the dispatch of a listener. `served` has the name of the handler module of each API. `ports` are the
-        parts of the node that handlers may use."""
+        parts of the node that handlers may use. Only brokers have a `forwarder`."""
         self._ports = ports
         self._served = served
         self._quotas = quotas
         self._metrics = metrics
         self._authorizer = authorizer
+        self._forwarder = forwarder
         self._routes: dict[int, AnyRoute] = {}
 
-    def __call__(self, connection: Connection, frame: memoryview) -> Answer | Waiting:
+    def __call__(self, caller: Caller, frame: memoryview) -> Answer | Waiting:
         api_key, version, correlation_id, client_id, at = read_request_header(frame)
         route = self._routes.get(api_key) or self._route(api_key)
         spec = route.spec
@@ -146,12 +159,15 @@ class Dispatch:
             version,
             correlation_id,
             client_id,
-            connection.listener,
-            connection.peer_host,
-            connection.session,
+            caller.listener,
+            caller.peer_host,
+            caller.session,
+            is_forwarded=caller.is_forwarded,
         )
         request = None  # the answer has version 0, whatever the body is (KIP-511)
         if spec.min_version <= version <= spec.max_version:
+            if self._forwarder is not None and spec.key in FORWARDED and not self._forwarder.is_local:
+                return _later(self._forward(self._forwarder, route, context, caller, bytes(frame), at))
             request = route.decode(version, frame, at)
         elif spec.key is not ApiKey.API_VERSIONS:
             raise ProtocolError(
@@ -160,12 +176,57 @@ class Dispatch:
             )
         if self._quotas.is_active:
             context.throttle = self._quotas.throttle(
-                context.session.principal, client_id, len(frame) - at, connection.mute
+                context.session.principal, client_id, len(frame) - at, caller.mute
             )
         if is_unfinished(request):
             decoding = self._serve_decoded(route, context, _timed(context, request))
             return _later(decoding, may_be_dropped=spec.key in ONLY_READ)
         return self._serve(route, context, request)
+
+    async def serve_forwarded(self, frame: bytes, caller: ForwardedCaller) -> bytes:
+        """Serves the frame of a client that a broker has forwarded. Returns the response frame, without size prefix.
+
+        Raises InvalidRequestException if the API cannot be forwarded, UnsupportedVersionException if the request
+        cannot be read, and NotControllerException if this node is not the active controller.
+        """
+        try:
+            api_key, *_ = read_request_header(frame)
+            if api_key not in ELIGIBLE or api_key not in self._served:
+                name = API[ApiKey(api_key)].key.name if api_key in API else str(api_key)
+                raise InvalidRequestException(f"API {name} is not enabled or is not eligible for forwarding")
+            answer = await _settled(self(caller, memoryview(frame)))
+        except ProtocolError as error:
+            raise UnsupportedVersionException(str(error)) from error
+        assert answer is not None, "every API that can be forwarded has a response"
+        parts = answer if isinstance(answer, list) else [answer]
+        return b"".join(cast("Sequence[Buffer]", parts))[INT32.size :]
+
+    async def _forward(
+        self,
+        forwarder: Forwarder,
+        route: Route[RequestT, ResponseT],
+        context: Context,
+        caller: Caller,
+        frame: bytes,
+        at: int,
+    ) -> Answer:
+        """Returns the controller's answer. The controller checks the client's rights and charges its quotas."""
+        try:
+            answer = await forwarder.forward(frame, context.session.principal, context.peer_host)
+        except UnsupportedVersionException as error:
+            # The controller does not support this version of the API. Kafka closes the client's connection too.
+            raise ProtocolError(f"{route.spec.name}: {error.message}") from error
+        except KafkaError as error:
+            request = await finished(route.decode(context.api_version, memoryview(frame), at))
+            return await _settled(self._answer_error(route, context, request, error))
+        if route.spec.key in THROTTLED_FIRST:
+            at = INT32.size + route.spec.is_flexible(
+                context.api_version
+            )  # correlation id, and an empty tag section
+            (throttle_ms,) = INT32.unpack_from(answer, at)
+            if throttle_ms > 0:
+                caller.mute(throttle_ms / 1000)
+        return INT32.pack(len(answer)) + answer
 
     def _serve(
         self, route: Route[RequestT, ResponseT], context: Context, request: RequestT | None
@@ -251,6 +312,8 @@ class Dispatch:
         error: BaseException,
     ) -> Answer | Waiting:
         known = _as_kafka_error(route.spec, context, error)
+        if context.is_forwarded and isinstance(known, NotControllerException):
+            raise known  # the broker must find the new controller, so the Envelope gets the error (KIP-590)
         self._metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
@@ -314,7 +377,7 @@ def _later(answer: Awaitable[Answer], *, may_be_dropped: bool = True) -> Waiting
         if future.cancelled():
             raise ProtocolError("the answer was cancelled because the broker is stopping")
         error = future.exception()
-        if error is not None and not isinstance(error, ProtocolError):
+        if error is not None and not isinstance(error, ProtocolError | NotControllerException):
             _log.error("Unexpected error while a large answer was encoded", exc_info=error)
             raise ProtocolError("the answer could not be encoded") from error
         return future.result()

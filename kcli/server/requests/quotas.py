@@ -41,10 +41,12 @@ EXEMPT = frozenset(
         ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ENVELOPE,
         ApiKey.VOTE,
         ApiKey.BEGIN_QUORUM_EPOCH,
         ApiKey.END_QUORUM_EPOCH,
         ApiKey.FETCH_SNAPSHOT,
+        ApiKey.UPDATE_RAFT_VOTER,
     }
 )
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 
 from kcli.config.start_up import node_config
+from kcli.model.addresses import Address
+from kcli.model.ids import BrokerId
+from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 from kcli.runtime.rng import SystemRng
+from kcli.server.formatting.format import FormatRequest, Machine, format_directories
 from kcli.server.node import Node
 from kcli.testing.sim.clock import SimClock
 from kcli.testing.sim.disk import SimDisk
@@ -18,21 +23,35 @@ from kcli.testing.sim.network import SimNetwork, Weather
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 DATA = "/data"
+BOTH = "broker,controller"
+# The id of every simulated cluster with several nodes.
+CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 
 
 class SimNode:
-    """A machine with one node, which is broker and controller. `life` is the number of its starts."""
+    """A machine with one node. By default the node is broker and controller, and the only voter. `life` is the number
+    of its starts."""
 
     def __init__(
-        self, network: SimNetwork, rng: random.Random, node_id: int, overrides: Mapping[str, str]
+        self,
+        network: SimNetwork,
+        rng: random.Random,
+        node_id: int,
+        overrides: Mapping[str, str],
+        *,
+        roles: str = BOTH,
+        quorum: Mapping[str, str] | None = None,
     ) -> None:
-        self.name = f"node-{node_id}"
+        """`quorum` has the keys by which the node finds the quorum. `overrides` take precedence over all keys."""
+        self.name = machine_name(node_id)
         self.node_id = node_id
+        self.roles = roles
         self.life = 0
         self.running: Node | None = None
         self.overrides = dict(overrides)
         self.clock = SimClock(network.loop)
         self.disk = SimDisk(self.clock.now_ms, network.loop.stall)
+        self._quorum = static_quorum([node_id]) if quorum is None else dict(quorum)
         self._loop = network.loop
         self._network = network
         self._rng = rng
@@ -41,15 +60,28 @@ class SimNode:
         self._guard: asyncio.Task[None] | None = None
 
     @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.roles
+
+    @property
     def properties(self) -> dict[str, str]:
-        broker, controller = f"{self.name}:{BROKER_PORT}", f"{self.name}:{CONTROLLER_PORT}"
+        listeners = []
+        if self.is_broker:
+            listeners.append(f"PLAINTEXT://{self.name}:{BROKER_PORT}")
+        if self.is_controller:
+            listeners.append(f"CONTROLLER://{self.name}:{CONTROLLER_PORT}")
+        brokers = {"inter.broker.listener.name": "PLAINTEXT"} if self.is_broker else {}
         return {
-            "process.roles": "broker,controller",
+            "process.roles": self.roles,
             "node.id": str(self.node_id),
-            "controller.quorum.voters": f"{self.node_id}@{controller}",
-            "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+            **self._quorum,
+            "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
+            **brokers,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": DATA,
             # With one thread, recovery runs inside the simulation. More threads would run outside the simulation.
@@ -59,6 +91,11 @@ class SimNode:
             "transaction.state.log.min.isr": "1",
             **self.overrides,
         }
+
+    def format(self, request: FormatRequest) -> None:
+        """Formats the directories of the node, as `kcli storage format` does."""
+        machine = Machine(self.disk, self.clock, SystemRng(self._rng.randrange(1 << 62)))
+        format_directories(node_config(self.properties), request, machine, self._loop.note)
 
     @property
     def is_up(self) -> bool:
@@ -134,7 +171,8 @@ class SimNode:
 
 
 class SimCluster:
-    """A network with one node. An error line in the log of the node fails the simulation."""
+    """A network with one node, or with several nodes of chosen roles. An error line in the log of a node fails the
+    simulation."""
 
     def __init__(
         self,
@@ -142,22 +180,96 @@ class SimCluster:
         *,
         overrides: Mapping[str, str] | None = None,
         weather: Weather | None = None,
+        roles: Mapping[int, str] | None = None,
+        dynamic: bool = False,
     ) -> None:
+        """Makes the machines, and formats them if there are several.
+
+        `roles` has the process.roles of each node id. If it is None, node 1 has both roles and formats itself. If
+        `dynamic`, the voters are in the metadata log (KIP-853), otherwise in the configuration.
+        """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimLoop), "a SimCluster lives on a SimLoop"
         self.loop = loop
         self.rng = random.Random(seed)
         self.network = SimNetwork(loop, self.rng, weather)
-        self.node = SimNode(self.network, self.rng, 1, overrides or {})
+        voters = [node_id for node_id, each in (roles or {1: BOTH}).items() if "controller" in each]
+        quorum = dynamic_quorum(voters) if dynamic else static_quorum(voters)
+        self.nodes = {
+            node_id: SimNode(self.network, self.rng, node_id, overrides or {}, roles=each, quorum=quorum)
+            for node_id, each in (roles or {1: BOTH}).items()
+        }
+        self.node = next(iter(self.nodes.values()))
         self.error_watch = ErrorWatch(loop)
+        if roles is not None:
+            self._format(first_voters(voters, self.rng) if dynamic else None)
+
+    def _format(self, voters: VoterSet | None) -> None:
+        for node in self.nodes.values():
+            of_node = voters if node.is_controller else None
+            node.format(
+                FormatRequest(cluster_id=CLUSTER_ID, voters=of_node, dynamic_quorum=voters is not None)
+            )
+
+    @property
+    def brokers(self) -> list[SimNode]:
+        return [node for node in self.nodes.values() if node.is_broker]
+
+    @property
+    def controllers(self) -> list[SimNode]:
+        return [node for node in self.nodes.values() if node.is_controller]
+
+    async def start(self) -> None:
+        """Starts all nodes. Returns when every node is ready."""
+        await asyncio.gather(*(node.start() for node in self.nodes.values()))
+
+    def isolate(self, node: SimNode, *, hears: bool = False, speaks: bool = False) -> None:
+        """Cuts a machine off from all other nodes. It still receives if it `hears`, and still sends if it `speaks`."""
+        for other in self.nodes.values():
+            if other is node:
+                continue
+            if not speaks:
+                self.network.cut_link(node.name, other.name)
+            if not hears:
+                self.network.cut_link(other.name, node.name)
 
     async def __aenter__(self) -> SimCluster:
         logging.getLogger("kcli").addHandler(self.error_watch)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.node.kill()
+        for node in self.nodes.values():
+            node.kill()
         logging.getLogger("kcli").removeHandler(self.error_watch)
+
+
+def machine_name(node_id: int) -> str:
+    return f"node-{node_id}"
+
+
+def static_quorum(voters: Sequence[int]) -> dict[str, str]:
+    """The keys of a quorum whose voters are in the configuration (kraft.version 0)."""
+    named = (f"{voter}@{machine_name(voter)}:{CONTROLLER_PORT}" for voter in voters)
+    return {"controller.quorum.voters": ",".join(named)}
+
+
+def dynamic_quorum(voters: Sequence[int]) -> dict[str, str]:
+    """The keys of a quorum whose voters are in the metadata log (kraft.version 1)."""
+    servers = (f"{machine_name(voter)}:{CONTROLLER_PORT}" for voter in voters)
+    return {"controller.quorum.bootstrap.servers": ",".join(servers)}
+
+
+def first_voters(voters: Sequence[int], rng: random.Random) -> VoterSet:
+    """The first voters of a dynamic quorum, with new directory ids (`--initial-controllers`)."""
+    return VoterSet(
+        tuple(
+            Voter(
+                ReplicaKey(BrokerId(voter), uuid.UUID(int=rng.getrandbits(128), version=4)),
+                {"CONTROLLER": Address(machine_name(voter), CONTROLLER_PORT)},
+            )
+            for voter in voters
+        )
+    )
 
 
 class ErrorWatch(logging.Handler):

@@ -4,7 +4,8 @@ and break.
 Each direction of a connection is a TCP stream. Bytes arrive in order, in pieces of any size, each after a delay. At
 most `WINDOW_BYTES` are on the wire or unread. So if a reader pauses, the writer must pause too. A close is reported
 after the last byte. An abort is reported immediately, or after the data on the wire. If a machine loses its power, its
-peers notice this only when the machine is back.
+peers notice this only when the machine is back. A link between two machines can be cut in one direction or in both.
+Everything that is sent over a cut link arrives when the link is mended, as TCP sends it again.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ FIRST_FREE_PORT = 49152
 # know.
 SILENCE_S = 3.0
 MOMENT_S = 1e-6
+# While a link is cut, a new connection is tried again at this interval, and fails after this time (Linux gives up after
+# about two minutes; the clients here have shorter limits of their own).
+CONNECT_RETRY_S = 0.5
+CONNECT_LIMIT_S = 120.0
 
 Address = tuple[str, int]
 
@@ -55,6 +60,9 @@ class SimNetwork:
         self.weather = weather or Weather()
         self.servers: dict[Address, SimServer] = {}
         self.transports: dict[SimTransport, None] = {}
+        self._cuts: dict[tuple[str, str], None] = {}
+        self._held: list[_Held] = []
+        self._numbers: dict[str, int] = {}
         self._connections = 0
         self._next_port = FIRST_FREE_PORT
 
@@ -75,6 +83,11 @@ class SimNetwork:
         if chance < self.weather.cut_chance / 4:
             return self.rng.randint(1, min(available, 8))  # splits the size prefix of a frame, or its header
         return self.rng.randint(1, available)
+
+    def ip_address(self, machine: str) -> str:
+        """The address of a machine as its peers see it."""
+        number = self._numbers.setdefault(machine, len(self._numbers) + 1)
+        return f"10.0.{number >> 8}.{number & 0xFF}"
 
     def free_port(self) -> int:
         self._next_port += 1
@@ -103,6 +116,28 @@ class SimNetwork:
             transport.be_reset()
         return len(doomed)
 
+    def cut_link(self, source: str, target: str) -> None:
+        """Lets nothing through from one machine to another. The other direction is another link."""
+        self.loop.note(f"the link from {source} to {target} is cut")
+        self._cuts[source, target] = None
+
+    def mend_links(self) -> None:
+        """Mends all links. Everything that was sent meanwhile arrives now."""
+        if not self._cuts:
+            return
+        self.loop.note("all links are mended")
+        self._cuts.clear()
+        held, self._held = self._held, []
+        for sent in held:
+            sent.transport.deliver(sent.arrive, *sent.content)
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return (source, target) in self._cuts
+
+    def hold(self, transport: SimTransport, arrive: Callable[..., None], content: tuple[bytes, ...]) -> None:
+        """Keeps something that was sent over a cut link until the link is mended."""
+        self._held.append(_Held(transport, arrive, content))
+
     def process_died(self, process: SimProcess, *, silent: bool = False) -> None:
         """Closes the sockets of a process.
 
@@ -115,6 +150,15 @@ class SimNetwork:
             if transport.process is process:
                 delay = self.rng.random() * SILENCE_S if silent else self.latency()
                 transport.vanish(delay)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A piece of data, or the end of a connection, that a cut link does not let through."""
+
+    transport: SimTransport
+    arrive: Callable[..., None]
+    content: tuple[bytes, ...]
 
 
 class SimHost:
@@ -149,6 +193,7 @@ class SimHost:
         assert tls is None, "the simulated network has no TLS"
         address = (self.name if host == "localhost" else host, port)
         await asyncio.sleep(self._network.latency())
+        await self._reach(address[0])
         server = self._network.servers.get(address)
         if server is None:
             await asyncio.sleep(self._network.latency())
@@ -156,6 +201,15 @@ class SimHost:
         transport = self._network.connect(self, protocol_factory, server)
         await asyncio.sleep(self._network.latency())
         return transport, transport.get_protocol()
+
+    async def _reach(self, machine: str) -> None:
+        """Waits while the link to a machine, or the link back, is cut. Raises OSError after a long time."""
+        network = self._network
+        gives_up_at = network.loop.time() + CONNECT_LIMIT_S
+        while network.is_cut(self.name, machine) or network.is_cut(machine, self.name):
+            if network.loop.time() >= gives_up_at:
+                raise TimeoutError(110, f"{machine} does not answer")
+            await asyncio.sleep(CONNECT_RETRY_S)
 
 
 class SimServer(asyncio.AbstractServer):
@@ -214,8 +268,10 @@ class SimTransport(asyncio.Transport):
         *,
         is_client: bool,
     ) -> None:
-        super().__init__({"sockname": ours, "peername": theirs})
+        peer = (network.ip_address(theirs[0]), theirs[1])
+        super().__init__({"sockname": ours, "peername": peer})
         self.name = name
+        self.machine = ours[0]
         self.is_client = is_client
         self.process = context.run(SimProcess.current)
         self._network = network
@@ -334,7 +390,13 @@ class SimTransport(asyncio.Transport):
         return first[:size]
 
     def _send(self, arrive: Callable[..., None], *content: bytes) -> None:
-        """Calls `arrive` at the peer, after everything that was sent before."""
+        """Sends something to the peer. It arrives after everything that was sent before."""
+        if self._network.is_cut(self.machine, self.peer.machine):
+            self._network.hold(self, arrive, content)
+        else:
+            self.deliver(arrive, *content)
+
+    def deliver(self, arrive: Callable[..., None], *content: bytes) -> None:
         # Each delivery is slightly later than the one before, because a loop does not keep the order of timers with the
         # same time.
         arrival = max(self._last_arrival + MOMENT_S, self._loop.time() + self._network.latency())
@@ -416,7 +478,11 @@ class SimTransport(asyncio.Transport):
         self._leave()
         self._forget()
         peer = self.peer
-        if not peer._gone:
+        if peer._gone:
+            return
+        if self._network.is_cut(self.machine, peer.machine):
+            self._network.hold(self, peer.be_reset, ())
+        else:
             self._loop.call_later(delay, peer.be_reset, context=peer._context)
 
     def _leave(self) -> None:

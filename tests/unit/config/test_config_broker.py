@@ -237,8 +237,6 @@ def test_a_broker_hears_which_keys_are_the_controllers() -> None:
             "listener SASL_SSL needs SASL_SSL",
         ),
         (COMBINED, {"remote.log.storage.system.enable": "true"}, "not built yet (tiered storage)"),
-        (BROKER_ONLY, {}, "a node that is only a broker is not built yet"),
-        (COMBINED, {"controller.quorum.voters": "1@a:1,2@b:1"}, "names 2 controllers"),
     ],
 )
 def test_serving_without_a_guard_is_refused(
@@ -250,12 +248,18 @@ def test_serving_without_a_guard_is_refused(
     assert message in str(refused.value)
 
 
-def test_a_controller_alone_can_serve_with_a_warning() -> None:
-    controller = config(CONTROLLER_ONLY)
-    check_can_serve(controller)
-    assert start_up_warnings(controller) == [
-        "process.roles is controller: brokers of other nodes cannot register here yet"
-    ]
+@pytest.mark.parametrize(
+    ("base", "changes"),
+    [
+        (BROKER_ONLY, {}),
+        (CONTROLLER_ONLY, {}),
+        (COMBINED, {"controller.quorum.voters": "1@a:1,2@b:1,3@c:1"}),
+    ],
+)
+def test_a_node_of_a_larger_cluster_can_serve(base: dict[str, str], changes: dict[str, str]) -> None:
+    built = node_config(base | changes)
+    check_can_serve(built)
+    assert start_up_warnings(built) == []
 
 
 def test_newer_keys_are_not_keys_of_4_1() -> None:

@@ -283,3 +283,28 @@ def test_a_snapshot_begins_with_the_metadata_version() -> None:
     image = replace(everything(), features={"a": 1, "metadata.version": 27, "b": 2})
     names = [record.name for record in image_records(image) if isinstance(record, records.FeatureLevelRecord)]
     assert names == ["metadata.version", "a", "b"]
+
+
+def test_the_difference_of_two_images_leads_from_one_to_the_other() -> None:
+    both = everything()
+    changes = [
+        *topic("other", TWO, 3),
+        records.PartitionChangeRecord(partition_id=2, topic_id=TWO, leader=-1, isr=()),
+        records.FeatureLevelRecord(name="metadata.version", feature_level=7),
+    ]
+    _, changed = applied(both, *changes)
+    for old, new in ((MetadataImage(), both), (both, changed), (changed, both), (both, MetadataImage())):
+        delta = MetadataDelta.between(old, new)
+        given = delta.apply(new.offset, new.epoch, new.timestamp_ms)
+        assert replace(given, cluster_id=new.cluster_id) == new
+    assert MetadataDelta.between(both, both).is_empty
+
+
+def test_the_difference_of_two_images_has_only_what_changed() -> None:
+    _, old = applied(MetadataImage(), *topic("kept", ONE, 2), *topic("gone", TWO))
+    change = records.PartitionChangeRecord(partition_id=1, topic_id=ONE, leader=-1, isr=())
+    _, new = applied(old, change, records.RemoveTopicRecord(topic_id=TWO))
+    delta = MetadataDelta.between(old, new)
+    assert [(diff.topic, diff.partition) for diff in delta.partitions_changed()] == [("gone", 0), ("kept", 1)]
+    assert [each.name for each in delta.topics_deleted] == ["gone"]
+    assert delta.topics_created == () and delta.brokers_changed == ()

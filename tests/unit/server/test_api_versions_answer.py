@@ -12,12 +12,22 @@ from kcli.server.handlers import api_versions
 from kcli.server.requests.turns import run_in_turns
 
 MANY = 1_000
-SERVED = {"PLAINTEXT": (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA), "CONTROLLER": (ApiKey.VOTE,)}
+SERVED = {
+    "PLAINTEXT": (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA),
+    "EXTERNAL": (ApiKey.FETCH, ApiKey.CREATE_TOPICS, ApiKey.ELECT_LEADERS, ApiKey.DELETE_TOPICS),
+    "CONTROLLER": (ApiKey.VOTE,),
+}
 
 
-def answer(version: int, listener: str = "PLAINTEXT") -> ApiVersionsResponse:
+def answer(
+    version: int, listener: str = "PLAINTEXT", controller: dict[int, tuple[int, int]] | None = None
+) -> ApiVersionsResponse:
     features = SimpleNamespace(supported={"group.version": (0, 1)}, finalized={"group.version": 1}, epoch=3)
-    ports = SimpleNamespace(features=lambda: features, served_on=SERVED.__getitem__)
+    ports = SimpleNamespace(
+        features=lambda: features,
+        served_on=SERVED.__getitem__,
+        controller_versions=lambda: controller or {},
+    )
     context: Any = SimpleNamespace(api_version=version, listener=listener, ports=ports)
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     return api_versions.handle(context, request)
@@ -47,3 +57,15 @@ def test_versions_and_listeners_do_not_mix() -> None:
         for version in (0, 3, 4):
             for listener in SERVED:
                 assert ranges_on_the_wire(version, listener) == expected[listener]
+
+
+def test_a_forwarded_api_has_only_the_versions_of_the_controller_too() -> None:
+    older = {ApiKey.FETCH: (4, 12), ApiKey.CREATE_TOPICS: (0, 5), ApiKey.DELETE_TOPICS: (6, 9)}
+    listed = answer(3, "EXTERNAL", older).api_keys
+    assert [(each.api_key, each.min_version, each.max_version) for each in listed] == [
+        (ApiKey.FETCH, 4, 18),
+        (ApiKey.CREATE_TOPICS, 2, 5),
+        (ApiKey.DELETE_TOPICS, 6, 6),
+    ]
+    assert answer(3, "EXTERNAL", older).api_keys is listed
+    assert len(answer(3, "EXTERNAL").api_keys) == 4, "without a known controller nothing is left out"

@@ -36,16 +36,16 @@ def test_every_handler_module_is_served() -> None:
         for each in pkgutil.iter_modules(handlers.__path__)
         if not each.ispkg
     }
-    unserved = {
-        name for name in modules - set(SERVED.values()) if hasattr(importlib.import_module(name), "handle")
-    }
+    served = {*served_on_broker().values(), *served_on_controller().values()}
+    unserved = {name for name in modules - served if hasattr(importlib.import_module(name), "handle")}
     assert unserved == set()
 
 
 def test_each_listener_has_its_own_table() -> None:
     assert ApiKey.PRODUCE in served_on_broker()
     assert ApiKey.PRODUCE not in served_on_controller()
-    assert ApiKey.FETCH not in served_on_controller()
+    assert served_on_controller()[ApiKey.FETCH] != served_on_broker()[ApiKey.FETCH]
+    assert ApiKey.VOTE in served_on_controller() and ApiKey.VOTE not in served_on_broker()
     assert ApiKey.API_VERSIONS in served_on_controller()
     assert list(served_on_broker()) == sorted(served_on_broker())
 

@@ -73,6 +73,7 @@ STEPS = {
     (LogDirMoves, "recover"): "moves recover",
     (Replicas, "load"): "partitions load",
     (BrokerLifecycle, "start"): "register",
+    (BrokerLifecycle, "unfence"): "be unfenced",
     (LogCleaning, "start"): "cleaner starts",
     (SocketServer, "admit"): "admit clients",
     (SocketServer, "stop_accepting"): "accept no client",
@@ -119,11 +120,12 @@ def test_clients_are_admitted_when_all_else_has_started(steps: list[str]) -> Non
         "bind",
         "bind",
         "controller starts",
+        "register",
         "broker starts",
         "groups load",
         "moves recover",
         "partitions load",
-        "register",
+        "be unfenced",
         "cleaner starts",
         "admit clients",
     ]
@@ -145,9 +147,9 @@ def test_the_broker_leaves_before_the_controller_and_the_logs_come_last(steps: l
         "transactions stop",
         "groups stop",
         "leave",
+        "controller stops",
         "close connections",
         "accept no client",
-        "controller stops",
         "close logs",
     ]
 
@@ -197,9 +199,9 @@ def test_a_client_that_comes_during_the_start_is_served_after_it(monkeypatch: py
     async def scenario(machine: Machine) -> None:
         node, start = machine.node(), BrokerRole.start
 
-        async def slow(role: BrokerRole, listeners: object) -> None:
+        async def slow(role: BrokerRole) -> None:
             await asyncio.sleep(5)
-            await start(role, listeners)
+            await start(role)
 
         monkeypatch.setattr(BrokerRole, "start", slow)
         starting = asyncio.ensure_future(node.start())

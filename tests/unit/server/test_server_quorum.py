@@ -37,7 +37,6 @@ from kcli.protocol.records.metadata import (
     decode_metadata_record,
 )
 from kcli.raft.messages import Flushed, Message, Ready
-from kcli.raft.node import QuorumError
 from kcli.runtime.disk import read_file, replace_file
 from kcli.server.coordinators.topic_creation import TopicCreator
 from kcli.server.quorum.producer_ids import ProducerIdBlock, allocate_block
@@ -102,7 +101,7 @@ def test_each_start_begins_an_epoch_and_repeats_nothing() -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         rig = await rig.again()
-        assert rig.controller.view.epoch == 2
+        assert rig.quorum.view.epoch == 2
         rig = await rig.again()
         state = json.loads(read_file(rig.disk, f"{LOG_DIR}/quorum-state"))
         assert (state["leaderId"], state["leaderEpoch"], state["votedId"]) == (1, 3, -1)
@@ -142,7 +141,7 @@ def test_answers_come_after_the_listeners_and_the_image() -> None:
             delta, image = rig.seen[-1]
             assert image is rig.loader.image and "t" in image.topics
             assert [diff.partition for diff in delta.partitions_changed()] == [0, 1, 2]
-            assert rig.controller.view.high_watermark == rig.controller.log.end_offset == image.offset + 1
+            assert rig.quorum.view.high_watermark == rig.quorum.log.end_offset == image.offset + 1
 
     run(story)
 
@@ -180,11 +179,11 @@ def test_what_was_answered_survives_a_crash(seed: int) -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("kept", 2, **{"retention.ms": "5"})
-        last_epoch = rig.controller.view.epoch
+        last_epoch = rig.quorum.view.epoch
         rig = await rig.crash(seed)
         image = rig.loader.image
         assert image.topic_config("kept") == {"retention.ms": "5"}
-        assert rig.controller.view.epoch > last_epoch
+        assert rig.quorum.view.epoch > last_epoch
         # It stopped without a word, so its replicas had to be taken on trust (KIP-966).
         partition = image.partition("kept", 1)
         assert (partition.leader, partition.isr) == (1, (1,))
@@ -243,8 +242,8 @@ def test_an_unfinished_transaction_is_aborted() -> None:
 def test_idle_records_keep_the_high_watermark_moving() -> None:
     async def story() -> None:
         async with QuorumRig(**{"metadata.max.idle.interval.ms": "10"}) as rig:
-            before = rig.controller.view.high_watermark
-            await until(lambda: rig.controller.view.high_watermark >= before + 3)
+            before = rig.quorum.view.high_watermark
+            await until(lambda: rig.quorum.view.high_watermark >= before + 3)
             heard = len(rig.seen)
             await asyncio.sleep(0.03)
             assert len(rig.seen) == heard, "nothing changed, so nobody is told"
@@ -261,15 +260,15 @@ def test_a_snapshot_is_written_read_and_replaces_the_log_before_it() -> None:
         rig = await QuorumRig().start()
         await rig.create("t", 2, **{"retention.ms": "5"})
         image = rig.loader.image
-        await rig.controller.housekeeping.take_snapshot()
+        await rig.quorum.snapshotting.take_snapshot()
         name = SnapshotId(image.offset + 1, 1).file_name
         with pytest.raises(PermissionError):
             rig.disk.open(f"{LOG_DIR}/{name}")  # frozen, as Kafka's are
         snapshot = decode_snapshot(read_file(rig.disk, f"{LOG_DIR}/{name}"), name)
         assert (snapshot.kraft_version, len(snapshot.voters.voters)) == (1, 1)
         assert snapshot.last_contained_log_timestamp_ms == image.timestamp_ms
-        await rig.controller.housekeeping.take_snapshot()
-        assert len(rig.controller.log.snapshots) == 2, "the same image makes no second snapshot"
+        await rig.quorum.snapshotting.take_snapshot()
+        assert len(rig.quorum.log.snapshots.ids) == 2, "the same image makes no second snapshot"
         await rig.create("u")
         rig = await rig.again()
         assert rig.loader.image.topics.names == ("t", "u")
@@ -282,12 +281,12 @@ def test_a_snapshot_is_written_read_and_replaces_the_log_before_it() -> None:
 def test_enough_records_make_a_snapshot_due() -> None:
     async def story() -> None:
         async with QuorumRig(**{"metadata.log.max.record.bytes.between.snapshots": "5000"}) as rig:
-            assert not rig.controller.housekeeping._wants_snapshot()
+            assert not rig.quorum.snapshotting.wants_snapshot()
             for nth in range(30):
                 await rig.create(f"t{nth}")
-            assert rig.controller.housekeeping._wants_snapshot()
-            await rig.controller.housekeeping.take_snapshot()
-            assert not rig.controller.housekeeping._wants_snapshot()
+            assert rig.quorum.snapshotting.wants_snapshot()
+            await rig.quorum.snapshotting.take_snapshot()
+            assert not rig.quorum.snapshotting.wants_snapshot()
 
     run(story)
 
@@ -296,9 +295,9 @@ def test_time_makes_a_snapshot_due() -> None:
     async def story() -> None:
         clock = ManualClock()
         async with QuorumRig(None, clock, **{"metadata.log.max.snapshot.interval.ms": "60000"}) as rig:
-            assert not rig.controller.housekeeping._wants_snapshot()
+            assert not rig.quorum.snapshotting.wants_snapshot()
             clock.ms += 60_000
-            assert rig.controller.housekeeping._wants_snapshot()
+            assert rig.quorum.snapshotting.wants_snapshot()
 
     run(story)
 
@@ -308,20 +307,20 @@ def test_old_snapshots_and_the_log_before_them_go() -> None:
         rig = await QuorumRig().start()
         for name in ("a", "b", "c"):
             await rig.create(name)
-            await rig.controller.housekeeping.take_snapshot()
-            rig.controller.log.log.roll()
-        log = rig.controller.log
-        assert len(log.snapshots) == 4
+            await rig.quorum.snapshotting.take_snapshot()
+            rig.quorum.log.log.roll()
+        log = rig.quorum.log
+        assert len(log.snapshots.ids) == 4
         log.clean(retention_bytes=-1, retention_ms=-1)
-        assert len(log.snapshots) == 4
+        assert len(log.snapshots.ids) == 4
         log.clean(retention_bytes=0, retention_ms=-1)
-        (kept,) = log.snapshots
+        (kept,) = log.snapshots.ids
         assert log.log.log_start_offset == kept.end_offset
         assert [name for name in rig.files() if name.endswith(".checkpoint")] == [kept.file_name]
         await rig.create("d")
         rig = await rig.again()
         assert rig.loader.image.topics.names == ("a", "b", "c", "d")
-        assert rig.controller.view.voters.ids == (1,)
+        assert rig.quorum.view.voters.ids == (1,)
         await rig.stop()
 
     run(story)
@@ -331,12 +330,12 @@ def test_snapshots_go_when_they_are_old_but_never_the_last() -> None:
     async def story() -> None:
         async with QuorumRig() as rig:
             await rig.create("a")
-            await rig.controller.housekeeping.take_snapshot()
+            await rig.quorum.snapshotting.take_snapshot()
             await rig.create("b")
-            await rig.controller.housekeeping.take_snapshot()
+            await rig.quorum.snapshotting.take_snapshot()
             rig.clock.ms += 1_000_000
-            rig.controller.log.clean(retention_bytes=-1, retention_ms=999_999)
-            assert len(rig.controller.log.snapshots) == 1
+            rig.quorum.log.clean(retention_bytes=-1, retention_ms=999_999)
+            assert len(rig.quorum.log.snapshots.ids) == 1
 
     run(story)
 
@@ -358,8 +357,8 @@ def test_a_snapshot_beyond_the_log_is_what_counts() -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t")
-        await rig.controller.housekeeping.take_snapshot()
-        newest = rig.controller.log.snapshots[-1]
+        await rig.quorum.snapshotting.take_snapshot()
+        newest = rig.quorum.log.snapshots.newest
         await rig.stop()
         content = read_file(rig.disk, LOG)
         (position, _) = list(iter_batches(content))[2]
@@ -367,7 +366,7 @@ def test_a_snapshot_beyond_the_log_is_what_counts() -> None:
         rig.disk.remove(RECOVERY_POINTS)  # which would tell that records are lost
         rig = await QuorumRig(rig.disk, rig.clock).start()
         assert "t" in rig.loader.image.topics
-        assert rig.controller.log.log.log_start_offset == newest.end_offset
+        assert rig.quorum.log.log.log_start_offset == newest.end_offset
         await rig.stop()
 
     run(story)
@@ -377,8 +376,8 @@ def test_a_broken_snapshot_is_named() -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t")
-        await rig.controller.housekeeping.take_snapshot()
-        path = f"{LOG_DIR}/{rig.controller.log.snapshots[-1].file_name}"
+        await rig.quorum.snapshotting.take_snapshot()
+        path = f"{LOG_DIR}/{rig.quorum.log.snapshots.newest.file_name}"
         await rig.stop()
         replace_file(rig.disk, path, read_file(rig.disk, path)[:-3])
         with pytest.raises(StorageError, match=r"\.checkpoint is cut short"):
@@ -405,7 +404,7 @@ def test_a_disk_that_fails_ends_the_quorum() -> None:
     run(story)
 
 
-def test_a_directory_without_voters_cannot_start() -> None:
+def test_a_directory_without_voters_waits_for_a_quorum() -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.stop()
@@ -414,8 +413,12 @@ def test_a_directory_without_voters_cannot_start() -> None:
         with pytest.raises(StorageError, match="ends at offset 0, but everything before offset"):
             await QuorumRig(rig.disk, rig.clock).start()
         rig.disk.remove(RECOVERY_POINTS)
-        with pytest.raises(QuorumError, match="no voters"):
-            await QuorumRig(rig.disk, rig.clock).start()
+        rig = QuorumRig(rig.disk, rig.clock)
+        start = asyncio.create_task(rig.start())
+        await asyncio.sleep(0.1)
+        assert (rig.quorum.view.state, rig.quorum.view.epoch, start.done()) == ("unattached", 0, False)
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
 
     run(story)
 
@@ -511,7 +514,7 @@ def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline() -> None
         await rig.create("t")
         rig.disk.fail("write", ".checkpoint.part")
         with pytest.raises(StorageError):
-            await rig.controller.housekeeping.take_snapshot()
+            await rig.quorum.snapshotting.take_snapshot()
         assert rig.logs.directories[0].error is not None
         await rig.abandon()
 
@@ -557,14 +560,14 @@ EXTRA_TASKS = 1 if sys.version_info < (3, 12) else 0
 def test_a_mistake_in_committing_ends_the_quorum_instead_of_hanging() -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
-        step = rig.controller._raft.step
+        step = rig.quorum.node.step
 
         def mistaken(message: Message, now: float) -> Ready:
             if isinstance(message, Flushed):
                 raise ZeroDivisionError
             return step(message, now)
 
-        rig.controller._raft.step = mistaken
+        rig.quorum.node.step = mistaken
         with pytest.raises(NotControllerException):
             await rig.create("t")
         assert isinstance(rig.fatal[0], ZeroDivisionError)

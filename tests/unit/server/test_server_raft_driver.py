@@ -7,23 +7,45 @@ from typing import Any
 
 import pytest
 
-from kcli.errors import NotControllerException, StorageError
+from kcli.errors import BrokerNotAvailableException, NotControllerException, StorageError
 from kcli.metadata.image import MetadataImage
-from kcli.metadata.replay import ImageReplayer
+from kcli.metadata.snapshot_file import SnapshotId, encode_snapshot
+from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.raft.election_state import ElectionState
-from kcli.raft.messages import Outgoing, Ready, Resign
-from kcli.raft.node import RaftNode
+from kcli.raft.messages import (
+    Flushed,
+    Message,
+    Outgoing,
+    Peer,
+    Ready,
+    Received,
+    Reply,
+    SnapshotChunk,
+    Tick,
+)
+from kcli.raft.requests import FetchRequest, FetchResponse, ProbeRequest, ReceivedBatch
 from kcli.raft.voters import ReplicaKey
+from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
-from kcli.server.quorum.driver import Appended, RaftDriver
-from kcli.server.quorum.metadata_log import MetadataLog
+from kcli.server.quorum import driver as driver_module
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.quorum import Quorum
 from kcli.storage.store.store import LogStore
 from kcli.testing.rigs.logs import ManualClock
+from rigs.loops import on_a_loop, until
 from rigs.quorum import DATA, LOG_DIR, broker_config, formatted_machine
+
+REQUEST = FetchRequest(
+    replica=ReplicaKey(2), epoch=1, fetch_offset=0, last_fetched_epoch=0, high_watermark=-1, max_wait_s=0.5
+)
+
+ANY_MESSAGE = Tick()
 
 
 class DriverRig:
+    """A quorum of one without its controller role, so that the test alone appends."""
+
     def __init__(self, disk: Any = None) -> None:
         clock = ManualClock()
         self.disk = disk or formatted_machine(clock)
@@ -31,70 +53,218 @@ class DriverRig:
         config = broker_config()
         ensure_formatted(config, Machine(self.disk, clock, rng), lambda _line: None)
         logs = LogStore.open(self.disk, clock, [DATA], node_id=1, rng=rng)
-        self.log = MetadataLog(logs, config, clock, rng)
-        self.node = RaftNode(ReplicaKey(1, self.log.directory_id))
-        self.driver = RaftDriver(self.node, self.log, clock)
+        self.failures: list[BaseException] = []
+        self.quorum = Quorum(
+            logs,
+            config,
+            clock,
+            rng,
+            SystemNetwork(),
+            MetadataLoader(MetadataImage(cluster_id=logs.cluster_id)),
+            on_fatal=self.failures.append,
+        )
+        self.log: Any = self.quorum.log
+        self.node: Any = self.quorum.node
+        self.driver = self.quorum.driver
 
-    def start(self) -> tuple[Appended, ...]:
-        return asyncio.run(self.driver.start(self.log.load(ImageReplayer(MetadataImage()))))
+    async def __aenter__(self) -> DriverRig:
+        await self.quorum.start()
+        await until(lambda: self.failures or self.node.high_watermark == 3)
+        return self
 
-    def flush(self) -> int:
-        return asyncio.run(self.driver.flush())
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.quorum.stop(clean=False)
 
-    @property
-    def voted(self) -> Any:
-        return ElectionState(1, voted=self.node.key)
+    def answer(self, ready: Ready) -> list[Any]:
+        """Lets the node answer each later message with nothing, and the next with `ready`. Returns the messages."""
+        taken: list[Any] = []
+
+        def step(message: Message, _now: float) -> Ready:
+            taken.append(message)
+            return ready if len(taken) == 1 else Ready()
+
+        self.node.step = step
+        return taken
 
 
-def test_the_first_batch_is_in_the_log_but_not_committed() -> None:
+def received(base_offset: int, *values: bytes, epoch: int = 1) -> ReceivedBatch:
+    content = encode_batch(
+        [Record(value=value) for value in values], base_offset=base_offset, leader_epoch=epoch
+    )
+    return ReceivedBatch(base_offset, base_offset + len(values), epoch, content)
+
+
+@on_a_loop
+async def test_the_first_batch_is_committed_when_it_is_flushed() -> None:
+    async with DriverRig() as rig:
+        assert rig.log.end_offset == rig.log.log.high_watermark == 3
+        assert rig.log.read_election_state() == ElectionState(1, leader_id=1)
+
+
+@on_a_loop
+async def test_a_request_that_comes_before_the_stored_state_is_handled_after_it() -> None:
+    """Otherwise the node could vote twice in one epoch."""
     rig = DriverRig()
-    (first,) = rig.start()
-    assert (first.last_offset, first.epoch) == (2, 1)
-    assert rig.log.log.high_watermark == 0 and rig.node.high_watermark == -1
-    assert rig.log.read_election_state() == ElectionState(1, leader_id=1)
+    step, taken = rig.node.step, []
+
+    def noted(message: Message, now: float) -> Ready:
+        taken.append(type(message).__name__)
+        ready: Ready = step(message, now)
+        return ready
+
+    rig.node.step = noted
+    asking = rig.driver.ask(REQUEST)
+    async with rig:
+        assert taken[:2] == ["Start", "Received"]
+    await asyncio.gather(asking, return_exceptions=True)
 
 
-def test_a_flush_commits_every_append_before_it() -> None:
-    rig = DriverRig()
-    rig.start()
-    assert rig.driver.append([b"a"]).last_offset == 3
-    assert rig.driver.append([b"b", b"c"]).last_offset == 5
-    assert rig.flush() == 6
-    assert rig.log.log.high_watermark == 6
-    assert rig.flush() is None
+@on_a_loop
+async def test_an_append_has_its_offset_at_once_and_is_committed_later() -> None:
+    async with DriverRig() as rig:
+        assert rig.driver.append([b"a"]).last_offset == 3
+        appended = rig.driver.append([b"b", b"c"])
+        assert (appended.base_offset, appended.last_offset, appended.epoch) == (4, 5, 1)
+        assert rig.log.log.high_watermark == 3
+        await until(lambda: rig.log.log.high_watermark == 6)
 
 
-def test_a_vote_that_cannot_be_written_leaves_the_log_untouched() -> None:
+@on_a_loop
+async def test_a_vote_that_cannot_be_written_leaves_the_log_untouched() -> None:
     rig = DriverRig()
     rig.disk.fail("sync", LOG_DIR)
-    with pytest.raises(StorageError):
-        rig.start()
-    assert rig.log.end_offset == 0
+    async with rig:
+        assert isinstance(rig.failures[0], StorageError)
+        assert rig.log.end_offset == 0
 
 
-def test_a_flush_that_fails_commits_nothing() -> None:
-    rig = DriverRig()
-    rig.start()
-    rig.disk.fail("sync", LOG_DIR)
-    with pytest.raises(StorageError):
-        rig.flush()
-    assert (rig.node.high_watermark, rig.log.log.high_watermark) == (-1, 0)
-
-
-def test_after_resigning_nothing_is_appended() -> None:
-    rig = DriverRig()
-    rig.start()
-    end_offset = rig.log.end_offset
-    rig.driver.resign()
-    with pytest.raises(NotControllerException):
+@on_a_loop
+async def test_a_flush_that_fails_commits_nothing() -> None:
+    async with DriverRig() as rig:
+        rig.disk.fail("sync", LOG_DIR)
         rig.driver.append([b"a"])
-    assert rig.log.end_offset == end_offset
+        await until(lambda: rig.failures)
+        assert (rig.node.high_watermark, rig.log.log.high_watermark) == (3, 3)
 
 
-@pytest.mark.parametrize("ready", [Ready(truncate=3), Ready(send=(Outgoing(ReplicaKey(2), Resign()),))])
-def test_duties_of_a_larger_quorum_are_refused_not_forgotten(ready: Ready) -> None:
-    rig = DriverRig()
-    rig.start()
-    rig.node.step = lambda message, now: ready
-    with pytest.raises(AssertionError, match="a lone voter"):
-        rig.driver.resign()
+@on_a_loop
+async def test_after_the_stop_nothing_is_appended() -> None:
+    async with DriverRig() as rig:
+        await rig.quorum.stop()
+        with pytest.raises(NotControllerException):
+            rig.driver.append([b"a"])
+        assert rig.log.end_offset == 3
+
+
+@on_a_loop
+async def test_batches_of_the_leader_are_written_byte_for_byte_after_the_cut() -> None:
+    async with DriverRig() as rig:
+        rig.driver.append([b"lost"])
+        batch = received(3, b"a", b"b", epoch=2)
+        rig.answer(Ready(truncate=3, append=(batch,)))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: rig.log.end_offset == 5)
+        assert rig.log.log.read(3, 1000, end_offset=5).read() == batch.content
+        assert rig.log.epoch == 2
+
+
+@on_a_loop
+async def test_a_flush_before_a_cut_is_not_counted() -> None:
+    async with DriverRig() as rig:
+        flushes = []
+
+        def flush() -> int:
+            flushes.append(rig.log.end_offset)
+            if len(flushes) == 1:
+                rig.log.truncate(3)
+            return flushes[-1]
+
+        rig.log.flush = flush
+        taken = rig.answer(Ready(append=(received(3, b"a"),), flush=True))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: len(taken) == 2)
+        assert (taken[1], flushes) == (Flushed(3), [4, 3])
+
+
+@on_a_loop
+async def test_committed_records_are_never_cut_off() -> None:
+    async with DriverRig() as rig:
+        rig.answer(Ready(truncate=2))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: rig.failures)
+        assert isinstance(rig.failures[0], AssertionError)
+        assert rig.log.end_offset == 3
+
+
+@on_a_loop
+async def test_nothing_is_sent_if_the_vote_is_not_durable() -> None:
+    async with DriverRig() as rig:
+        sent: list[Outgoing] = []
+        rig.driver.sender = type("Sender", (), {"send": staticmethod(sent.append)})()
+        outgoing = Outgoing(1, Peer(2, ("h", 1)), ProbeRequest())
+        rig.disk.fail("sync", LOG_DIR)
+        rig.answer(Ready(persist=(ElectionState(7),), send=(outgoing,)))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: rig.failures)
+        assert sent == []
+
+
+@on_a_loop
+async def test_a_reply_has_the_records_of_the_log() -> None:
+    async with DriverRig() as rig:
+        taken = rig.answer(Ready())
+        answer = rig.driver.ask(REQUEST, max_bytes=1000)
+        await until(lambda: taken)
+        (message,) = taken
+        assert isinstance(message, Received) and message.request == REQUEST
+        response = FetchResponse(epoch=1, leader_id=1)
+        rig.answer(Ready(replies=(Reply(message.token, response, read_from=0),)))
+        rig.driver.post(ANY_MESSAGE)
+        answered = await answer
+        assert answered.response is response
+        assert answered.records == rig.log.log.read(0, 1000, end_offset=3).read() != b""
+
+
+@on_a_loop
+async def test_requests_that_wait_are_limited_and_refused_at_the_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver_module, "MAX_WAITING_REQUESTS", 2)
+    async with DriverRig() as rig:
+        rig.answer(Ready())
+        answers = [rig.driver.ask(REQUEST), rig.driver.ask(REQUEST)]
+        with pytest.raises(BrokerNotAvailableException):
+            rig.driver.ask(REQUEST)
+    with pytest.raises(BrokerNotAvailableException):
+        rig.driver.ask(REQUEST)
+    results = await asyncio.gather(*answers, return_exceptions=True)
+    assert [type(result) for result in results] == [BrokerNotAvailableException] * 2
+
+
+@on_a_loop
+async def test_a_downloaded_snapshot_replaces_the_log() -> None:
+    async with DriverRig() as rig:
+        snapshot_id = SnapshotId(50, 4)
+        content = b"".join(encode_snapshot((), epoch=4, last_contained_log_timestamp_ms=1, now_ms=1))
+        taken = rig.answer(Ready(write_snapshot=SnapshotChunk(snapshot_id, 0, content[:40], False)))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: any(each.name.endswith(".part") for each in rig.disk.list_dir(LOG_DIR)))
+        taken = rig.answer(Ready(write_snapshot=SnapshotChunk(snapshot_id, 40, content[40:], True)))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: len(taken) == 2)
+        assert taken[1].snapshot_id == snapshot_id
+        assert (rig.log.log.log_start_offset, rig.log.end_offset, rig.log.epoch) == (50, 50, 4)
+        assert rig.log.snapshots.ids == [snapshot_id]
+        assert rig.quorum.loader.image.offset == 49
+
+
+@on_a_loop
+async def test_a_damaged_snapshot_ends_the_node_and_keeps_the_log() -> None:
+    async with DriverRig() as rig:
+        chunk = SnapshotChunk(SnapshotId(50, 4), 0, b"damaged" * 20, True)
+        rig.answer(Ready(write_snapshot=chunk))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: rig.failures)
+        assert isinstance(rig.failures[0], StorageError)
+        assert rig.log.end_offset == 3
+        assert not any(each.name.endswith(".part") for each in rig.disk.list_dir(LOG_DIR))

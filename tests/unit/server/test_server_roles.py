@@ -34,13 +34,16 @@ from kcli.server.formatting.format import FormatRequest, Machine, format_directo
 from kcli.server.handlers.served import served_on_controller
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.node import Node
+from kcli.server.quorum.channel import NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.remote_controller import RemoteController
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.store.store import LogStore
 from kcli.testing.sim.cluster import DATA, SimNode
 from kcli.testing.sim.disk import SimDisk
 from kcli.testing.sim.loop import SimExecutor, SimLoop, simulate
 from kcli.testing.sim.network import SimNetwork
+from rigs.loops import until
 
 CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
 CONTROLLER, BROKER = 7, 2
@@ -77,6 +80,14 @@ def new_topic(name: str) -> ct.CreateTopicsRequest:
     return ct.CreateTopicsRequest(topics=(topic,), timeout_ms=10_000)
 
 
+async def active(machine: SimNode) -> None:
+    """Waits until the controller of a machine leads and its metadata is loaded."""
+    node = machine.running
+    assert node is not None
+    await node.loader.loaded()
+    await until(lambda: CONTROLLER in node.metadata.controllers)
+
+
 def on_controller(scenario: Callable[[SimNetwork, SimNode], Awaitable[None]], **overrides: str) -> None:
     """Runs `scenario(network, node)` beside a node with the controller role alone."""
 
@@ -84,6 +95,7 @@ def on_controller(scenario: Callable[[SimNetwork, SimNode], Awaitable[None]], **
         network = SimNetwork(loop, random.Random(5))
         node = controller_node(network, {key.replace("_", "."): text for key, text in overrides.items()})
         await node.start()
+        await active(node)
         await scenario(network, node)
 
     simulate(1, main)
@@ -151,6 +163,7 @@ class TestControllerAlone:
             )
             await node.stop()
             await node.start()
+            await active(node)
             described = await ask(
                 await connected(network),
                 ApiKey.DESCRIBE_CONFIGS,
@@ -207,7 +220,19 @@ class BrokerRig:
         self.controller = controller
         self.logs = LogStore.open(disk, machine.clock, [DATA], node_id=BROKER, rng=rng)
         self.loader = MetadataLoader(controller.metadata)
+        self.loader.caught_up()
         controller.loader.subscribe(self.loader.publish)
+        channel = NodeChannel(
+            controller.controller,
+            RemoteController(
+                network.host("broker"),
+                lambda: None,
+                client_id=str(BROKER),
+                limit_s=TIMEOUT_S,
+                socket_timeout_s=TIMEOUT_S,
+            ),
+            lambda: False,
+        )
         self.role = BrokerRole(
             Surroundings(
                 config=config,
@@ -216,8 +241,10 @@ class BrokerRig:
                 rng=rng,
                 logs=self.logs,
                 loader=self.loader,
-                channel=controller.controller,
-                removed_topics=controller.controller.log.removed_topics,
+                channel=channel,
+                heartbeats=channel,
+                assignments=channel,
+                removed_topics=controller.quorum.log.removed_topics,
                 traffic=TrafficTable(),
                 background=executor,
                 cleaner_executor=executor,
@@ -236,7 +263,8 @@ def on_broker_role(scenario: Callable[[BrokerRig], Awaitable[None]]) -> None:
     async def beside(network: SimNetwork, node: SimNode) -> None:
         assert node.running is not None
         rig = BrokerRig(network, node.running, node)
-        await rig.role.start(rig.listeners)
+        await rig.role.register(rig.listeners)
+        await rig.role.start()
         await scenario(rig)
 
     on_controller(beside)

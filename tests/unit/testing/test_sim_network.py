@@ -192,7 +192,78 @@ def test_addresses() -> None:
         with pytest.raises(OSError, match="not an address"):
             await host.create_server(Reader, "elsewhere", 0)
         transport, _ = await host.create_connection(Reader, "localhost", port)
-        assert transport.get_extra_info("peername") == ("server", port)
+        assert transport.get_extra_info("peername") == (network.ip_address("server"), port)
+        assert network.ip_address("server") != network.ip_address("client")
         assert transport.get_extra_info("socket") is None
+
+    simulate(1, main)
+
+
+def test_a_cut_link_lets_nothing_through_in_one_direction_until_it_is_mended() -> None:
+    async def story(network: SimNetwork, client: Reader, server: Reader) -> None:
+        assert client.transport is not None and server.transport is not None
+        network.cut_link("client", "server")
+        client.transport.write(b"first ")
+        server.transport.write(b"heard")
+        await asyncio.sleep(5)
+        client.transport.write(b"second")
+        client.transport.close()
+        await asyncio.sleep(5)
+        assert (bytes(client.received), bytes(server.received)) == (b"heard", b"")
+        assert server.events == ["made"]
+        network.mend_links()
+        await asyncio.sleep(1)
+        assert bytes(server.received) == b"first second"
+        assert server.events == ["made", "eof", "lost"]
+
+    connected(story, weather=BAD)
+
+
+def test_over_a_cut_link_no_connection_is_made() -> None:
+    async def main(loop: SimLoop) -> None:
+        network = SimNetwork(loop, random.Random(1))
+        await network.host("server").create_server(Reader, None, PORT)
+        for source, target in (("client", "server"), ("server", "client")):
+            network.cut_link(source, target)
+            connecting = asyncio.ensure_future(
+                network.host("client").create_connection(Reader, "server", PORT)
+            )
+            await asyncio.sleep(10)
+            assert not connecting.done()
+            network.mend_links()
+            await asyncio.wait_for(connecting, 2)
+        network.cut_link("client", "server")
+        with pytest.raises(TimeoutError):
+            await network.host("client").create_connection(Reader, "server", PORT)
+
+    simulate(1, main)
+
+
+def test_the_death_of_a_process_behind_a_cut_link_is_noticed_when_the_link_is_mended() -> None:
+    async def main(loop: SimLoop) -> None:
+        network = SimNetwork(loop, random.Random(1))
+        servers: list[Reader] = []
+
+        def accept() -> Reader:
+            servers.append(Reader())
+            return servers[-1]
+
+        async def serve() -> None:
+            await network.host("server").create_server(accept, None, PORT)
+            await asyncio.sleep(1000)
+
+        process = SimProcess("server")
+        process.spawn(serve(), name="serve")
+        await asyncio.sleep(0.1)
+        _, client = await network.host("client").create_connection(Reader, "server", PORT)
+        assert isinstance(client, Reader)
+        network.cut_link("server", "client")
+        loop.kill(process)
+        network.process_died(process)
+        await asyncio.sleep(10)
+        assert client.events == ["made"]
+        network.mend_links()
+        await asyncio.sleep(1)
+        assert client.events == ["made", "reset"]
 
     simulate(1, main)

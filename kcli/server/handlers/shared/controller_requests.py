@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeVar
 
-from kcli.controller.api import ControllerApi, ControllerRequestContext
+from kcli.controller.api import Client, ControllerApi, ControllerRequestContext
 from kcli.controller.topics import Charge, no_charge
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.handlers.ports import NodeContext
@@ -24,7 +24,12 @@ async def ask_controller(context: NodeContext, api: ControllerApi[Q, R], request
 
 
 def controller_context(context: NodeContext) -> ControllerRequestContext:
-    return ControllerRequestContext(api_version=context.api_version, charge=_charge(context))
+    """The context of a request that a client sends itself, or that its request makes necessary."""
+    return ControllerRequestContext(
+        api_version=context.api_version,
+        charge=_charge(context),
+        client=Client(context.session.principal, context.peer_host, context.client_id),
+    )
 
 
 def _charge(context: NodeContext) -> Charge:

@@ -1,0 +1,267 @@
+"""The leader: it appends records, serves the fetches of the other replicas, and counts what a majority has on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kcli.errors import ErrorCode, NotControllerException
+from kcli.metadata.snapshot_file import SnapshotId
+from kcli.model.ids import NO_OFFSET, Offset
+from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, RaftControl
+from kcli.protocol.batches.control import Voter as VoterId
+from kcli.raft.member import Member
+from kcli.raft.messages import ControlBatch, DataBatch
+from kcli.raft.requests import (
+    BeginEpochRequest,
+    EpochEnd,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+)
+from kcli.raft.states.candidate import Candidate
+from kcli.raft.states.leader import Leader, Progress
+from kcli.raft.voters import ReplicaKey
+
+NOT_A_MEMBER = -1
+"""The id of a reader that is not a member of the quorum."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedFetch:
+    """A Fetch from the end of the log. It is answered when there is news, or without news at `deadline`."""
+
+    request: FetchRequest
+    deadline: float
+
+
+class Leading:
+    """`on_commit` is called when the high watermark rises. `parked` are the waiting fetches by token."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self.parked: dict[int, ParkedFetch] = {}
+        self.on_commit: Callable[[float], None] = lambda _now: None
+        member.on_leadership_lost.append(self._refuse_parked)
+
+    # --- the epoch begins and ends
+
+    def begin(self, elected: Candidate, now: float) -> None:
+        """Appends the first batch of the epoch.
+
+        The batch includes the voters if only `format` has named them so far, or if this node has new endpoints.
+        """
+        member = self._member
+        granted = [voter_id for voter_id in elected.votes.voters.ids if voter_id in elected.votes.granted]
+        change = LeaderChangeMessage(
+            leader_id=member.key.id,
+            voters=tuple(VoterId(voter_id=voter_id) for voter_id in member.voters.ids),
+            granting_voters=tuple(VoterId(voter_id=voter_id) for voter_id in granted),
+        )
+        records: tuple[RaftControl, ...] = (change,)
+        if member.kraft_version > 0 and (
+            member.history.offset == NO_OFFSET or not member.is_listed_correctly
+        ):
+            version = KRaftVersionRecord(k_raft_version=member.kraft_version)
+            updated = None if member.is_listed_correctly else member.voters.updated(member.own_voter())
+            records = (change, version, (updated or member.voters).record())
+        self.append_controls(records, now)
+
+    def act(self, state: Leader, now: float) -> bool:
+        """Resigns or sends BeginQuorumEpoch if it is time. Returns True if the state changed."""
+        member = self._member
+        for token in [token for token, fetch in self.parked.items() if fetch.deadline <= now]:
+            self._answer_fetch(token, self.parked.pop(token).request)
+        if not member.other_voters:
+            return False
+        if now >= state.check_deadline:
+            self.resign(now)
+            return True
+        if now >= state.begin_deadline:
+            self._announce(state, now)
+        return False
+
+    def _announce(self, state: Leader, now: float) -> None:
+        member = self._member
+        for voter in member.other_voters:
+            request = BeginEpochRequest(
+                epoch=state.epoch,
+                leader_id=member.key.id,
+                voter=voter.key,
+                leader_endpoints=member.settings.own_endpoints,
+            )
+            member.send_to_voter(voter, request, now)
+        member.state = replace(state, begin_deadline=now + member.settings.fetch_timeout_s / 2)
+
+    def resign(self, now: float) -> None:
+        """Gives up the lead. The voter that has the most of the log is the first successor."""
+        state = self._leader()
+        keys = [voter.key for voter in self._member.other_voters]
+        keys.sort(key=lambda key: state.progress_of(key).end_offset, reverse=True)
+        self._member.become_resigned(tuple(keys), now)
+
+    def _refuse_parked(self) -> None:
+        for token in list(self.parked):
+            del self.parked[token]
+            self._refuse_fetch(token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    # --- the log
+
+    def append(self, values: tuple[bytes, ...]) -> None:
+        member = self._member
+        if not isinstance(member.state, Leader) or member.shutting_down:
+            raise NotControllerException
+        member.append(DataBatch(member.epoch, values))
+        self._appended()
+
+    def append_controls(self, records: tuple[RaftControl, ...], now: float) -> Offset:
+        """Appends records of the quorum. New voters are in force immediately. Returns the base offset."""
+        member = self._member
+        base_offset = member.append(ControlBatch(member.epoch, records))
+        self._appended()
+        member.state = replace(self._leader(), check_deadline=member.check_deadline(now))
+        self.flushed(now)
+        return base_offset
+
+    def _appended(self) -> None:
+        for token in list(self.parked):
+            self._answer_fetch(token, self.parked.pop(token).request)
+
+    def flushed(self, now: float) -> None:
+        """Counts the part of this node's own log that is on disk."""
+        member = self._member
+        own = Progress(end_offset=member.log.flushed, fetched_at=now, caught_up_at=now)
+        self._note(member.key, own, now)
+
+    def _note(self, replica: ReplicaKey, progress: Progress, now: float) -> None:
+        member = self._member
+        before = self._leader()
+        after = before.with_progress(self._slot(replica), progress, member.voters, now)
+        after = after.counted(member.voters)
+        member.state = after
+        if after.high_watermark > before.high_watermark:
+            self._committed(after.high_watermark, now)
+
+    def _committed(self, high_watermark: Offset, now: float) -> None:
+        member = self._member
+        member.commit(high_watermark)
+        for token in list(self.parked):
+            self._answer_fetch(token, self.parked.pop(token).request)
+        self.on_commit(now)
+        if member.voters.voter(member.key) is None and member.history.offset < high_watermark:
+            self.resign(now)
+
+    def _slot(self, replica: ReplicaKey) -> ReplicaKey:
+        """The key of the voter that the replica is. In kraft.version 0 this key has no directory id."""
+        voter = self._member.voters.voter(replica)
+        return replica if voter is None else voter.key
+
+    # --- requests of other nodes
+
+    def fetch(self, token: int, request: FetchRequest, now: float) -> None:
+        member = self._member
+        error = self._check_fetch(request) or member.leader_only_error(request.epoch)
+        if error:
+            self._refuse_fetch(token, error)
+            return
+        self._heard(request.replica, now)
+        match member.log.check(request.fetch_offset, request.last_fetched_epoch):
+            case EpochEnd() as diverging:
+                self._reply_fetch(token, diverging=diverging)
+            case SnapshotId() as snapshot_id:
+                self._reply_fetch(token, snapshot_id=snapshot_id)
+            case None:
+                self._fetch(token, request, now)
+
+    def _fetch(self, token: int, request: FetchRequest, now: float) -> None:
+        """The replica has the beginning of this log up to `fetch_offset`: counts it, and answers or waits for news."""
+        end = self._member.log.end
+        if request.replica.id != NOT_A_MEMBER:
+            known = self._leader().progress_of(self._slot(request.replica))
+            self._note(request.replica, known.fetched(request.fetch_offset, end, now), now)
+        state = self._member.state
+        if not isinstance(state, Leader):
+            # The fetch committed the removal of this node from the voters.
+            self._refuse_fetch(token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif (
+            request.fetch_offset < end
+            or request.high_watermark < state.high_watermark
+            or not request.max_wait_s
+        ):
+            self._answer_fetch(token, request)
+        else:
+            self.parked[token] = ParkedFetch(request, now + request.max_wait_s)
+
+    def _check_fetch(self, request: FetchRequest) -> ErrorCode:
+        is_valid = (
+            request.max_wait_s >= 0
+            and request.fetch_offset >= 0
+            and 0 <= request.last_fetched_epoch <= request.epoch
+            and request.replica.id != self._member.key.id
+        )
+        return ErrorCode.NONE if is_valid else ErrorCode.INVALID_REQUEST
+
+    def _heard(self, replica: ReplicaKey, now: float) -> None:
+        member = self._member
+        voter = member.voters.voter(replica)
+        if voter is not None:
+            deadline = member.check_deadline(now)
+            member.state = self._leader().heard_from(voter.key.id, member.voters, deadline)
+
+    def _answer_fetch(self, token: int, request: FetchRequest) -> None:
+        has_records = request.fetch_offset < self._member.log.end
+        self._reply_fetch(token, read_from=request.fetch_offset if has_records else None)
+
+    def _reply_fetch(
+        self,
+        token: int,
+        *,
+        diverging: EpochEnd | None = None,
+        snapshot_id: SnapshotId | None = None,
+        read_from: Offset | None = None,
+    ) -> None:
+        member = self._member
+        response = FetchResponse(
+            epoch=member.epoch,
+            leader_id=member.leader_id,
+            leader_endpoints=member.leader_endpoints,
+            high_watermark=self._leader().high_watermark,
+            diverging=diverging,
+            snapshot_id=snapshot_id,
+        )
+        member.reply(token, response, read_from)
+
+    def _refuse_fetch(self, token: int, error: ErrorCode) -> None:
+        member = self._member
+        response = FetchResponse(
+            error=error,
+            epoch=member.epoch,
+            leader_id=member.leader_id,
+            leader_endpoints=member.leader_endpoints,
+        )
+        member.reply(token, response)
+
+    def fetch_snapshot(self, token: int, request: FetchSnapshotRequest, now: float) -> None:
+        member = self._member
+        error = member.leader_only_error(request.epoch)
+        if not error and request.snapshot_id not in member.log.snapshots:
+            error = ErrorCode.SNAPSHOT_NOT_FOUND
+        elif not error and request.position < 0:
+            error = ErrorCode.POSITION_OUT_OF_RANGE
+        elif not error:
+            self._heard(request.replica, now)
+        response = FetchSnapshotResponse(
+            error=error,
+            epoch=member.epoch,
+            leader_id=member.leader_id,
+            leader_endpoints=member.leader_endpoints,
+            snapshot_id=request.snapshot_id,
+            position=request.position,
+        )
+        member.reply(token, response)
+
+    def _leader(self) -> Leader:
+        state = self._member.state
+        assert isinstance(state, Leader), "only a leader serves replicas"
+        return state

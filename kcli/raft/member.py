@@ -1,0 +1,408 @@
+"""The state of a member, its moves to other states, and the duties that one message causes.
+
+The modules elections, leading, following and voter_changes contain the rules. They share one `Member`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from kcli.errors import ErrorCode, KcliError
+from kcli.model.ids import NO_LEADER, NO_OFFSET, BrokerId, LeaderEpoch, Offset
+from kcli.raft.connections import Connections
+from kcli.raft.election_state import ElectionState
+from kcli.raft.log_state import LogState
+from kcli.raft.messages import (
+    Batch,
+    ControlBatch,
+    DataBatch,
+    Outgoing,
+    Peer,
+    Ready,
+    Reply,
+    SnapshotChunk,
+    Start,
+)
+from kcli.raft.requests import Endpoints, QuorumResponse, RaftRequest, ReceivedBatch
+from kcli.raft.settings import RaftSettings
+from kcli.raft.states.candidate import Candidate
+from kcli.raft.states.follower import Follower
+from kcli.raft.states.leader import Leader
+from kcli.raft.states.prospective import Prospective
+from kcli.raft.states.resigned import Resigned
+from kcli.raft.states.table import MOVES, State
+from kcli.raft.states.unattached import Unattached
+from kcli.raft.states.votes import Votes
+from kcli.raft.voter_history import VoterHistory
+from kcli.raft.voters import ReplicaKey, Voter, VoterSet
+
+CHECK_QUORUM_FACTOR = 1.5
+"""A leader resigns after this many fetch timeouts without a majority, as in Kafka."""
+
+FIRST_BOOTSTRAP_ID = -2
+"""The id of the first bootstrap server, whose node id is unknown. The next ones have -3, -4 and so on, as in Kafka."""
+
+
+class QuorumError(KcliError):
+    """This node cannot take part in its quorum, because of its configuration, its voters, its log or its disk."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """The duties of one step."""
+
+    persist: list[ElectionState] = field(default_factory=list)
+    truncate: Offset | None = None
+    append: list[Batch] = field(default_factory=list)
+    flush: bool = False
+    write_snapshot: SnapshotChunk | None = None
+    send: list[Outgoing] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    apply: Offset | None = None
+
+    def ready(self) -> Ready:
+        return Ready(
+            persist=tuple(self.persist),
+            truncate=self.truncate,
+            append=tuple(self.append),
+            flush=self.flush,
+            write_snapshot=self.write_snapshot,
+            send=tuple(self.send),
+            replies=tuple(self.replies),
+            apply=self.apply,
+        )
+
+
+class Member:
+    """`on_leadership_lost`: called when the node stops leading, so that requests that wait for the leader are
+    answered."""
+
+    def __init__(
+        self, key: ReplicaKey, settings: RaftSettings, jitter: Callable[[], float], found: Start, now: float
+    ) -> None:
+        self.key = key
+        self.settings = settings
+        self.jitter = jitter
+        self.log = LogState(found)
+        self.history = VoterHistory(found)
+        self.connections = Connections(settings.retry_backoff_s)
+        self.high_watermark = NO_OFFSET
+        self.shutting_down = False
+        self.draft = Draft()
+        self.on_leadership_lost: list[Callable[[], None]] = []
+        self._persisted = found.stored
+        self.state: State = self._restored(found.stored, now)
+
+    # --- views
+
+    @property
+    def epoch(self) -> LeaderEpoch:
+        return self.state.epoch
+
+    @property
+    def leader_id(self) -> BrokerId:
+        """The leader that this node reports to others. A node that resigned reports no leader."""
+        return NO_LEADER if isinstance(self.state, Resigned) else self.state.leader_id
+
+    @property
+    def leader_endpoints(self) -> Endpoints:
+        match self.state:
+            case Leader():
+                return self.settings.own_endpoints
+            case Follower(leader_endpoints=endpoints) | Prospective(leader_endpoints=endpoints):
+                return endpoints
+            case _:
+                return {}
+
+    @property
+    def voters(self) -> VoterSet:
+        return self.history.voters
+
+    @property
+    def kraft_version(self) -> int:
+        return self.history.kraft_version
+
+    @property
+    def is_voter(self) -> bool:
+        return self.settings.can_vote and self.voters.voter(self.key) is not None
+
+    @property
+    def may_lead(self) -> bool:
+        """A voter may lead, and so may one whose removal is perhaps not committed.
+
+        The other voters may need this node: their logs can be too short to get its vote (Raft dissertation, 4.2.2).
+        """
+        if self.is_voter or not self.settings.can_vote:
+            return self.is_voter
+        is_committed = self.history.offset < max(self.high_watermark, self.log.newest_snapshot.end_offset)
+        return (
+            not is_committed
+            and self.history.at(Offset(self.history.offset - 1)).voters.voter(self.key) is not None
+        )
+
+    @property
+    def other_voters(self) -> tuple[Voter, ...]:
+        return tuple(voter for voter in self.voters.voters if not voter.key.matches(self.key))
+
+    def own_voter(self) -> Voter:
+        """What this node reports of itself."""
+        settings = self.settings
+        return Voter(
+            self.key, dict(settings.own_endpoints), settings.min_kraft_version, settings.max_kraft_version
+        )
+
+    @property
+    def is_listed_correctly(self) -> bool:
+        """The entry of this voter is as the node is now. Its endpoints are unknown to the node if they are empty."""
+        return not (self.is_voter and self.settings.own_endpoints) or self.own_voter() in self.voters.voters
+
+    def leader_only_error(self, epoch: LeaderEpoch) -> ErrorCode:
+        """The error of a request that only the leader of `epoch` may serve, or NONE."""
+        if epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > self.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if not isinstance(self.state, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.BROKER_NOT_AVAILABLE if self.shutting_down else ErrorCode.NONE
+
+    # --- duties
+
+    def reply(self, token: int, response: QuorumResponse, read_from: Offset | None = None) -> None:
+        self.draft.replies.append(Reply(token, response, read_from))
+
+    def send(self, peer: Peer, request: RaftRequest) -> None:
+        self.draft.send.append(self.connections.send(peer, request))
+
+    def send_to_voter(self, voter: Voter, request: RaftRequest, now: float) -> None:
+        """Sends a request to a voter if its connection is free and its address is known."""
+        peer = self.peer_of(voter)
+        if peer is not None and self.connections.is_ready(peer.id, now):
+            self.send(peer, request)
+
+    def peer_of(self, voter: Voter) -> Peer | None:
+        address = voter.endpoints.get(self.settings.default_listener)
+        return None if address is None else Peer(voter.key.id, address)
+
+    def append(self, batch: ControlBatch | DataBatch | ReceivedBatch) -> Offset:
+        """Appends a batch. Returns its base offset."""
+        base_offset = self.log.end
+        match batch:
+            case ControlBatch(records=records):
+                next_offset = Offset(base_offset + len(records))
+                self.history.read(records, base_offset)
+            case DataBatch(values=values):
+                next_offset = Offset(base_offset + len(values))
+            case ReceivedBatch(controls=controls):
+                next_offset = batch.next_offset
+                self.history.read(controls, base_offset)
+        self.log.append(batch.epoch, next_offset)
+        self.draft.append.append(batch)
+        self.ask_for_flush()
+        return base_offset
+
+    def ask_for_flush(self) -> None:
+        if self.settings.flushes:
+            self.draft.flush = True
+        else:
+            self.log.flushed_to(self.log.end)
+
+    def commit(self, high_watermark: Offset) -> None:
+        """Raises the high watermark. A smaller one changes nothing."""
+        assert high_watermark <= self.log.end, "only records of the log are committed"
+        if high_watermark > self.high_watermark:
+            self.high_watermark = high_watermark
+            self.draft.apply = high_watermark
+
+    # --- moves
+
+    def become_unattached(self, epoch: LeaderEpoch, now: float, leader_id: BrokerId = NO_LEADER) -> None:
+        same = epoch == self.epoch
+        match self.state:
+            case Candidate(deadline=deadline) | Unattached(deadline=deadline) | Resigned(deadline=deadline):
+                kept = deadline
+            case Prospective(deadline=deadline, votes=votes) if not votes.is_lost:
+                kept = deadline
+            case _:
+                kept = self._election_deadline(now)
+        self._move(
+            Unattached(
+                epoch=epoch,
+                deadline=kept,
+                leader_id=leader_id,
+                voted=self.state.voted if same else None,
+            )
+        )
+
+    def become_voted(self, candidate: ReplicaKey, now: float) -> None:
+        """Votes for a candidate in the present epoch. The election timer begins again (Raft, section 5.2)."""
+        state = self.state
+        assert isinstance(state, Unattached | Prospective) and state.voted is None, "one vote in an epoch"
+        deadline = self._election_deadline(now)
+        if isinstance(state, Unattached):
+            self._move(replace(state, voted=candidate, deadline=deadline))
+            return
+        self._move(replace(state, voted=candidate, deadline=deadline, votes=self._own_vote()))
+        self.persist()
+
+    def become_prospective(self, now: float) -> None:
+        state = self.state
+        endpoints = self.leader_endpoints or self.endpoints_of(state.leader_id)
+        self._move(
+            Prospective(
+                epoch=state.epoch,
+                deadline=self._election_deadline(now),
+                votes=self._own_vote(),
+                leader_id=state.leader_id,
+                leader_endpoints=endpoints,
+                voted=state.voted,
+            )
+        )
+
+    def become_candidate(self, now: float) -> None:
+        self._move(
+            Candidate(
+                epoch=LeaderEpoch(self.epoch + 1),
+                deadline=self._election_deadline(now),
+                votes=self._own_vote(),
+                voted=self.key,
+            )
+        )
+
+    def become_leader(self, now: float) -> None:
+        assert isinstance(self.state, Candidate) and self.state.votes.is_won, "a majority elects the leader"
+        self._move(
+            Leader(
+                epoch=self.epoch,
+                leader_id=self.key.id,
+                epoch_start_offset=self.log.end,
+                check_deadline=self.check_deadline(now),
+                begin_deadline=now,
+            )
+        )
+
+    def become_follower(
+        self, epoch: LeaderEpoch, leader_id: BrokerId, endpoints: Endpoints, now: float
+    ) -> None:
+        self._move(
+            Follower(
+                epoch=epoch,
+                leader_id=leader_id,
+                leader_endpoints=endpoints,
+                fetch_deadline=now + self.settings.fetch_timeout_s,
+                update_deadline=now + self.settings.fetch_timeout_s,
+                voted=self.state.voted if epoch == self.epoch else None,
+            )
+        )
+
+    def become_resigned(self, successors: tuple[ReplicaKey, ...], now: float) -> None:
+        self._move(
+            Resigned(
+                epoch=self.epoch,
+                deadline=self._election_deadline(now),
+                leader_id=self.key.id,
+                successors=successors,
+            )
+        )
+
+    def learn(self, epoch: LeaderEpoch, leader_id: BrokerId, endpoints: Endpoints, now: float) -> None:
+        """Another node named an epoch and perhaps its leader: moves if the epoch or the leader is news.
+
+        Raises QuorumError if two leaders are named for one epoch, or if this voter is named but does not lead.
+        """
+        if epoch < self.epoch:
+            return
+        known = self.state.leader_id if epoch == self.epoch else NO_LEADER
+        if leader_id == self.key.id != known and self.is_voter:
+            raise QuorumError(_named_leader(self.key, epoch, self.epoch))
+        if leader_id not in (NO_LEADER, self.key.id):
+            if known not in (NO_LEADER, leader_id):
+                raise QuorumError(_two_leaders(epoch, known, leader_id))
+            self._learn_leader(epoch, leader_id, endpoints, now)
+        elif epoch > self.epoch:
+            # An observer that is named as the leader has a new disk. The voter with the old disk led this epoch.
+            self.become_unattached(epoch, now)
+
+    def _learn_leader(
+        self, epoch: LeaderEpoch, leader_id: BrokerId, endpoints: Endpoints, now: float
+    ) -> None:
+        is_new = epoch > self.epoch or self.state.leader_id == NO_LEADER
+        listed = endpoints or self.endpoints_of(leader_id)
+        if self.settings.default_listener not in listed:
+            # Without its address the leader cannot be asked, but a known leader must not get a rival in its epoch.
+            if is_new:
+                self.become_unattached(epoch, now, leader_id)
+        elif is_new or isinstance(self.state, Unattached) or len(listed) > len(self.leader_endpoints):
+            self.become_follower(epoch, leader_id, listed, now)
+
+    def endpoints_of(self, voter_id: BrokerId) -> Endpoints:
+        for voter in self.voters.voters:
+            if voter.key.id == voter_id:
+                return voter.endpoints
+        return {}
+
+    def check_deadline(self, now: float) -> float:
+        return now + CHECK_QUORUM_FACTOR * self.settings.fetch_timeout_s
+
+    def _election_deadline(self, now: float) -> float:
+        return now + self.settings.election_timeout_s * (1 + self.jitter())
+
+    def _own_vote(self) -> Votes:
+        return Votes(self.voters, granted=(self.key.id,) if self.is_voter else ())
+
+    def _move(self, state: State) -> None:
+        assert type(state) in MOVES[type(self.state)], f"{self.state} cannot become {state}"
+        assert state.epoch >= self.epoch, "an epoch never goes back"
+        was_leader = isinstance(self.state, Leader)
+        self.state = state
+        self.connections.forget()
+        if not isinstance(state, Prospective | Resigned):
+            self.persist()
+        if was_leader:
+            for lost in self.on_leadership_lost:
+                lost()
+
+    def persist(self) -> None:
+        """Writes the election state, unless it is written already."""
+        static_voters = self.voters.ids if self.kraft_version == 0 else None
+        state = ElectionState(self.epoch, self.state.leader_id, self.state.voted, static_voters)
+        if state != self._persisted:
+            self._persisted = state
+            self.draft.persist.append(state)
+
+    # --- start
+
+    def _restored(self, stored: ElectionState | None, now: float) -> State:
+        """The state from quorum-state. If the log has a newer epoch, the stored state is ignored."""
+        log_epoch = self.log.last.epoch
+        fresh = self._election_deadline(now)
+        if stored is None or stored.epoch < log_epoch:
+            return Unattached(epoch=log_epoch, deadline=fresh)
+        epoch = stored.epoch
+        if stored.leader_id == self.key.id:
+            return Resigned(epoch=epoch, deadline=fresh, leader_id=self.key.id)
+        if stored.voted is not None and stored.voted.matches(self.key) and stored.leader_id == NO_LEADER:
+            return Candidate(epoch=epoch, deadline=fresh, votes=self._own_vote(), voted=self.key)
+        endpoints = self.endpoints_of(stored.leader_id)
+        if self.settings.default_listener in endpoints:
+            return Follower(
+                epoch=epoch,
+                leader_id=stored.leader_id,
+                leader_endpoints=endpoints,
+                fetch_deadline=now + self.settings.fetch_timeout_s,
+                update_deadline=now + self.settings.fetch_timeout_s,
+                voted=stored.voted,
+            )
+        return Unattached(epoch=epoch, deadline=fresh, leader_id=stored.leader_id, voted=stored.voted)
+
+
+def _named_leader(key: ReplicaKey, epoch: LeaderEpoch, own_epoch: LeaderEpoch) -> str:
+    return (
+        f"Node {key.id} is the leader of epoch {epoch} according to another controller, but its disk only has epoch "
+        f"{own_epoch}. Either this disk was replaced, or another node has the same node.id."
+    )
+
+
+def _two_leaders(epoch: LeaderEpoch, known: BrokerId, other: BrokerId) -> str:
+    return f"Epoch {epoch} has two leaders, {known} and {other}: two nodes may have the same node.id."

@@ -1,0 +1,240 @@
+"""The requests between the members of the quorum, and their responses, as values.
+
+The caller translates them to and from the wire, and checks the cluster id and the topic partition. An outgoing response
+has all known endpoints of the leader, and the caller sends the endpoint of the listener of the request. An incoming
+response has at most one endpoint, under the name of the default listener.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcli.errors import ErrorCode
+from kcli.metadata.snapshot_file import SnapshotId
+from kcli.model.addresses import Address
+from kcli.model.ids import NO_LEADER, NO_OFFSET, BrokerId, LeaderEpoch, Offset, Position
+from kcli.protocol.batches.control import RaftControl
+from kcli.raft.voters import ReplicaKey, Voter
+
+FIRST_POSITION = Position(0)
+
+Endpoints = Mapping[str, Address]
+"""The addresses of a server, by listener name."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """An epoch and the offset after its last record."""
+
+    epoch: LeaderEpoch
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedBatch:
+    """A batch from the leader, with the offsets and the epoch of its header. `content`: its bytes.
+
+    `controls`: the records of a control batch, without records of unknown types.
+    """
+
+    base_offset: Offset
+    next_offset: Offset
+    epoch: LeaderEpoch
+    content: bytes
+    controls: tuple[RaftControl, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRequest:
+    """Asks for a vote in `epoch`. `last`: the newest epoch of the candidate's log, and the end of the log.
+
+    A pre-vote asks only if the receiver would vote for the candidate in the epoch after `epoch` (KIP-996). `voter` is
+    the expected receiver, or None if the version of the request does not have it.
+    """
+
+    epoch: LeaderEpoch
+    candidate: ReplicaKey
+    voter: ReplicaKey | None
+    last: EpochEnd
+    pre_vote: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginEpochRequest:
+    """BeginQuorumEpoch: the sender is the leader of `epoch`."""
+
+    epoch: LeaderEpoch
+    leader_id: BrokerId
+    voter: ReplicaKey | None
+    leader_endpoints: Endpoints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndEpochRequest:
+    """EndQuorumEpoch: the leader of `epoch` resigns. `preferred`: its successors, best first."""
+
+    epoch: LeaderEpoch
+    leader_id: BrokerId
+    preferred: tuple[ReplicaKey, ...]
+    leader_endpoints: Endpoints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """Asks the leader of `epoch` for the records from `fetch_offset` on. The sender has everything before on its disk.
+
+    `replica.id` is -1 for a reader that is not a member. `last_fetched_epoch`: the epoch of the sender's newest record,
+    or 0. `high_watermark`: as the sender knows it, or -1.
+    """
+
+    replica: ReplicaKey
+    epoch: LeaderEpoch
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    high_watermark: Offset = NO_OFFSET
+    max_wait_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotRequest:
+    """Asks the leader of `epoch` for the bytes of a snapshot from `position` on."""
+
+    replica: ReplicaKey
+    epoch: LeaderEpoch
+    snapshot_id: SnapshotId
+    position: Position
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddVoterRequest:
+    """AddRaftVoter: an operator adds an observer to the voters (KIP-853)."""
+
+    voter: Voter
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveVoterRequest:
+    """RemoveRaftVoter: an operator removes a voter (KIP-853)."""
+
+    key: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateVoterRequest:
+    """UpdateRaftVoter: a voter reports its endpoints and its range of kraft.version to the leader of `epoch`."""
+
+    epoch: LeaderEpoch
+    voter: Voter
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """ApiVersions, sent to a new voter to learn its range of kraft.version."""
+
+
+RaftRequest = (
+    VoteRequest
+    | BeginEpochRequest
+    | EndEpochRequest
+    | FetchRequest
+    | FetchSnapshotRequest
+    | AddVoterRequest
+    | RemoveVoterRequest
+    | UpdateVoterRequest
+    | ProbeRequest
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteResponse:
+    error: ErrorCode = ErrorCode.NONE
+    epoch: LeaderEpoch
+    leader_id: BrokerId = NO_LEADER
+    leader_endpoints: Endpoints = field(default_factory=dict)
+    granted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginEpochResponse:
+    error: ErrorCode = ErrorCode.NONE
+    epoch: LeaderEpoch
+    leader_id: BrokerId = NO_LEADER
+    leader_endpoints: Endpoints = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndEpochResponse:
+    error: ErrorCode = ErrorCode.NONE
+    epoch: LeaderEpoch
+    leader_id: BrokerId = NO_LEADER
+    leader_endpoints: Endpoints = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResponse:
+    """At most one of `diverging`, `snapshot_id` and `batches` is set.
+
+    `diverging`: the newest epoch that the logs can share, and its end in the leader's log. `snapshot_id`: the leader no
+    longer has the records, and the follower must download this snapshot. An outgoing response has no `batches`, because
+    the caller reads them from its log (`Reply.read_from`).
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    epoch: LeaderEpoch
+    leader_id: BrokerId = NO_LEADER
+    leader_endpoints: Endpoints = field(default_factory=dict)
+    high_watermark: Offset = NO_OFFSET
+    diverging: EpochEnd | None = None
+    snapshot_id: SnapshotId | None = None
+    batches: tuple[ReceivedBatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotResponse:
+    """A part of a snapshot: `content` begins at `position` of a file of `size` bytes.
+
+    The caller of an answering leader fills `size` and `content`. If the file or the position does not exist, this
+    caller sets `error`.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    epoch: LeaderEpoch
+    leader_id: BrokerId = NO_LEADER
+    leader_endpoints: Endpoints = field(default_factory=dict)
+    snapshot_id: SnapshotId | None = None
+    size: int = 0
+    position: Position = FIRST_POSITION
+    content: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterChangeResponse:
+    """The response to AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and to a new level of kraft.version."""
+
+    error: ErrorCode = ErrorCode.NONE
+    epoch: LeaderEpoch
+    leader_id: BrokerId = NO_LEADER
+    leader_endpoints: Endpoints = field(default_factory=dict)
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeResponse:
+    """The range of kraft.version that a new voter supports."""
+
+    min_kraft_version: int
+    max_kraft_version: int
+
+
+QuorumResponse = (
+    VoteResponse
+    | BeginEpochResponse
+    | EndEpochResponse
+    | FetchResponse
+    | FetchSnapshotResponse
+    | VoterChangeResponse
+)
+RaftResponse = QuorumResponse | ProbeResponse

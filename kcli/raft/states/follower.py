@@ -1,0 +1,42 @@
+"""The state Follower."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.metadata.snapshot_file import SnapshotId
+from kcli.model.ids import BrokerId, LeaderEpoch, Position
+from kcli.raft.requests import Endpoints
+from kcli.raft.voters import ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A snapshot that the follower fetches from its leader. `position`: the size of the part that it has."""
+
+    snapshot_id: SnapshotId
+    position: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """The node fetches from the leader of the epoch.
+
+    If it gets no answer before `fetch_deadline`, a voter becomes Prospective, and an observer asks the bootstrap
+    servers for the leader. `has_fetched`: this leader answered, and has not resigned. From `update_deadline` on, a
+    voter reports its endpoints and versions to the leader, if needed. `has_reported`: the leader knows them.
+    """
+
+    epoch: LeaderEpoch
+    leader_id: BrokerId
+    leader_endpoints: Endpoints
+    fetch_deadline: float
+    update_deadline: float
+    voted: ReplicaKey | None = None
+    has_fetched: bool = False
+    has_reported: bool = False
+    download: Download | None = None
+
+    def grants(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
+        """A voter that hears its leader helps no other node to end the epoch of this leader (KIP-996)."""
+        return pre_vote and up_to_date and not self.has_fetched

@@ -1,0 +1,103 @@
+"""The state Leader: how far each replica has the log, and from that the high watermark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kcli.model.ids import NO_OFFSET, BrokerId, LeaderEpoch, Offset
+from kcli.raft.voters import ReplicaKey, Voter, VoterSet
+
+NEVER = -math.inf
+
+OBSERVER_TIMEOUT_S = 300.0
+"""An observer that has not fetched for this time is forgotten, as in Kafka."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a replica has the log on its disk, and when it last asked for more.
+
+    `caught_up_at`: the last time at which the replica had the whole log. `leader_end`: the end of the leader's log at
+    `fetched_at`.
+    """
+
+    end_offset: Offset = NO_OFFSET
+    fetched_at: float = NEVER
+    caught_up_at: float = NEVER
+    leader_end: Offset = NO_OFFSET
+
+    def fetched(self, end_offset: Offset, leader_end: Offset, now: float) -> Progress:
+        """The replica asked for the records from `end_offset` on, so it has everything before."""
+        caught_up_at = self.caught_up_at
+        if end_offset >= leader_end:
+            caught_up_at = now
+        elif end_offset >= self.leader_end > NO_OFFSET:
+            caught_up_at = max(caught_up_at, self.fetched_at)
+        return Progress(
+            end_offset=end_offset, fetched_at=now, caught_up_at=caught_up_at, leader_end=leader_end
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """The node leads `epoch`, whose first record is at `epoch_start_offset`.
+
+    The high watermark is the end offset that a majority of the voters has on disk. It is unknown until a majority has a
+    record of this epoch. Until then a later leader could still overwrite a record of an older epoch, even if a majority
+    has it (Raft, section 5.4.2).
+
+    `progress`: of every replica, by the key of the voter, or of the observer if it is not a voter. `heard`: the voters
+    that fetched since the last check. If a majority has not fetched before `check_deadline`, the leader resigns,
+    because the other voters may have elected another leader. At `begin_deadline` the leader sends BeginQuorumEpoch.
+    `reported`: in kraft.version 0, what each voter reported by UpdateRaftVoter.
+    """
+
+    epoch: LeaderEpoch
+    leader_id: BrokerId
+    epoch_start_offset: Offset
+    check_deadline: float
+    begin_deadline: float
+    high_watermark: Offset = NO_OFFSET
+    progress: Mapping[ReplicaKey, Progress] = field(default_factory=dict)
+    heard: frozenset[BrokerId] = frozenset()
+    reported: Mapping[BrokerId, Voter] = field(default_factory=dict)
+
+    @property
+    def voted(self) -> None:
+        return None
+
+    def grants(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
+        return False
+
+    def with_progress(self, replica: ReplicaKey, progress: Progress, voters: VoterSet, now: float) -> Leader:
+        """Returns the leader's state with the progress of a replica, and without observers that are gone."""
+        kept = {
+            key: known
+            for key, known in self.progress.items()
+            if known.fetched_at >= now - OBSERVER_TIMEOUT_S or voters.voter(key) is not None
+        }
+        return replace(self, progress={**kept, replica: progress})
+
+    def counted(self, voters: VoterSet) -> Leader:
+        """Returns the leader's state with the high watermark from the present progress. It never goes back."""
+        ends = {voter.key.id: self.progress_of(voter.key).end_offset for voter in voters.voters}
+        reached = voters.majority_offset(ends)
+        if reached <= max(self.epoch_start_offset, self.high_watermark):
+            return self
+        return replace(self, high_watermark=reached)
+
+    def progress_of(self, key: ReplicaKey) -> Progress:
+        return self.progress.get(key, _NOTHING_KNOWN)
+
+    def heard_from(self, voter_id: BrokerId, voters: VoterSet, check_deadline: float) -> Leader:
+        """Notes that a voter fetched. If a majority has fetched, the time until the next check begins again."""
+        heard = self.heard | {voter_id}
+        present = [each for each in voters.ids if each in heard or each == self.leader_id]
+        if voters.is_majority(len(present)):
+            return replace(self, heard=frozenset(), check_deadline=check_deadline)
+        return replace(self, heard=heard)
+
+
+_NOTHING_KNOWN = Progress()

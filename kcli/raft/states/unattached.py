@@ -1,0 +1,32 @@
+"""The state Unattached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.model.ids import NO_LEADER, BrokerId, LeaderEpoch
+from kcli.raft.voters import ReplicaKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unattached:
+    """The node knows the epoch, but no address of its leader. It may have voted in this epoch.
+
+    It asks the bootstrap servers for the leader. At `deadline` a voter begins an election.
+    """
+
+    epoch: LeaderEpoch
+    deadline: float
+    leader_id: BrokerId = NO_LEADER
+    voted: ReplicaKey | None = None
+
+    def grants(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
+        """A voter has one vote in an epoch. It repeats the vote for the same candidate, because an answer can be lost.
+
+        An answer to a pre-vote is not a vote.
+        """
+        if pre_vote:
+            return up_to_date
+        if self.voted is not None:
+            return self.voted.matches(candidate)
+        return self.leader_id == NO_LEADER and up_to_date

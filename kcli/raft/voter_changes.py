@@ -1,0 +1,272 @@
+"""Changes of the voters and of kraft.version (KIP-853).
+
+One change runs at a time, and the next one waits until the voters of the last one are committed. So two consecutive
+sets of voters differ by one voter, and each majority of the one has a voter in common with each majority of the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kcli.errors import ErrorCode
+from kcli.model.ids import NO_OFFSET, ZERO_ID, Offset
+from kcli.model.uuids import uuid_to_text
+from kcli.protocol.batches.control import KRaftVersionRecord, RaftControl
+from kcli.raft.leading import Leading
+from kcli.raft.member import Member
+from kcli.raft.messages import Peer
+from kcli.raft.requests import (
+    AddVoterRequest,
+    ProbeRequest,
+    ProbeResponse,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    VoterChangeResponse,
+)
+from kcli.raft.states.leader import NEVER, Leader
+from kcli.raft.voters import ReplicaKey, Voter, VoterSet
+
+CAUGHT_UP_WITHIN_S = 3600.0
+"""A new voter must have fetched within this time, as in Kafka."""
+
+FIRST_DYNAMIC_LEVEL = 1
+"""The level of kraft.version from which on the log contains the voters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A change that is not answered yet. `offset`: of its record, or None while a new voter is probed."""
+
+    token: int
+    voter: Voter | None
+    deadline: float
+    offset: Offset | None = None
+
+
+class VoterChanges:
+    def __init__(self, member: Member, leading: Leading) -> None:
+        self._member = member
+        self._leading = leading
+        self._pending: Pending | None = None
+        member.on_leadership_lost.append(self._leadership_lost)
+        leading.on_commit = self._committed
+
+    def deadlines(self) -> list[float]:
+        return [] if self._pending is None else [self._pending.deadline]
+
+    def act(self, now: float) -> None:
+        if self._pending is not None and now >= self._pending.deadline:
+            self._finish(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _committed(self, _now: float) -> None:
+        pending, state = self._pending, self._member.state
+        assert isinstance(state, Leader), "a leader commits"
+        if pending is not None and pending.offset is not None and state.high_watermark > pending.offset:
+            self._finish(ErrorCode.NONE)
+
+    def _leadership_lost(self) -> None:
+        if self._pending is not None:
+            self._finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _finish(self, error: ErrorCode, message: str | None = None) -> None:
+        assert self._pending is not None, "a change is pending"
+        token, self._pending = self._pending.token, None
+        self._reply(token, error, message)
+
+    def _reply(self, token: int, error: ErrorCode, message: str | None = None) -> None:
+        member = self._member
+        response = VoterChangeResponse(
+            error=error,
+            epoch=member.epoch,
+            leader_id=member.leader_id,
+            leader_endpoints=member.leader_endpoints,
+            message=message,
+        )
+        member.reply(token, response)
+
+    # --- AddRaftVoter
+
+    def add(self, token: int, request: AddVoterRequest, now: float) -> None:
+        """Asks the new voter for its versions before the change."""
+        refusal = self._refusal("adding") or self._refusal_of_new(request.voter, now)
+        if refusal is not None:
+            self._reply(token, *refusal)
+            return
+        member = self._member
+        peer = member.peer_of(request.voter)
+        assert peer is not None, "the default listener was checked"
+        member.send(peer, ProbeRequest())
+        timeout_s = min(request.timeout_s, member.settings.request_timeout_s)
+        self._pending = Pending(token, request.voter, now + timeout_s)
+
+    def _refusal_of_new(self, voter: Voter, now: float) -> tuple[ErrorCode, str | None] | None:
+        member = self._member
+        if voter.key.directory_id == ZERO_ID or voter.key.id < 0:
+            return ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
+        if member.settings.default_listener not in voter.endpoints:
+            listener = member.settings.default_listener
+            message = f"Add voter request didn't include the endpoint for the default listener {listener}"
+            return ErrorCode.INVALID_REQUEST, message
+        if voter.key.id in member.voters.ids:
+            known = _all(member.voters)
+            message = f"The voter id for {_shown(voter.key)} is already part of the set of voters {known}."
+            return ErrorCode.DUPLICATE_VOTER, message
+        if not member.connections.is_ready(voter.key.id, now):
+            message = f"New voter {_shown(voter.key)} is not ready to receive requests"
+            return ErrorCode.REQUEST_TIMED_OUT, message
+        return None
+
+    def probed(self, peer: Peer, response: ProbeResponse, now: float) -> None:
+        """The new voter answered. It must have caught up, so that the high watermark does not wait for it."""
+        voter = self._probed_voter(peer)
+        if voter is None:
+            return
+        level = self._member.kraft_version
+        aborted = f"Aborted add voter operation for {_shown(voter.key)} since"
+        low, high = response.min_kraft_version, response.max_kraft_version
+        if not low <= level <= high:
+            supported = f"the kraft.version range (min: {low}, max: {high}) doesn't support"
+            self._finish(ErrorCode.INVALID_REQUEST, f"{aborted} {supported} the finalized version {level}")
+        elif not self._is_caught_up(voter.key, now):
+            self._finish(ErrorCode.REQUEST_TIMED_OUT, f"{aborted} it is lagging behind")
+        else:
+            added = replace(voter, min_kraft_version=low, max_kraft_version=high)
+            self._append_voters(self._member.voters.with_voter(added), now)
+
+    def _probed_voter(self, peer: Peer) -> Voter | None:
+        pending = self._pending
+        if pending is None or pending.offset is not None or pending.voter is None:
+            return None
+        return pending.voter if pending.voter.key.id == peer.id else None
+
+    def _is_caught_up(self, key: ReplicaKey, now: float) -> bool:
+        state = self._member.state
+        assert isinstance(state, Leader), "a change is pending"
+        progress = state.progress_of(key)
+        return progress.caught_up_at > NEVER and progress.fetched_at > now - CAUGHT_UP_WITHIN_S
+
+    def probe_failed(self, peer: Peer) -> None:
+        if self._probed_voter(peer) is not None:
+            self._finish(
+                ErrorCode.REQUEST_TIMED_OUT,
+                "Aborted add voter operation since the new voter did not answer API_VERSIONS",
+            )
+
+    def _append_voters(self, voters: VoterSet, now: float) -> None:
+        pending = self._pending
+        assert pending is not None, "the change is pending"
+        offset = self._leading.append_controls((voters.record(),), now)
+        self._pending = replace(pending, offset=offset)
+
+    # --- RemoveRaftVoter
+
+    def remove(self, token: int, request: RemoveVoterRequest, now: float) -> None:
+        member = self._member
+        voters = member.voters.without(request.key)
+        refusal = self._refusal("removing")
+        if refusal is not None:
+            self._reply(token, *refusal)
+        elif voters is None or not voters.voters:
+            message = (
+                f"Cannot remove voter {_shown(request.key)} from the set of voters {_all(member.voters)}"
+            )
+            self._reply(token, ErrorCode.VOTER_NOT_FOUND, message)
+        else:
+            self._pending = Pending(token, None, now + member.settings.request_timeout_s)
+            self._append_voters(voters, now)
+
+    def _refusal(self, verb: str) -> tuple[ErrorCode, str | None] | None:
+        """The checks of AddRaftVoter and RemoveRaftVoter, in Kafka's order."""
+        member = self._member
+        error = member.leader_only_error(member.epoch)
+        if error is not ErrorCode.NONE:
+            return error, None
+        waiting = "Request timed out waiting for"
+        state = member.state
+        assert isinstance(state, Leader), "the leader was checked"
+        if self._pending is not None:
+            return ErrorCode.REQUEST_TIMED_OUT, f"{waiting} leader to handle previous voter change request"
+        if state.high_watermark == NO_OFFSET:
+            message = f"{waiting} leader to establish HWM and fence previous voter changes"
+            return ErrorCode.REQUEST_TIMED_OUT, message
+        if member.kraft_version < FIRST_DYNAMIC_LEVEL:
+            level = member.kraft_version
+            message = f"Cluster doesn't support {verb} voter because the kraft.version feature is {level}"
+            return ErrorCode.UNSUPPORTED_VERSION, message
+        if member.history.offset >= state.high_watermark:
+            message = (
+                f"{waiting} voters to commit the latest voter change at {member.history.offset} "
+                f"with HWM {state.high_watermark}"
+            )
+            return ErrorCode.REQUEST_TIMED_OUT, message
+        return None
+
+    # --- UpdateRaftVoter
+
+    def update(self, token: int, request: UpdateVoterRequest, now: float) -> None:
+        """Updates what a voter reports of itself. The response does not wait for the commit."""
+        error = self._member.leader_only_error(request.epoch)
+        if error is ErrorCode.NONE:
+            error = self._update(request.voter, now)
+        self._reply(token, error)
+
+    def _update(self, voter: Voter, now: float) -> ErrorCode:
+        member = self._member
+        state = member.state
+        assert isinstance(state, Leader), "the leader was checked"
+        level = member.kraft_version
+        is_uncommitted = level >= FIRST_DYNAMIC_LEVEL and member.history.offset >= state.high_watermark
+        if self._pending is not None or state.high_watermark == NO_OFFSET or is_uncommitted:
+            return ErrorCode.REQUEST_TIMED_OUT
+        if not voter.min_kraft_version <= level <= voter.max_kraft_version:
+            return ErrorCode.INVALID_REQUEST
+        if member.settings.default_listener not in voter.endpoints:
+            return ErrorCode.INVALID_REQUEST
+        updated = member.voters.updated(voter)
+        if updated is None:
+            return ErrorCode.VOTER_NOT_FOUND
+        if level < FIRST_DYNAMIC_LEVEL:
+            member.state = replace(state, reported={**state.reported, voter.key.id: voter})
+        else:
+            self._leading.append_controls((updated.record(),), now)
+        return ErrorCode.NONE
+
+    # --- kraft.version
+
+    def upgrade(self, token: int, level: int, now: float) -> None:
+        """Raises kraft.version. At the first dynamic level the voters move from the configuration into the log."""
+        self._reply(token, *self._upgrade(level, now))
+
+    def _upgrade(self, level: int, now: float) -> tuple[ErrorCode, str | None]:
+        member = self._member
+        error = member.leader_only_error(member.epoch)
+        if error is not ErrorCode.NONE or level == member.kraft_version:
+            return error, None
+        invalid = f"Invalid update version {level} for feature kraft.version."
+        if level < member.kraft_version:
+            return ErrorCode.INVALID_UPDATE_VERSION, f"{invalid} Can't downgrade."
+        voters = self._reported_voters()
+        supported = all(each.min_kraft_version <= level <= each.max_kraft_version for each in voters.voters)
+        if len(voters.voters) < len(member.voters.voters) or not supported:
+            reason = "Each voter must support this level and have reported its directory id to the leader"
+            return ErrorCode.INVALID_UPDATE_VERSION, f"{invalid} {reason}; known are {_all(voters)}."
+        records: tuple[RaftControl, ...] = (KRaftVersionRecord(k_raft_version=level), voters.record())
+        self._leading.append_controls(records, now)
+        return ErrorCode.NONE, None
+
+    def _reported_voters(self) -> VoterSet:
+        """The voters whose directory ids are known, from their reports and from this node's own settings."""
+        member = self._member
+        state = member.state
+        assert isinstance(state, Leader), "the leader was checked"
+        reported = {**state.reported, member.key.id: member.own_voter()}
+        found = (reported.get(voter.key.id, voter) for voter in member.voters.voters)
+        return VoterSet(tuple(voter for voter in found if voter.key.directory_id != ZERO_ID))
+
+
+def _shown(key: ReplicaKey) -> str:
+    return f"ReplicaKey(id={key.id}, directoryId={uuid_to_text(key.directory_id)})"
+
+
+def _all(voters: VoterSet) -> str:
+    return f"[{', '.join(_shown(voter.key) for voter in voters.voters)}]"

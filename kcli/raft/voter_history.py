@@ -1,0 +1,60 @@
+"""The voters and the kraft.version, as the log changes them."""
+
+from __future__ import annotations
+
+from kcli.model.ids import NO_OFFSET, Offset
+from kcli.protocol.batches.control import KRaftVersionRecord, RaftControl, VotersRecord
+from kcli.raft.messages import Start, VotersAt
+from kcli.raft.voters import VoterSet, voter_set
+
+
+class VoterHistory:
+    """A change is in force as soon as it is in the log of the node, committed or not. Truncation undoes it (KIP-853).
+
+    The first entry is from the configuration or from `format`, at offset -1.
+    """
+
+    def __init__(self, found: Start) -> None:
+        self._entries = [VotersAt(NO_OFFSET, found.kraft_version, found.voters), *found.voter_history]
+
+    @property
+    def offset(self) -> Offset:
+        """The offset of the newest change, or -1 if the log has none."""
+        return self._entries[-1].offset
+
+    @property
+    def voters(self) -> VoterSet:
+        return self._entries[-1].voters
+
+    @property
+    def kraft_version(self) -> int:
+        return self._entries[-1].kraft_version
+
+    def at(self, offset: Offset) -> VotersAt:
+        """The newest entry that is not after `offset`."""
+        return next((entry for entry in reversed(self._entries) if entry.offset <= offset), self._entries[0])
+
+    def read(self, controls: tuple[RaftControl, ...], base_offset: Offset) -> None:
+        """Applies the records of a control batch at `base_offset`."""
+        voters, kraft_version = self.voters, self.kraft_version
+        for control in controls:
+            match control:
+                case VotersRecord():
+                    voters = voter_set(control)
+                case KRaftVersionRecord(k_raft_version=level):
+                    kraft_version = level
+                case _:
+                    pass
+        if any(isinstance(control, VotersRecord | KRaftVersionRecord) for control in controls):
+            self._entries.append(VotersAt(base_offset, kraft_version, voters))
+
+    def truncate(self, end_offset: Offset) -> None:
+        self._entries = [self._entries[0]] + [
+            entry for entry in self._entries[1:] if entry.offset < end_offset
+        ]
+
+    def restart_at(self, offset: Offset, kraft_version: int | None, voters: VoterSet | None) -> None:
+        """A snapshot replaced the log. If it does not name the voters, those of the first entry are in force."""
+        del self._entries[1:]
+        if voters is not None:
+            self._entries.append(VotersAt(offset, kraft_version or 0, voters))

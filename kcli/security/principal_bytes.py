@@ -1,0 +1,52 @@
+"""The principal of a client as bytes, which a broker sends to the controller with a forwarded request (KIP-590).
+
+The layout is Kafka's DefaultPrincipalData, version 0: type and name of the principal, and whether the client logged in
+with a delegation token.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kcli.errors import PrincipalDeserializationException, ProtocolError
+from kcli.protocol.wire.packing import (
+    INT16,
+    NO_TAGS,
+    cause_text,
+    pack_string,
+    read_present_string,
+    read_tags,
+)
+from kcli.security.principal import Principal
+
+VERSION = 0
+
+
+def encode_principal(principal: Principal) -> bytes:
+    by_token = b"\x00"  # no login with a delegation token exists
+    return b"".join(
+        (
+            INT16.pack(VERSION),
+            pack_string(principal.type, True),
+            pack_string(principal.name, True),
+            by_token,
+            NO_TAGS,
+        )
+    )
+
+
+def decode_principal(content: bytes) -> Principal:
+    """Raises PrincipalDeserializationException if the bytes are not a principal of version 0."""
+    try:
+        (version,) = INT16.unpack_from(content)
+        if version != VERSION:
+            raise PrincipalDeserializationException(f"Invalid principal data version {version}")
+        kind, at = read_present_string(content, INT16.size, True, "type")
+        name, at = read_present_string(content, at, True, "name")
+        by_token_bytes = 1
+        at = read_tags(content, at + by_token_bytes)
+    except (ProtocolError, IndexError, ValueError, struct.error) as error:
+        raise PrincipalDeserializationException(f"Invalid principal data: {cause_text(error)}") from error
+    if at != len(content):
+        raise PrincipalDeserializationException(f"Principal data has {len(content) - at} bytes too many")
+    return Principal(kind, name)

@@ -1,0 +1,21 @@
+"""AllocateProducerIds (key 67, version 0): a broker asks for a block of producer ids (KIP-730).
+
+The rules are in controller/producer_ids.py.
+"""
+
+from __future__ import annotations
+
+from kcli.controller.api import ALLOCATE_PRODUCER_IDS
+from kcli.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import CLUSTER_ACTION, whole_request
+
+ACCESS = whole_request(CLUSTER_ACTION)
+
+
+async def handle(context: NodeContext, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+    return await ask_controller(context, ALLOCATE_PRODUCER_IDS, request)

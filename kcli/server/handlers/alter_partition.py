@@ -1,0 +1,18 @@
+"""AlterPartition (key 56, versions 2-3): a leader changes its ISR (KIP-497, KIP-903).
+
+The rules are in controller/replicas.py.
+"""
+
+from __future__ import annotations
+
+from kcli.controller.api import ALTER_PARTITION
+from kcli.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import CLUSTER_ACTION, whole_request
+
+ACCESS = whole_request(CLUSTER_ACTION)
+
+
+async def handle(context: NodeContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    return await ask_controller(context, ALTER_PARTITION, request)

@@ -1,0 +1,18 @@
+"""BrokerRegistration (key 62, versions 0-4): a broker registers itself (KIP-631, KIP-858).
+
+The rules are in controller/brokers.py.
+"""
+
+from __future__ import annotations
+
+from kcli.controller.api import BROKER_REGISTRATION
+from kcli.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.requests.access import CLUSTER_ACTION, whole_request
+
+ACCESS = whole_request(CLUSTER_ACTION)
+
+
+async def handle(context: NodeContext, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+    return await ask_controller(context, BROKER_REGISTRATION, request)

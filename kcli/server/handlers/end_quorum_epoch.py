@@ -1,0 +1,19 @@
+"""EndQuorumEpoch (key 54, versions 0-1): a leader that stops reports this to the voters (KIP-595, KIP-853)."""
+
+from __future__ import annotations
+
+from kcli.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from kcli.raft.requests import EndEpochResponse
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.raft_requests import ask_raft, check_cluster_id, check_partition
+from kcli.server.quorum.raft_server_wire import end_epoch_request, end_epoch_response
+from kcli.server.requests.access import CLUSTER_ACTION, whole_request
+
+ACCESS = whole_request(CLUSTER_ACTION)
+
+
+async def handle(context: NodeContext, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:
+    check_cluster_id(context, request.cluster_id)
+    check_partition(request.topics)
+    response = await ask_raft(context, end_epoch_request(request), EndEpochResponse)
+    return end_epoch_response(response, context.listener)

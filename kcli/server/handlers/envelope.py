@@ -1,0 +1,29 @@
+"""Envelope (key 58, version 0): a request of a client that a broker forwards to the active controller (KIP-590).
+
+The Envelope itself needs the rights of a broker. The request inside is served with the principal and the address of the
+client. The response inside has the correlation id of the client's request.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from kcli.errors import InvalidRequestException
+from kcli.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kcli.security.principal import Session
+from kcli.security.principal_bytes import decode_principal
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.access import CLUSTER_ACTION, whole_request
+from kcli.server.requests.forwarding import ForwardedCaller
+
+ACCESS = whole_request(CLUSTER_ACTION)
+
+
+async def handle(context: NodeContext, request: EnvelopeRequest) -> EnvelopeResponse:
+    principal = decode_principal(request.request_principal or b"")
+    try:
+        host = str(ipaddress.ip_address(request.client_host_address))
+    except ValueError as error:
+        raise InvalidRequestException(f"Failed to parse client address from envelope: {error}") from error
+    client = ForwardedCaller(context.listener, host, Session(principal))
+    return EnvelopeResponse(response_data=await context.ports.serve_forwarded(request.request_data, client))

@@ -1,0 +1,50 @@
+"""Fetch (key 1, versions 4-18) on a controller: another node replicates the metadata log (KIP-595).
+
+A broker listener has another handler (fetch.py). The leader of the quorum answers when it has records, another high
+watermark, or when the time of the request is over. Version 17 has directory ids, version 18 the high watermark that the
+other node knows (KIP-1166).
+"""
+
+from __future__ import annotations
+
+from kcli.errors import InvalidRequestException, KafkaError
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.protocol.messages.fetch import FetchRequest, FetchResponse
+from kcli.raft import requests
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.raft_requests import check_cluster_id
+from kcli.server.quorum.metadata_log import PARTITION, TOPIC_ID
+from kcli.server.quorum.raft_client_wire import FETCH_MAX_BYTES
+from kcli.server.quorum.raft_server_wire import fetch_request, fetch_response
+from kcli.server.requests.access import CLUSTER_ACTION, whole_request
+
+ACCESS = whole_request(CLUSTER_ACTION)
+
+TOPIC_IDS_SINCE = 13
+
+
+async def handle(context: NodeContext, request: FetchRequest) -> FetchResponse:
+    if context.throttle is not None:
+        context.throttle.exempt()  # a delayed node would delay the commits of the quorum
+    check_cluster_id(context, request.cluster_id)
+    _check_partition(context, request)
+    ports = context.ports
+    max_bytes = min(request.max_bytes, FETCH_MAX_BYTES)
+    answer = await ports.raft.driver.ask(fetch_request(request), max_bytes)
+    assert isinstance(answer.response, requests.FetchResponse)
+    return fetch_response(answer.response, answer.records, ports.quorum.log_start_offset, context.listener)
+
+
+def _check_partition(context: NodeContext, request: FetchRequest) -> None:
+    """Raises InvalidRequestException unless the request is for the metadata partition alone."""
+    with_ids = context.api_version >= TOPIC_IDS_SINCE
+    asked = [
+        (topic.topic_id if with_ids else topic.topic, [each.partition for each in topic.partitions])
+        for topic in request.topics
+    ]
+    if asked != [(TOPIC_ID if with_ids else CLUSTER_METADATA_TOPIC, [PARTITION])]:
+        raise InvalidRequestException(f"A controller serves Fetch of {CLUSTER_METADATA_TOPIC}-0 and no other")
+
+
+def error_response(_context: NodeContext, _request: FetchRequest | None, error: KafkaError) -> FetchResponse:
+    return FetchResponse(error_code=error.code)

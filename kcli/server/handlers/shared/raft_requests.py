@@ -1,0 +1,62 @@
+"""The checks that the requests of quorum members share, and the way of a request to the raft node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from kcli.errors import (
+    ErrorCode,
+    InconsistentClusterIdException,
+    InvalidRequestException,
+    error_for,
+)
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.raft.requests import QuorumResponse, RaftRequest, VoterChangeResponse
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.quorum.metadata_log import PARTITION
+
+R = TypeVar("R", bound=QuorumResponse)
+
+
+class _Partition(Protocol):
+    @property
+    def partition_index(self) -> int: ...
+
+
+class _Topic(Protocol):
+    @property
+    def topic_name(self) -> str: ...
+    @property
+    def partitions(self) -> Sequence[_Partition]: ...
+
+
+def check_cluster_id(context: NodeContext, cluster_id: str | None) -> None:
+    """Raises InconsistentClusterIdException if the request names another cluster. It may name none."""
+    own = context.ports.metadata.cluster_id
+    if cluster_id not in (None, own):
+        raise InconsistentClusterIdException(
+            f'The given id "{cluster_id}" doesn\'t match the cluster id "{own}"'
+        )
+
+
+def check_partition(topics: Sequence[_Topic]) -> None:
+    """Raises InvalidRequestException unless the request is for the metadata partition alone."""
+    if [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in topics] != [
+        (CLUSTER_METADATA_TOPIC, [PARTITION])
+    ]:
+        raise InvalidRequestException(f"The quorum has the partition {CLUSTER_METADATA_TOPIC}-0 and no other")
+
+
+async def ask_raft(context: NodeContext, request: RaftRequest, kind: type[R]) -> R:
+    """Returns the raft node's response. Raises BrokerNotAvailableException while the node stops."""
+    response = (await context.ports.raft.driver.ask(request)).response
+    assert isinstance(response, kind)
+    return response
+
+
+def change_message(response: VoterChangeResponse) -> str | None:
+    """The message of an answer to an operator: that of the raft node, or the default message of the error."""
+    if response.error is ErrorCode.NONE or response.message is not None:
+        return response.message
+    return error_for(response.error).message

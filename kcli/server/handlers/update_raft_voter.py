@@ -1,0 +1,18 @@
+"""UpdateRaftVoter (key 82, version 0): a voter reports its addresses and its range of kraft.version (KIP-853)."""
+
+from __future__ import annotations
+
+from kcli.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from kcli.raft.requests import VoterChangeResponse
+from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.raft_requests import ask_raft, check_cluster_id
+from kcli.server.quorum.raft_server_wire import update_voter_request, update_voter_response
+from kcli.server.requests.access import CLUSTER_ACTION, whole_request
+
+ACCESS = whole_request(CLUSTER_ACTION)
+
+
+async def handle(context: NodeContext, request: UpdateRaftVoterRequest) -> UpdateRaftVoterResponse:
+    check_cluster_id(context, request.cluster_id)
+    response = await ask_raft(context, update_voter_request(request), VoterChangeResponse)
+    return update_voter_response(response, context.listener)

@@ -1,0 +1,162 @@
+"""Replays the metadata log into the loader as far as the log is committed.
+
+The active controller replays its own records when it appends them. They wait in memory until they are committed. All
+other records, of another leader or of the raft node itself, are read from the log when they are committed. Records that
+are never committed leave no trace, because the committed state is a `ReplayPoint` of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcli.errors import KafkaError, NotControllerException
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.replay import ImageReplayer, ReplayPoint
+from kcli.metadata.snapshot_file import Snapshot, SnapshotId
+from kcli.model.ids import NO_OFFSET, Offset
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.metadata_log import Found, MetadataLog, replay_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Records from `base_offset` on that are replayed but not yet committed. `done` ends when they are committed."""
+
+    base_offset: Offset
+    last_offset: Offset
+    delta: MetadataDelta | None
+    point: ReplayPoint
+    done: asyncio.Future[None] | None = None
+
+
+class CommittedMetadata:
+    """The committed part of the log, replayed. `start` comes first."""
+
+    def __init__(
+        self, log: MetadataLog, loader: MetadataLoader, *, on_fatal: Callable[[BaseException], None]
+    ) -> None:
+        self.point = ReplayPoint(loader.image)
+        self.next_offset = Offset(0)
+        """The first offset that is not replayed yet."""
+        self.on_advance: Callable[[], None] = lambda: None
+        """Called when `next_offset` has moved."""
+        self._log = log
+        self._loader = loader
+        self._on_fatal = on_fatal
+        self._high_watermark = NO_OFFSET
+        self._ahead: deque[Ahead] = deque()
+        self._found: Ahead | None = None
+        self._reader: asyncio.Task[None] | None = None
+
+    def start(self, found: Found) -> None:
+        """Begins with the content of the disk. The log after the snapshot counts when it is committed."""
+        self.point = ReplayPoint(found.snapshot_image)
+        self._loader.image = found.snapshot_image
+        self.next_offset = Offset(found.snapshot_image.offset + 1)
+        end_offset = found.start.log_end_offset
+        if self.next_offset < end_offset:
+            self._found = Ahead(self.next_offset, Offset(end_offset - 1), None, found.replayer.point)
+            self._ahead.append(self._found)
+
+    async def stop(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+
+    @property
+    def newest(self) -> ReplayPoint:
+        """The state after the newest replayed records, committed or not."""
+        return self._ahead[-1].point if self._ahead else self.point
+
+    @property
+    def last_appended(self) -> asyncio.Future[None] | None:
+        """The future of the newest records that are not committed yet."""
+        return self._ahead[-1].done if self._ahead else None
+
+    def replayed(self, ahead: Ahead) -> None:
+        """Adds records that the active controller has appended and replayed."""
+        self._ahead.append(ahead)
+
+    def drop_ahead(self, error: KafkaError) -> None:
+        """Forgets all uncommitted records. Their callers get the error."""
+        while self._ahead:
+            done = self._ahead.popleft().done
+            if done is not None and not done.done():
+                done.set_exception(error)
+
+    # Committing.
+
+    def commit(self, high_watermark: Offset) -> None:
+        """Publishes the records before `high_watermark`: at once from memory, or soon from the log."""
+        self._high_watermark = high_watermark
+        if self._reader is not None:
+            return
+        if self._ahead and self._ahead[0] is self._found and self._found.last_offset >= high_watermark:
+            # A part of the log found at the start is not committed yet. Its image has records that may be dropped.
+            self._ahead.clear()
+        self._publish_ahead()
+        if self.next_offset < high_watermark:
+            self._reader = asyncio.get_running_loop().create_task(self._read(), name="metadata-reader")
+        else:
+            self._caught_up()
+
+    def _publish_ahead(self) -> None:
+        while self._ahead and self._ahead[0].base_offset == self.next_offset:
+            ahead = self._ahead[0]
+            if ahead.last_offset >= self._high_watermark:
+                return
+            self._ahead.popleft()
+            self.point = ahead.point
+            self.next_offset = Offset(ahead.last_offset + 1)
+            self._loader.publish(ahead.delta, ahead.point.image)
+            if ahead.done is not None and not ahead.done.done():
+                ahead.done.set_result(None)
+
+    def _caught_up(self) -> None:
+        self._loader.caught_up()
+        self.on_advance()
+
+    async def _read(self) -> None:
+        """Replays records from the log, a batch in each turn of the loop, until the high watermark is reached."""
+        try:
+            while self.next_offset < self._high_watermark:
+                end = self._high_watermark
+                if self._ahead:
+                    end = min(end, self._ahead[0].base_offset)
+                assert self.next_offset < end, "a high watermark is never inside a batch"
+                for batch in self._log.batches(self.next_offset, end):
+                    replayer = ImageReplayer.at(self.point)
+                    delta = batch.replay(replayer)
+                    self.point = replayer.point
+                    self.next_offset = batch.header.next_offset
+                    self._loader.publish(delta, self.point.image)
+                    await asyncio.sleep(0)
+                self._publish_ahead()
+            self._reader = None
+            self._caught_up()
+        except Exception as error:
+            self._on_fatal(error)
+
+    # Snapshots of the leader.
+
+    def point_of(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> ReplayPoint:
+        """The state after a snapshot. It may take long for many records, so call this method in a thread."""
+        replayer = ImageReplayer(MetadataImage(cluster_id=self._loader.image.cluster_id))
+        replay_snapshot(replayer, snapshot_id, snapshot)
+        return replayer.point
+
+    def install(self, snapshot_id: SnapshotId, point: ReplayPoint) -> None:
+        """Replaces the metadata by a snapshot. Listeners get the difference, with deletions."""
+        if self._reader is not None:
+            self._reader.cancel()
+            self._reader = None
+        self.drop_ahead(NotControllerException())
+        delta = MetadataDelta.between(self.point.image, point.image)
+        self.point = point
+        self.next_offset = snapshot_id.end_offset
+        self._loader.publish(delta, point.image)
+        self.on_advance()

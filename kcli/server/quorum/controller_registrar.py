@@ -1,0 +1,96 @@
+"""Registers a controller that is not active with the active controller (KIP-919).
+
+A controller that becomes active writes its own registration. Every other controller sends a ControllerRegistration, and
+sends it again until the metadata has the registration of this incarnation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kcli.config.features import CONTROLLER_REGISTRATION_FROM
+from kcli.controller.api import CONTROLLER_REGISTRATION
+from kcli.errors import KafkaError, StorageError
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import ControllerRegistration, MetadataImage
+from kcli.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
+from kcli.runtime.rng import Rng
+from kcli.server.quorum.channel import NodeChannel
+from kcli.server.quorum.loader import MetadataLoader
+
+_log = logging.getLogger("kcli.server.ControllerRegistrationManager")
+
+# The pauses between two attempts are those of Kafka: they double from 100 ms to two minutes, with 2 percent of jitter.
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 120.0
+JITTER = 0.02
+
+
+class ControllerRegistrar:
+    """Keeps one controller registered, from the start of its node to `stop`."""
+
+    def __init__(
+        self, channel: NodeChannel, loader: MetadataLoader, rng: Rng, registration: ControllerRegistration
+    ) -> None:
+        self._channel = channel
+        self._loader = loader
+        self._rng = rng
+        self._registration = registration
+        self._task = self._begin()
+        loader.subscribe(self._metadata_changed)
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def _begin(self) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(self._register(), name="register-controller")
+
+    def _metadata_changed(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
+        """Registers again if another process has taken the place of this controller in the metadata."""
+        if self._task.done() and not self._task.cancelled() and self._is_missing():
+            self._task = self._begin()
+
+    def _is_missing(self) -> bool:
+        known = self._loader.image.controllers.get(self._registration.id)
+        return known is None or known.incarnation_id != self._registration.incarnation_id
+
+    async def _register(self) -> None:
+        await self._loader.loaded()
+        pause_s = FIRST_PAUSE_S
+        while self._is_missing():
+            supported = self._loader.image.metadata_version >= CONTROLLER_REGISTRATION_FROM.level
+            if supported and not self._channel.is_local:
+                await self._try()
+            await asyncio.sleep(pause_s * (1 + JITTER * (2 * self._rng.random() - 1)))
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def _try(self) -> None:
+        try:
+            await self._channel.send(CONTROLLER_REGISTRATION, _request(self._registration))
+        except (KafkaError, StorageError) as error:
+            _log.warning("The controller is not registered yet: %s", error)
+
+
+def _request(registration: ControllerRegistration) -> ControllerRegistrationRequest:
+    return ControllerRegistrationRequest(
+        controller_id=registration.id,
+        incarnation_id=registration.incarnation_id,
+        zk_migration_ready=registration.zk_migration_ready,
+        listeners=tuple(
+            Listener(
+                name=endpoint.name,
+                host=endpoint.host,
+                port=endpoint.port,
+                security_protocol=endpoint.security_protocol,
+            )
+            for endpoint in registration.endpoints.values()
+        ),
+        features=tuple(
+            Feature(
+                name=name, min_supported_version=levels.min_version, max_supported_version=levels.max_version
+            )
+            for name, levels in registration.features.items()
+        ),
+    )

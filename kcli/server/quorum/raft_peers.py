@@ -1,0 +1,140 @@
+"""Connections to the other members of the quorum. The raft node decides which request goes to which server.
+
+The codec is imported at the first request, because a lone voter sends none and its start must not wait for the import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.errors import KcliError, UnsupportedVersionException
+from kcli.model.addresses import Address
+from kcli.model.ids import BrokerId
+from kcli.raft.messages import Answered, Message, Outgoing, Unanswered, Unsupported
+from kcli.runtime.clock import Clock
+from kcli.runtime.network import Network
+
+if TYPE_CHECKING:
+    from kcli.client.connection import Connection
+
+_log = logging.getLogger("kcli.server.RaftManager")
+
+RECONNECT_BACKOFF_S = 0.05
+"""The pause after a failed connection. It doubles up to RECONNECT_BACKOFF_MAX_S, as in Kafka's raft client."""
+RECONNECT_BACKOFF_MAX_S = 0.5
+
+
+@dataclass(slots=True)
+class _Link:
+    """The connection to one peer. `retry_at`: the time before which no connection is opened."""
+
+    address: Address
+    connection: Connection | None = None
+    backoff_s: float = RECONNECT_BACKOFF_S
+    retry_at: float = 0.0
+
+
+class RaftPeers:
+    """Sends requests to other servers, and gives the results to `post`: each request has exactly one result."""
+
+    def __init__(
+        self,
+        network: Network,
+        clock: Clock,
+        *,
+        node_id: int,
+        cluster_id: str,
+        listener: str,
+        request_timeout_s: float,
+        post: Callable[[Message], None],
+    ) -> None:
+        """`listener` is the name of the listener over which controllers are reached."""
+        self._network = network
+        self._clock = clock
+        self._client_id = f"raft-client-{node_id}"
+        self._cluster_id = cluster_id
+        self._listener = listener
+        self._request_timeout_s = request_timeout_s
+        self._post = post
+        self._links: dict[BrokerId, _Link] = {}
+        self._requests: set[asyncio.Task[None]] = set()
+
+    def send(self, outgoing: Outgoing) -> None:
+        task = asyncio.get_running_loop().create_task(self._send(outgoing), name="raft-request")
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+
+    async def stop(self) -> None:
+        """Ends the requests without a result, and closes the connections."""
+        tasks = list(self._requests)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for link in self._links.values():
+            if link.connection is not None:
+                link.connection.close()
+
+    async def _send(self, outgoing: Outgoing) -> None:
+        link = self._link(outgoing)
+        message: Message = Unanswered(outgoing.request_id)
+        try:
+            async with asyncio.timeout(self._request_timeout_s):
+                message = await self._exchange(link, outgoing)
+        except UnsupportedVersionException:
+            message = Unsupported(outgoing.request_id)
+        except (OSError, TimeoutError, KcliError) as error:
+            _log.debug("No answer of node %d at %s: %s", outgoing.peer.id, link.address, error)
+            if link.connection is not None:
+                link.connection.close()
+                link.connection = None
+        except Exception:
+            # Without a result the raft node would wait for this peer forever.
+            _log.exception("The answer of node %d at %s could not be read", outgoing.peer.id, link.address)
+        self._post(message)
+
+    def _link(self, outgoing: Outgoing) -> _Link:
+        peer = outgoing.peer
+        link = self._links.get(peer.id)
+        if link is None or link.address != peer.address:
+            if link is not None and link.connection is not None:
+                link.connection.close()
+            link = self._links[peer.id] = _Link(peer.address)
+        return link
+
+    async def _exchange(self, link: _Link, outgoing: Outgoing) -> Message:
+        from kcli.server.quorum.raft_client_wire import api_of, decode_response, encode_request
+
+        connection = await self._connected(link)
+        key, at_least = api_of(outgoing.request)
+        response = await connection.request(
+            encode_request(outgoing.request, self._cluster_id),
+            key,
+            version=connection.version_for(key, at_least=at_least),
+            timeout=self._request_timeout_s,
+        )
+        return Answered(outgoing.request_id, decode_response(outgoing.request, response, self._listener))
+
+    async def _connected(self, link: _Link) -> Connection:
+        """The open connection, or a new one after the back-off of the last failure. Raises OSError, TimeoutError and
+        KcliError."""
+        from kcli.client.connection import Connection
+
+        if link.connection is not None and not link.connection.is_closed:
+            return link.connection
+        link.connection = None
+        wait_s = link.retry_at - self._clock.monotonic()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+        # Counts as a failure until the peer has answered.
+        link.retry_at = self._clock.monotonic() + link.backoff_s
+        link.backoff_s = min(link.backoff_s * 2, RECONNECT_BACKOFF_MAX_S)
+        connection = await Connection.open(
+            self._network, link.address, self._client_id, self._request_timeout_s
+        )
+        link.connection = connection
+        link.backoff_s, link.retry_at = RECONNECT_BACKOFF_S, 0.0
+        return connection

@@ -1,0 +1,254 @@
+"""Requests from this node to the active controller in another process.
+
+One connection has one request in flight, and the next requests wait in their order. So two heartbeats or two ISR
+changes never overtake each other. If the controller is not active any more or does not answer, the request stays at the
+front and is sent again to the controller that the quorum names next. The queue needs no limit of its own: a connection
+of a client has one request in it, and connections are limited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kcli.controller.api import OWN_REQUEST, Client, ControllerApi, ControllerRequestContext
+from kcli.errors import (
+    ErrorCode,
+    NetworkException,
+    ProtocolError,
+    TimeoutException,
+    UnknownServerException,
+    UnsupportedVersionException,
+    error_for,
+)
+from kcli.model.addresses import Address
+from kcli.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kcli.protocol.wire.api import ApiKey
+from kcli.protocol.wire.packing import INT32
+from kcli.runtime.network import Network
+from kcli.security.principal import Principal
+from kcli.security.principal_bytes import encode_principal
+
+if TYPE_CHECKING:
+    from kcli.client.connection import Connection
+
+_log = logging.getLogger("kcli.server.NodeToControllerChannelManager")
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+ApiRanges = Mapping[int, tuple[int, int]]
+"""The lowest and the highest supported version of each API."""
+
+# The pause while no controller is known. Kafka asks the quorum at the same interval.
+UNKNOWN_CONTROLLER_PAUSE_S = 0.1
+# The pause before a new connection (reconnect.backoff.ms of Kafka's clients).
+RECONNECT_BACKOFF_S = 0.05
+
+FORWARDING_LIMIT_S = 60.0
+"""The time limit of forwarded requests and of allocations of producer ids, as in Kafka."""
+ASSIGNMENTS_LIMIT_S = 60.0
+"""The time limit of directory assignments, as in Kafka."""
+REGISTRATION_LIMIT_S = 5.0
+"""The time limit of the registration of a controller, as in Kafka."""
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A request that waits for its answer. `message` makes it for a connection, whose versions may matter. `since` is
+    the time at which the request was given."""
+
+    key: ApiKey
+    message: Callable[[Connection], object]
+    answer: asyncio.Future[Any]
+    since: float
+
+
+class RemoteController:
+    """The active controller, over the network.
+
+    `find` returns the address of the active controller, or None if the quorum knows none. A request older than
+    `limit_s` is not sent again (None: no limit). A connection without an answer for `socket_timeout_s` is closed.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        find: Callable[[], Address | None],
+        *,
+        client_id: str,
+        limit_s: float | None,
+        socket_timeout_s: float,
+    ) -> None:
+        self._network = network
+        self._find = find
+        self._client_id = client_id
+        self.limit_s = limit_s
+        self._timeout_s = socket_timeout_s if limit_s is None else min(socket_timeout_s, limit_s)
+        self._queue: deque[_Asked] = deque()
+        self._sender: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
+        self.versions: ApiRanges = {}
+        """The API versions of the last controller. Empty before the first connection."""
+
+    async def send(
+        self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
+    ) -> R:
+        """Returns the response. Raises KafkaError for a top-level error, TimeoutException if no controller answers.
+
+        A request on behalf of a client goes in an Envelope, so that the controller checks the client's rights.
+        """
+        if context.client is not None:
+            response: Any = await self._send_for(context.client, api.key, request)
+        else:
+            response = await self._ask(api.key, lambda _connection: request)
+        code = getattr(response, "error_code", ErrorCode.NONE)
+        if code is not ErrorCode.NONE:
+            raise error_for(code, getattr(response, "error_message", None))
+        answer: R = response
+        return answer
+
+    async def forward(self, frame: bytes, principal: Principal, host: str) -> bytes:
+        """Sends the frame of a client in an Envelope. Returns the response frame, without size prefix.
+
+        Raises UnsupportedVersionException if the controller cannot read the request. Any other refusal of the Envelope
+        is an UnknownServerException, because it is no fault of the client.
+        """
+        envelope = _envelope(frame, principal, host)
+        return _opened(await self._ask(ApiKey.ENVELOPE, lambda _connection: envelope))
+
+    async def stop(self) -> None:
+        """Cancels the requests without an answer, and closes the connection."""
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+        while self._queue:
+            self._queue.popleft().answer.cancel()
+        self._forget()
+
+    async def _send_for(self, client: Client, key: ApiKey, request: object) -> Any:
+        """Sends the request of a client that this node has changed or made, in the newest version that both sides
+        support."""
+        from kcli.protocol.wire.codec import decode_response, encode_request
+
+        version = -1
+
+        def envelope(connection: Connection) -> EnvelopeRequest:
+            nonlocal version
+            version = connection.version_for(key)
+            frame = encode_request(request, key, version, 0, client.id)
+            return _envelope(frame[INT32.size :], client.principal, client.host)
+
+        answer = _opened(await self._ask(ApiKey.ENVELOPE, envelope))
+        return decode_response(key, version, answer)[1]
+
+    async def _ask(self, key: ApiKey, message: Callable[[Connection], object]) -> Any:
+        loop = asyncio.get_running_loop()
+        asked = _Asked(key, message, loop.create_future(), loop.time())
+        self._queue.append(asked)
+        if self._sender is None or self._sender.done():
+            self._sender = loop.create_task(self._send_all(), name="to-controller")
+        return await asked.answer
+
+    # The queue.
+
+    async def _send_all(self) -> None:
+        while self._queue:
+            asked = self._queue[0]
+            if not asked.answer.done() and not self._expire(asked):
+                await self._try(asked)
+            if asked.answer.done():  # also if the caller has stopped to wait
+                self._queue.popleft()
+
+    def _expire(self, asked: _Asked) -> bool:
+        age_s = asyncio.get_running_loop().time() - asked.since
+        if self.limit_s is None or age_s < self.limit_s:
+            return False
+        asked.answer.set_exception(
+            TimeoutException(f"No active controller answered {asked.key.name} within {self.limit_s:g} s")
+        )
+        return True
+
+    async def _try(self, asked: _Asked) -> None:
+        """Sends the request once. Without an answer from the active controller it stays in the queue."""
+        address = self._find()
+        if address is None:
+            self._forget()
+            await asyncio.sleep(UNKNOWN_CONTROLLER_PAUSE_S)
+            return
+        try:
+            connection = await self._connected(address)
+            version = connection.version_for(asked.key)
+            response = await connection.request(
+                asked.message(connection), asked.key, version=version, timeout=self._timeout_s
+            )
+        except (OSError, TimeoutError, NetworkException, ProtocolError) as error:
+            _log.info("The controller did not answer %s: %s", asked.key.name, error or type(error).__name__)
+        except Exception as error:  # the request cannot be sent in this version, or its content is invalid
+            _answer(asked, error=error)
+            return
+        else:
+            if not _is_from_other(response):
+                _answer(asked, response)
+                return
+            _log.info("The node at %s is not the active controller any more", address)
+        self._forget()
+        await asyncio.sleep(RECONNECT_BACKOFF_S)
+
+    async def _connected(self, address: Address) -> Connection:
+        """The connection to the active controller. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
+        from kcli.client.connection import Connection, WrongPeer  # its codec is the slowest import of all
+
+        if self._connection is not None and not self._connection.is_closed:
+            return self._connection
+        try:
+            self._connection = await Connection.open(self._network, address, self._client_id, self._timeout_s)
+        except WrongPeer as error:
+            raise NetworkException(error.message) from error
+        self.versions = self._connection.versions
+        return self._connection
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _answer(asked: _Asked, response: object = None, error: Exception | None = None) -> None:
+    if asked.answer.done():
+        return  # the caller has stopped to wait
+    if error is None:
+        asked.answer.set_result(response)
+    else:
+        asked.answer.set_exception(error)
+
+
+def _is_from_other(response: object) -> bool:
+    """Whether the sender of a response is not the active controller. The responses of CreateTopics and Envelope have
+    errors below the top level. An Envelope passes on this error of its content."""
+    errors = [getattr(response, "error_code", ErrorCode.NONE)]
+    errors += [topic.error_code for topic in getattr(response, "topics", ()) if hasattr(topic, "error_code")]
+    return ErrorCode.NOT_CONTROLLER in errors
+
+
+def _envelope(frame: bytes, principal: Principal, host: str) -> EnvelopeRequest:
+    return EnvelopeRequest(
+        request_data=frame,
+        request_principal=encode_principal(principal),
+        client_host_address=ipaddress.ip_address(host).packed,
+    )
+
+
+def _opened(response: EnvelopeResponse) -> bytes:
+    """The response frame in an Envelope. Raises KafkaError."""
+    if response.error_code is ErrorCode.UNSUPPORTED_VERSION:
+        raise UnsupportedVersionException
+    if response.error_code is not ErrorCode.NONE or response.response_data is None:
+        _log.error("The controller refused a forwarded request: %s", ErrorCode(response.error_code).name)
+        raise UnknownServerException
+    return response.response_data

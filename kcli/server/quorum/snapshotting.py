@@ -1,0 +1,125 @@
+"""The snapshots of this node: when a new one is due, and when old ones are deleted (KIP-630).
+
+Every node takes its own snapshots, because every node has the committed metadata.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from kcli.config.broker import BrokerConfig
+from kcli.controller.bootstrap import encode_records
+from kcli.errors import StorageError
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.snapshot import image_records
+from kcli.metadata.snapshot_file import SnapshotId
+from kcli.model.ids import Offset
+from kcli.raft.messages import LogCleaned, Message, VotersAt
+from kcli.runtime.clock import Clock
+from kcli.server.quorum.committed import CommittedMetadata
+from kcli.server.quorum.metadata_log import MetadataLog
+from kcli.server.quorum.view import QuorumView
+
+_log = logging.getLogger("kcli.server.SnapshotGenerator")
+
+INTERVAL_S = 1.0
+"""The interval at which the need of a new snapshot is checked."""
+CLEAN_INTERVAL_MS = 60_000
+"""Kafka looks for old snapshots once a minute."""
+
+
+class Snapshotting:
+    """Takes and deletes snapshots from `start` to `stop`."""
+
+    def __init__(
+        self,
+        log: MetadataLog,
+        committed: CommittedMetadata,
+        view: QuorumView,
+        config: BrokerConfig,
+        clock: Clock,
+        *,
+        post: Callable[[Message], None],
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        """`post` tells the raft node which snapshots and which part of the log exist."""
+        self._log = log
+        self._committed = committed
+        self._view = view
+        self._config = config
+        self._clock = clock
+        self._post = post
+        self._on_fatal = on_fatal
+        self._task: asyncio.Task[None] | None = None
+        self._snapshot_ms = clock.now_ms()
+        self._cleaned_ms = clock.now_ms()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._loop(), name="metadata-snapshots")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _loop(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(INTERVAL_S)
+                if self.wants_snapshot():
+                    await self.take_snapshot()
+                self._clean()
+        except StorageError as error:
+            self._on_fatal(error)
+
+    def wants_snapshot(self) -> bool:
+        """Whether a snapshot is due, by the bytes or the time since the last one."""
+        image = self._committed.point.image
+        if (
+            image.offset < self._log.snapshots.newest.end_offset
+            or self._committed.point.transaction is not None
+        ):
+            return False
+        if self._log.bytes_since_snapshot >= self._config.integer(
+            "metadata.log.max.record.bytes.between.snapshots"
+        ):
+            return True
+        interval_ms = self._config.integer("metadata.log.max.snapshot.interval.ms")
+        return 0 < interval_ms <= self._clock.now_ms() - self._snapshot_ms
+
+    async def take_snapshot(self) -> None:
+        """Writes a snapshot of the committed image, in a thread. Raises StorageError."""
+        image = self._committed.point.image
+        snapshot_id = SnapshotId(Offset(image.offset + 1), image.epoch)
+        if snapshot_id in self._log.snapshots.ids:
+            return
+        covered = self._log.bytes_since_snapshot
+        self._snapshot_ms = self._clock.now_ms()
+        await asyncio.to_thread(self._write, snapshot_id, image, self._view.voters_at(image.offset))
+        if snapshot_id.end_offset < self._log.snapshots.newest.end_offset:
+            return  # the leader's snapshot was installed meanwhile, and a start deletes this one
+        self._log.took_snapshot(snapshot_id, covered)
+        self.report()
+
+    def _write(self, snapshot_id: SnapshotId, image: MetadataImage, voters: VotersAt) -> None:
+        values = encode_records(list(image_records(image)), image.metadata_version)
+        self._log.write_snapshot(snapshot_id, values, image.timestamp_ms, voters)
+
+    def _clean(self) -> None:
+        now_ms = self._clock.now_ms()
+        if now_ms - self._cleaned_ms < CLEAN_INTERVAL_MS:
+            return
+        self._cleaned_ms = now_ms
+        before = self._log.snapshots.ids
+        self._log.clean(
+            self._config.integer("metadata.max.retention.bytes"),
+            self._config.integer("metadata.max.retention.ms"),
+        )
+        if self._log.snapshots.ids != before:
+            self.report()
+
+    def report(self) -> None:
+        """Tells the raft node which snapshots and which part of the log exist."""
+        self._post(LogCleaned(self._log.log.log_start_offset, tuple(self._log.snapshots.ids)))

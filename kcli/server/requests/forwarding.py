@@ -1,0 +1,89 @@
+"""Requests that a broker forwards to the active controller in an Envelope (KIP-590).
+
+If the active controller runs in another process, the dispatch of a broker sends the frame of such a request on, and the
+handler runs on the controller. If the active controller runs in this process, the handler runs here. So a handler never
+needs to know where the controller is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kcli.protocol.wire.api import ApiKey
+from kcli.security.principal import Principal, Session
+
+FORWARDED = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+"""The APIs whose frames a broker sends on unread.
+
+Requests for delegation tokens are missing, because the broker refuses all of them (KIP-48).
+"""
+
+ELIGIBLE = FORWARDED | {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}
+"""The APIs that a controller accepts in an Envelope.
+
+The handler of the two config APIs runs on the broker, which checks its own keys and changes its log levels. The broker
+then sends only the other resources to the controller.
+"""
+
+THROTTLED_FIRST = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})
+"""The APIs with a quota of the controller (KIP-599). The throttle time is the first field of their responses."""
+
+
+class Caller(Protocol):
+    """The sender of a request: a connection, or the client of a forwarded request."""
+
+    listener: str
+    peer_host: str
+    session: Session
+    is_forwarded: bool
+
+    def mute(self, seconds: float) -> None:
+        """Serves no new request of the client for some seconds, because a quota is exceeded (KIP-219)."""
+        ...
+
+
+@dataclass(slots=True)
+class ForwardedCaller:
+    """The client of a request that a broker has forwarded. The broker mutes the client, not the controller."""
+
+    listener: str
+    peer_host: str
+    session: Session
+    is_forwarded: bool = True
+
+    def mute(self, seconds: float) -> None:
+        """Does nothing, because the broker reads the throttle time from the response."""
+
+
+class Forwarder(Protocol):
+    """Sends the frames of clients to the active controller in another process."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the active controller runs in this process, so that no request is forwarded."""
+        ...
+
+    def forward(self, frame: bytes, principal: Principal, host: str) -> Awaitable[bytes]:
+        """Returns the response frame, without size prefix. Raises KafkaError if the controller cannot be reached or
+        refuses the Envelope."""
+        ...

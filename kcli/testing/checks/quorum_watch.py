@@ -1,0 +1,103 @@
+"""Watches the metadata of all nodes of a simulated cluster, and raises AssertionError for a broken promise.
+
+The promises hold at every moment of a run: an epoch has one leader and one active controller. A node never goes back
+in its epoch during one life. A batch below the high watermark never changes, on any node and in any life. Two nodes
+whose images have the same offset have the same image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from kcli.metadata.image import MetadataImage
+from kcli.model.ids import NO_OFFSET, Offset
+from kcli.protocol.batches.batch import iter_batches
+from kcli.server.node import Node
+from kcli.storage.log.log import PartitionLog
+
+READ_BYTES = 1 << 20
+IMAGES_MAX = 2_000
+"""The newest images that are kept for a comparison. A node that is behind by more records than this is not compared."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The progress of one life of a node."""
+
+    epoch: int = -1
+    checked_to: Offset = NO_OFFSET
+    image: MetadataImage | None = None
+
+
+@dataclass(slots=True)
+class QuorumWatch:
+    """The committed metadata of a cluster, as all nodes together have shown it."""
+
+    leaders: dict[int, int] = field(default_factory=dict)
+    """The leader of each epoch."""
+    batches: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The end offset and the checksum of each committed batch, by its base offset."""
+    images: dict[int, MetadataImage] = field(default_factory=dict)
+    compared_images: int = 0
+    _seen: dict[Node, _Seen] = field(default_factory=dict)
+
+    def check(self, node: Node) -> None:
+        """Checks one running node. Call it after every turn of the loop."""
+        seen = self._seen.get(node)
+        if seen is None:
+            seen = self._seen[node] = _Seen()
+        self._check_epoch(node, seen)
+        self._check_log(node, seen)
+        self._check_image(node, seen)
+
+    def _check_epoch(self, node: Node, seen: _Seen) -> None:
+        view = node.quorum.view
+        assert view.epoch >= seen.epoch, f"node {node.config.node_id} went back from epoch {seen.epoch}"
+        seen.epoch = view.epoch
+        if view.is_leader or (node.controller is not None and node.controller.is_active):
+            self._leads(node.config.node_id, view.epoch)
+
+    def _leads(self, node_id: int, epoch: int) -> None:
+        known = self.leaders.setdefault(epoch, node_id)
+        assert known == node_id, f"epoch {epoch} has the leaders {known} and {node_id}"
+
+    def _check_log(self, node: Node, seen: _Seen) -> None:
+        log = node.quorum.log.log
+        high_watermark = min(Offset(node.quorum.view.high_watermark), log.log_end_offset)
+        start = max(seen.checked_to, log.log_start_offset)
+        if high_watermark <= start:
+            return
+        for base_offset, next_offset, checksum in _batches(log, start, high_watermark):
+            known = self.batches.setdefault(base_offset, (next_offset, checksum))
+            assert known == (next_offset, checksum), (
+                f"the committed batch at {base_offset} is another one on node {node.config.node_id}"
+            )
+        seen.checked_to = high_watermark
+
+    def _check_image(self, node: Node, seen: _Seen) -> None:
+        image = node.metadata
+        if image is seen.image or not node.loader.is_loaded:
+            return
+        seen.image = image
+        known = self.images.setdefault(image.offset, image)
+        if known is not image:
+            self.compared_images += 1
+            assert known == image, f"node {node.config.node_id} has another image at offset {image.offset}"
+        while len(self.images) > IMAGES_MAX:
+            del self.images[next(iter(self.images))]
+
+
+def _batches(log: PartitionLog, start: Offset, end: Offset) -> list[tuple[int, int, int]]:
+    """(base offset, next offset, checksum of all bytes) of the batches in [start, end)."""
+    found: list[tuple[int, int, int]] = []
+    while start < end:
+        content = log.read(start, READ_BYTES, end_offset=end).read()
+        assert content, f"the log ends at {log.log_end_offset} and the high watermark is {end}"
+        for position, header in iter_batches(content):
+            if header.last_offset < start:
+                continue
+            whole = content[position : position + header.size_bytes]
+            found.append((header.base_offset, header.next_offset, crc32(whole)))
+            start = header.next_offset
+    return found

@@ -1,0 +1,190 @@
+"""Three controllers on real sockets: elections, fail-over, nodes that were away, and changes of the voters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from kcli.controller.api import INCREMENTAL_ALTER_CONFIGS
+from kcli.errors import ErrorCode, NotControllerException
+from kcli.protocol.messages import add_raft_voter as ar
+from kcli.protocol.messages import incremental_alter_configs as ia
+from kcli.protocol.messages import remove_raft_voter as rr
+from kcli.protocol.messages import update_features as uf
+from kcli.protocol.wire.api import ApiKey
+from rigs.controllers import CLUSTER, Controllers
+from rigs.loops import on_a_loop, until
+
+CHANGE = ia.IncrementalAlterConfigsRequest()
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_three_controllers_elect_one_and_share_its_metadata(tmp_path: Path, dynamic: bool) -> None:
+    async def story() -> None:
+        async with Controllers(tmp_path, dynamic=dynamic) as quorum:
+            leader = await quorum.leader()
+            await quorum.write("1000")
+            await asyncio.gather(*(quorum.has_read(node_id, "1000") for node_id in quorum.ids))
+            assert {node.quorum.view.leader_id for node in quorum.nodes.values()} == {leader}
+
+    asyncio.run(story())
+
+
+@on_a_loop
+async def test_another_controller_leads_when_the_leader_is_killed(tmp_path: Path) -> None:
+    async with Controllers(tmp_path) as quorum:
+        await quorum.write("1000")
+        first = await quorum.leader()
+        epoch = quorum.nodes[first].quorum.view.epoch
+        await quorum.kill(first)
+        await quorum.write("2000")
+        second = await quorum.leader()
+        assert second != first
+        third = next(node_id for node_id in quorum.nodes if node_id != second)
+        with pytest.raises(NotControllerException, match=f"appears to be node {second}"):
+            await quorum.nodes[third].controller.send(INCREMENTAL_ALTER_CONFIGS, CHANGE)
+        assert quorum.nodes[second].quorum.view.epoch > epoch
+        await quorum.start(first)
+        await quorum.has_read(first, "2000")
+
+
+@on_a_loop
+async def test_a_leader_that_stops_hands_over_without_an_election_timeout(tmp_path: Path) -> None:
+    # With this election timeout, only a voter that hears of the stop can be elected before the test gives up.
+    slow = {"controller_quorum_fetch_timeout_ms": "3600000", "controller_quorum_election_timeout_ms": "1000"}
+    async with Controllers(tmp_path, **slow) as quorum:
+        await quorum.write("1000")
+        first = await quorum.leader()
+        await quorum.stop(first)
+        await quorum.write("2000")
+        assert await quorum.leader() != first
+
+
+@on_a_loop
+async def test_a_node_that_was_away_catches_up_from_the_log(tmp_path: Path) -> None:
+    async with Controllers(tmp_path) as quorum:
+        await quorum.write("1000")
+        away = await quorum.follower()
+        await quorum.kill(away)
+        for value in ("2000", "3000", "4000"):
+            await quorum.write(value)
+        await quorum.start(away)
+        await quorum.has_read(away, "4000")
+
+
+@on_a_loop
+async def test_a_node_that_was_away_for_long_catches_up_from_a_snapshot(tmp_path: Path) -> None:
+    async with Controllers(tmp_path) as quorum:
+        await quorum.write("1000")
+        away = await quorum.follower()
+        await quorum.kill(away)
+        await quorum.write("2000")
+        leader = quorum.nodes[await quorum.leader()].quorum
+        await leader.snapshotting.take_snapshot()
+        leader.log.log.roll()
+        leader.log.clean(retention_bytes=0, retention_ms=-1)
+        leader.snapshotting.report()
+        await quorum.write("3000")
+        heard = []
+        node = await quorum.start(away)
+        node.loader.subscribe(lambda delta, _image: heard.extend(delta.configs_changed))
+        await quorum.has_read(away, "3000")
+        assert node.quorum.log.log.log_start_offset == leader.log.log.log_start_offset > 0
+        assert heard, "listeners get the changes of the snapshot"
+
+
+@on_a_loop
+async def test_describe_quorum_shows_how_far_each_voter_is(tmp_path: Path) -> None:
+    async with Controllers(tmp_path, metadata_max_idle_interval_ms="0") as quorum:
+        await quorum.write("1000")
+        leader, follower = await quorum.leader(), await quorum.follower()
+        node = quorum.nodes[leader]
+        await until(
+            lambda: len(node.metadata.controllers) == 3
+        )  # the last records that an idle quorum writes
+
+        async def all_there() -> bool:
+            row = await quorum.describe(leader)
+            return {voter.log_end_offset for voter in row.current_voters} == {row.high_watermark}
+
+        await until(all_there)
+        row = await quorum.describe(leader)
+        assert (row.leader_id, row.high_watermark) == (leader, node.quorum.view.log_end_offset)
+        assert {
+            voter.replica_id: voter.replica_directory_id for voter in row.current_voters
+        } == quorum.directory_ids
+        now_ms = node.clock.now_ms()
+        for voter in row.current_voters:
+            assert now_ms - 60_000 < voter.last_caught_up_timestamp <= voter.last_fetch_timestamp <= now_ms
+        assert (await quorum.describe(follower)).error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@on_a_loop
+async def test_a_voter_is_removed_and_added_again(tmp_path: Path) -> None:
+    async with Controllers(tmp_path) as quorum:
+        await quorum.write("1000")
+        leader, changed = await quorum.leader(), await quorum.follower()
+        key = quorum.directory_ids[changed]
+        removal = rr.RemoveRaftVoterRequest(cluster_id=CLUSTER, voter_id=changed, voter_directory_id=key)
+        response = await quorum.ask(leader, ApiKey.REMOVE_RAFT_VOTER, removal)
+        assert response.error_code is ErrorCode.NONE, response
+        described = await quorum.describe(leader)
+        assert [each.replica_id for each in described.current_voters] == [
+            node_id for node_id in quorum.ids if node_id != changed
+        ]
+        await quorum.write("2000")
+        await quorum.has_read(changed, "2000")
+        assert [each.replica_id for each in (await quorum.describe(leader)).observers] == [changed]
+        address = quorum.address(changed)
+        addition = ar.AddRaftVoterRequest(
+            cluster_id=CLUSTER,
+            timeout_ms=10_000,
+            voter_id=changed,
+            voter_directory_id=key,
+            listeners=(ar.Listener(name="CONTROLLER", host=address.host, port=address.port),),
+        )
+        response = await quorum.ask(leader, ApiKey.ADD_RAFT_VOTER, addition)
+        assert response.error_code is ErrorCode.NONE, response
+        assert len((await quorum.describe(leader)).current_voters) == 3
+        await until(lambda: len(quorum.nodes[changed].quorum.view.voters.ids) == 3)
+
+
+@on_a_loop
+async def test_requests_of_another_cluster_are_refused(tmp_path: Path) -> None:
+    async with Controllers(tmp_path) as quorum:
+        leader = await quorum.leader()
+        removal = rr.RemoveRaftVoterRequest(cluster_id="another", voter_id=1)
+        response = await quorum.ask(leader, ApiKey.REMOVE_RAFT_VOTER, removal)
+        assert response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+@on_a_loop
+async def test_static_voters_move_into_the_log_when_kraft_version_rises(tmp_path: Path) -> None:
+    async with Controllers(tmp_path, dynamic=False) as quorum:
+        await quorum.write("1000")
+        leader = await quorum.leader()
+        update = uf.FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+        request = uf.UpdateFeaturesRequest(feature_updates=(update,))
+
+        async def raised() -> bool:
+            response = await quorum.ask(leader, ApiKey.UPDATE_FEATURES, request)
+            if response.error_code is ErrorCode.INVALID_UPDATE_VERSION:
+                assert "have reported its directory id" in response.error_message
+            return response.error_code is ErrorCode.NONE
+
+        await until(raised)  # each voter reports its directory to the leader within a fetch timeout
+        await quorum.write("2000")
+        for node_id in quorum.ids:
+            await quorum.has_read(node_id, "2000")
+            view = quorum.nodes[node_id].quorum.view
+            assert view.kraft_version == 1
+            assert {voter.key.directory_id for voter in view.voters.voters} == {
+                node.quorum.log.directory_id for node in quorum.nodes.values()
+            }
+        await quorum.kill(leader)
+        await quorum.write("3000")
+        state = tmp_path / str(await quorum.leader()) / "__cluster_metadata-0" / "quorum-state"
+        assert json.loads(state.read_text())["data_version"] == 1

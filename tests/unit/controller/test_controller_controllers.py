@@ -1,0 +1,55 @@
+"""The registrations of controllers."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kcli.controller.api import CONTROLLER_REGISTRATION, UPDATE_FEATURES
+from kcli.errors import ErrorCode, UnsupportedVersionException
+from kcli.metadata.image import Endpoint, VersionRange
+from kcli.protocol.messages import controller_registration as cr
+from kcli.protocol.messages import update_features as uf
+from rigs.controller import FEATURES, ControllerRig
+
+
+def registration(controller_id: int, *, newest: int = 29, life: int = 1) -> cr.ControllerRegistrationRequest:
+    return cr.ControllerRegistrationRequest(
+        controller_id=controller_id,
+        incarnation_id=uuid.UUID(int=life),
+        listeners=(cr.Listener(name="CONTROLLER", host="there", port=9093, security_protocol=1),),
+        features=(
+            cr.Feature(name="metadata.version", min_supported_version=7, max_supported_version=newest),
+        ),
+    )
+
+
+def register(rig: ControllerRig, request: cr.ControllerRegistrationRequest) -> None:
+    assert rig.obey(rig.decide(CONTROLLER_REGISTRATION, request)).error_code is ErrorCode.NONE
+
+
+def test_endpoints_and_features_are_in_the_image() -> None:
+    rig = ControllerRig()
+    register(rig, registration(8))
+    known = rig.image.controllers[8]
+    assert known.incarnation_id == uuid.UUID(int=1)
+    assert known.endpoints == {"CONTROLLER": Endpoint("CONTROLLER", "there", 9093, 1)}
+    assert known.features == {"metadata.version": VersionRange(7, 29)}
+    register(rig, registration(8, life=2))
+    assert rig.image.controllers[8].incarnation_id == uuid.UUID(int=2)
+
+
+def test_an_old_metadata_version_has_no_such_record() -> None:
+    rig = ControllerRig({"metadata.version": 14})
+    with pytest.raises(UnsupportedVersionException, match="too old to support controller registrations"):
+        rig.decide(CONTROLLER_REGISTRATION, registration(8))
+
+
+def test_a_controller_that_does_not_support_a_level_stops_its_upgrade() -> None:
+    rig = ControllerRig({**FEATURES, "metadata.version": 25})
+    register(rig, registration(8, newest=26))
+    update = uf.FeatureUpdateKey(feature="metadata.version", max_version_level=27, upgrade_type=1)
+    refused = rig.obey(rig.decide(UPDATE_FEATURES, uf.UpdateFeaturesRequest(feature_updates=(update,))))
+    assert refused.error_code is ErrorCode.INVALID_UPDATE_VERSION
+    assert "Controller 8 only supports versions 7-26" in refused.error_message
