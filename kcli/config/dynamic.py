@@ -57,6 +57,7 @@ class DynamicConfig:
         self.current = static
         self.layers = BrokerLayers(static=dict(static.texts))
         self._listeners: list[Listener] = []
+        self._log_defaults = LogConfig.resolve({}, static)
 
     def subscribe(self, listener: Listener) -> None:
         """Adds a listener: `listener(before, after)` runs after each change of values, in order of subscription."""
@@ -70,6 +71,7 @@ class DynamicConfig:
         self.layers = BrokerLayers(own, default, self.layers.static)
         usable = {**_usable(default), **_usable(own)}
         before, self.current = self.current, self.static.replaced(usable)
+        self._log_defaults = LogConfig.resolve({}, self.current)
         if dict(before) != dict(self.current) or dict(before.texts) != dict(self.current.texts):
             for listener in self._listeners:
                 listener(before, self.current)
@@ -94,7 +96,7 @@ class DynamicConfig:
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """The configuration of a log whose topic has these overrides, with the present broker values as defaults."""
-        return LogConfig.resolve(overrides, self.current)
+        return self._log_defaults.overridden(overrides)
 
     def describe_topic(self, overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
         return describe_topic(overrides, self.layers, self.current)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from kcli.config.definition import (
@@ -253,15 +253,26 @@ class LogConfig:
         """The configuration of a topic. A value comes from the topic's own overrides, then from the broker's values,
         then from Kafka's defaults.
 
+        Raises ConfigError for an invalid value.
+        """
+        defaults = {_field_name(name): server_default(name, broker) for name in TOPIC}
+        # The field test ties each field to the type of its key.
+        return cls(**defaults).overridden(topic_overrides)  # type: ignore[arg-type]
+
+    def overridden(self, overrides: Mapping[str, str]) -> Self:
+        """This configuration with the overrides of a topic. Most topics have none and share one object.
+
         Unknown overrides are ignored, as in Kafka, because a newer release may have written them. Another module
         refuses unknown overrides in a client's request. Raises ConfigError for an invalid value.
         """
-        values: dict[str, ConfigValue] = {}
-        for name, key in TOPIC.items():
-            text = topic_overrides.get(name)
-            value = key.parse(text) if text is not None else server_default(name, broker)
-            values[name.replace(".", "_")] = value
-        return cls(**values)  # type: ignore[arg-type]  # the field test ties every field to its key's type
+        values = {
+            _field_name(name): TOPIC[name].parse(text) for name, text in overrides.items() if name in TOPIC
+        }
+        return replace(self, **values) if values else self  # type: ignore[arg-type]  # as above
+
+
+def _field_name(name: str) -> str:
+    return name.replace(".", "_")
 
 
 FIELD_NAMES = tuple(field.name for field in fields(LogConfig))

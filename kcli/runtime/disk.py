@@ -116,6 +116,11 @@ class Disk(Protocol):
         """Syncs a directory. When it returns, the names in the directory would survive a power failure."""
         ...
 
+    def sync_volume(self, path: str) -> bool:
+        """Syncs everything on the file system of a directory: files, sizes and names. Returns False, and syncs nothing,
+        if the system cannot do this."""
+        ...
+
     def modified_ms(self, path: str) -> int: ...
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
@@ -318,6 +323,12 @@ class SystemDisk:
         finally:
             os.close(fd)
 
+    def sync_volume(self, path: str) -> bool:
+        # The import takes milliseconds, and only a node with many logs needs it.
+        from kcli.runtime.volume_sync import sync_volume
+
+        return sync_volume(path)
+
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
@@ -395,4 +406,9 @@ def end_replacing(disk: Disk, path: str, file: File, *, sync: bool = True) -> No
             file.sync()
     finally:
         file.close()
+    install_replacement(disk, path)
+
+
+def install_replacement(disk: Disk, path: str) -> None:
+    """The last step of `replace_file`, when `<path>.tmp` is synced and closed. The caller must sync the directory."""
     disk.rename(path + ".tmp", path)

@@ -180,7 +180,7 @@ class BrokerRole:
         self._given.loader.subscribe(self._metadata_changed)
         await self.replicas.applied()
         await self.lifecycle.unfence()
-        self.assignments.load(self._given.loader.image)
+        await self.assignments.load(self._given.loader.image)
         self.moves.load()
         self.cleaning.start()
 

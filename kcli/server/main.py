@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -24,6 +23,7 @@ from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
+from kcli.server.garbage import GarbagePolicy
 from kcli.server.node import Node
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
@@ -61,6 +61,8 @@ async def _serve(config: BrokerConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    garbage = GarbagePolicy()
+    garbage.start()
     waiting = loop.create_task(stopping.wait())
     try:
         node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
@@ -70,7 +72,7 @@ async def _serve(config: BrokerConfig) -> int:
             return await _give_up(starting)
         starting.result()
         assert node.warming_up is not None, "begun by start"
-        node.warming_up.add_done_callback(_freeze_garbage_collection)
+        node.warming_up.add_done_callback(lambda _warmed_up: garbage.watch(lambda: node.sockets.last_active))
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1
@@ -87,12 +89,6 @@ async def _give_up(starting: asyncio.Task[None]) -> int:
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)
     return 0
-
-
-def _freeze_garbage_collection(_warmed_up: asyncio.Task[None]) -> None:
-    """Excludes all present objects from garbage collection, because these objects live as long as the node."""
-    gc.collect()
-    gc.freeze()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -109,6 +109,8 @@ class Node:
         self.halted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.warming_up: asyncio.Task[None] | None = None
         self.is_ready = False  # whether clients are served
+        self._starting: asyncio.Task[object] | None = None
+        self._has_failed = False  # whether the start has failed, and stops the node
         self._loop = asyncio.get_running_loop()
         self._background = background or ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
         self._housekeeping: asyncio.Task[None] | None = None
@@ -250,11 +252,15 @@ class Node:
     async def start(self) -> None:
         """Starts the node. Returns when clients are served. Raises OSError, KafkaError or StorageError."""
         began = self.clock.monotonic()
+        self._starting = asyncio.current_task()
         try:
             await self._start_parts()
         except BaseException:
+            self._has_failed = True
             await self.stop(clean=False)
             raise
+        finally:
+            self._starting = None
         self.sockets.admit()
         self.is_ready = True
         elapsed_ms = (self.clock.monotonic() - began) * 1000
@@ -302,8 +308,15 @@ class Node:
     async def stop(self, *, clean: bool = True) -> None:
         """Stops the node: gives up leaderships, answers waiting requests, flushes and closes.
 
-        If `clean` is False, keeps leaderships and leaves the disks unchanged, as after a crash.
+        If `clean` is False, keeps leaderships and leaves the disks unchanged, as after a crash. If the node is
+        starting, cancels the start, which then stops the node in this way.
         """
+        starting = self._starting
+        if starting is not None and starting is not asyncio.current_task():
+            if not self._has_failed:
+                starting.cancel()
+            await asyncio.wait((starting,))
+            return
         began = self.clock.monotonic()
         _log.info("[%s id=%d] shutting down", self._server, self.config.node_id)
         self.is_ready = False

@@ -5,6 +5,7 @@ A file is always replaced as a whole (`replace_file`), so a reader finds either 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import uuid
@@ -26,6 +27,7 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 VERSION = 0
 UNKNOWN_BROKER_EPOCH = -1
+_USUAL_METADATA = f"version: {VERSION}\ntopic_id: ".encode()
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
@@ -41,7 +43,7 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, Offset]) -> None:
     rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
-    _write_table(disk, path, rows, len(offsets))
+    replace_file(disk, path, _encode_table(rows, len(offsets)))
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:
@@ -55,11 +57,9 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:
     return epochs
 
 
-def write_epochs(
-    disk: Disk, path: str, epochs: Iterable[tuple[LeaderEpoch, Offset]], *, sync: bool = True
-) -> None:
+def encode_epochs(epochs: Iterable[tuple[LeaderEpoch, Offset]]) -> bytes:
     rows = [f"{epoch} {start_offset}" for epoch, start_offset in epochs]
-    _write_table(disk, path, rows, len(rows), sync=sync)
+    return _encode_table(rows, len(rows))
 
 
 def _read_table(disk: Disk, path: str, *, columns: int) -> list[tuple[int, list[str]]]:
@@ -90,17 +90,22 @@ def _malformed(path: str, line: int, expected: str, found: str) -> CorruptRecord
     return CorruptRecordError(f"{path}, line {line}: expected {expected}, found {found!r}")
 
 
-def _write_table(disk: Disk, path: str, rows: Iterable[str], count: int, *, sync: bool = True) -> None:
-    text = "".join(f"{row}\n" for row in (VERSION, count, *rows))
-    replace_file(disk, path, text.encode("utf-8"), sync=sync)
+def _encode_table(rows: Iterable[str], count: int) -> bytes:
+    return "".join(f"{row}\n" for row in (VERSION, count, *rows)).encode("utf-8")
 
 
 def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
     """The topic id in partition.metadata. None if the file does not exist."""
     try:
-        lines = read_file(disk, path).decode("utf-8", "replace").splitlines()
+        content = read_file(disk, path)
     except FileNotFoundError:
         return None
+    if content.startswith(_USUAL_METADATA):
+        with contextlib.suppress(ValueError):  # other content is read as Kafka reads it, which takes longer
+            topic_id = uuid_from_text(content[len(_USUAL_METADATA) :].decode())
+            if topic_id.int:
+                return topic_id
+    lines = content.decode("utf-8", "replace").splitlines()
     fields = dict(re.split(r":\s+", line, maxsplit=1) for line in lines if re.search(r":\s+", line))
     try:
         version = int(fields["version"])
@@ -115,7 +120,7 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
 
 
 def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:
-    return f"version: {VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
+    return _USUAL_METADATA + uuid_to_text(topic_id).encode()
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:

@@ -78,6 +78,9 @@ class LogDirectory:
         offline."""
         directory = LogDirectory(self.path, self.pool, background=self.background)
         directory.error = StorageError(f"The log {log_path} is closed")
+        directory.deletions = (
+            self.deletions
+        )  # A queue of its own would refer to the new object, which is a cycle.
         return directory
 
     def check(self) -> None:

@@ -13,6 +13,10 @@ SYNC_THREADS = 16
 """The number of syncs that wait for the device at the same time. File systems commit such syncs together. More threads
 were not faster on ext4."""
 
+MANY_LOGS = 32
+"""From this number of logs on, they are made durable by a sync of the whole file system. It also writes the data of
+other programs, which a few logs should not wait for."""
+
 
 def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
     """Returns the results of `work` for all items, in any order. If `threads` is 1, the work runs in the calling

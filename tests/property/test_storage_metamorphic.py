@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kcli.config.topic import LogConfig
 from kcli.model.ids import ProducerId
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.runtime.rng import SystemRng
 from kcli.storage.cleaner.cleaner import LogCleaner
@@ -141,7 +142,7 @@ class Run:
     def all(self, operations: Sequence[Operation]) -> None:
         for operation in operations:
             self.one(operation)
-            self.store.delete_old_segments(START_MS)
+            last_of(self.store.delete_old_segments(START_MS))
             self.store.delete_due_files(START_MS)
 
     def one(self, operation: Operation) -> None:

@@ -79,6 +79,7 @@ MAGIC_POSITION = 16
 # The position of the second byte of attributes, which has all flags that are in use.
 FLAGS_POSITION = 22
 CODEC_MASK = 0x07
+_CODECS = tuple(Codec)  # in the order of their ids, because a call of an enum is slow
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -147,8 +148,8 @@ class BatchHeader(NamedTuple):
     def codec(self) -> Codec:
         """The compression codec. Raises InvalidRecordException for the ids 5 to 7, which no codec has."""
         try:
-            return Codec(self.attributes & CODEC_MASK)
-        except ValueError:
+            return _CODECS[self.attributes & CODEC_MASK]
+        except IndexError:
             raise InvalidRecordException(
                 f"Unknown compression type id: {self.attributes & CODEC_MASK} in the batch at offset "
                 f"{self.base_offset} (0 to 4 are known)"

@@ -13,7 +13,6 @@ from typing import cast
 from kcli.errors import ErrorCode, ProtocolError
 from kcli.model.buffers import Buffer
 from kcli.protocol.messages.produce import (
-    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -50,7 +49,7 @@ _PARTITION_V5 = Struct(">ihqqq")
 _PARTITION_V8_OK = Struct(">ihqqqih")
 _PARTITION_V9_OK = Struct(">ihqqqBBB")
 _FRAME_HEAD = Struct(">ii")
-_NO_LEADER = LeaderIdAndEpoch()
+_NO_LEADER = PartitionProduceResponse().current_leader
 
 # The smallest sizes of a partition (index, null records) and of a topic (name, empty array), without tags.
 _PARTITION_SIZE_MIN = 5

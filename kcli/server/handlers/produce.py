@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -63,7 +63,7 @@ from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
 from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
-from kcli.server.requests.answers import then
+from kcli.server.requests.answers import is_unfinished, then
 from kcli.storage.log.log import AppendResult, PartitionLog
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
@@ -117,8 +117,8 @@ class Progress:
 
     now_ms: int
     verdicts: VerificationResults
-    pending: Pending = field(default_factory=list)
-    later: dict[tuple[int, int], asyncio.Task[PartitionProduceResponse]] = field(default_factory=dict)
+    pending: Pending
+    later: dict[tuple[int, int], asyncio.Task[PartitionProduceResponse]]
 
 
 def handle(
@@ -132,7 +132,7 @@ def handle(
     if request.transactional_id is None:
         return error_response(context, request, TransactionalIdAuthorizationException())
     verdicts = _verify(context, request, transactional)
-    if isinstance(verdicts, Awaitable):
+    if is_unfinished(verdicts):
         kept = _kept(request)
         return then(verdicts, partial(_produce, context, kept))
     return _produce(context, request, verdicts)
@@ -160,7 +160,7 @@ def _produce(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Appends to every partition. Returns None if acks=0. Returns an awaitable if a thread checks a batch, or if
     records wait for their commit."""
-    progress = Progress(context.ports.clock.now_ms(), verdicts)
+    progress = Progress(context.ports.clock.now_ms(), verdicts, [], {})
     topics = tuple([_append_topic(context, request, nth, progress) for nth in range(len(request.topic_data))])
     response = ProduceResponse(responses=topics)
     if progress.later:
@@ -184,7 +184,7 @@ async def _opened(
         for nth, topic in enumerate(response.responses)
     )
     answer = _answer(context, request, ProduceResponse(responses=topics), progress.pending)
-    return await answer if isinstance(answer, Awaitable) else answer
+    return await answer if is_unfinished(answer) else answer
 
 
 def _answer(

@@ -51,9 +51,11 @@ class Waiting:
 
     `may_overlap` is True for a Produce request whose records are appended and which waits only for their commit. Then
     the next Produce request may already be served.
+
+    `may_be_dropped` is True if the work has no effect except the answer. Then the work ends if the client leaves.
     """
 
-    __slots__ = ("finish", "future", "may_overlap")
+    __slots__ = ("finish", "future", "may_be_dropped", "may_overlap")
 
     def __init__(
         self,
@@ -61,10 +63,18 @@ class Waiting:
         finish: Callable[[asyncio.Future[object]], Answer | Waiting],
         *,
         may_overlap: bool = True,
+        may_be_dropped: bool = False,
     ) -> None:
         self.future = future
         self.finish = finish
         self.may_overlap = may_overlap
+        self.may_be_dropped = may_be_dropped
+
+    def drop(self) -> None:
+        """Ends the wait because the client has left. A task that may not be dropped is work with an effect, so it runs
+        to its end. A future without a task only waits."""
+        if self.may_be_dropped or not isinstance(self.future, asyncio.Task):
+            self.future.cancel()
 
 
 Serve = Callable[["Connection", memoryview], "Answer | Waiting"]
@@ -177,9 +187,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.clear()
         for entry in self._pending:
-            # A future without a task only waits, so it is cancelled. A task is work in progress and runs to its end.
-            if isinstance(entry, Waiting) and not isinstance(entry.future, asyncio.Task):
-                entry.future.cancel()
+            if isinstance(entry, Waiting):
+                entry.drop()
         self._pending.clear()
         self._gate.lost(self)
 
@@ -200,7 +209,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._frame is None:
             end = len(self._carry) + nbytes
             self._carry = b""
-            self._serve_frames(self._frames.scratch[:end], self._shared.line.allowance)
+            line = self._shared.line
+            line.count(self._serve_frames(self._frames.scratch[:end], line.allowance))
             return
         self._filled += nbytes
         if self._filled == len(self._frame):
@@ -322,11 +332,11 @@ class Connection(asyncio.BufferedProtocol):
         self._drop_frame()
         self._refuse("the client sends its request too slowly, while the requests of others wait for memory")
 
-    def take_turn(self) -> int:
+    def take_turn(self, bytes_max: int) -> int:
         self._in_line = False
         if self._rest is not None:
             rest, self._rest = self._rest, None
-            return self._serve_frames(rest, 1)
+            return self._serve_frames(rest, bytes_max)
         if self._frame is not None and not self._closed and not self._must_wait(self._frame):
             return self._serve_large_frame()
         return 0

@@ -145,6 +145,11 @@ class SocketServer:
         for listener in self.listeners.values():
             listener.admit_held()
 
+    @property
+    def last_active(self) -> float:
+        """The loop's time of the last byte from or to a client. The beginning of time if no client is connected."""
+        return max((connection.last_active for connection in self.connections), default=float("-inf"))
+
     def close_idle(self) -> int:
         """Closes connections without traffic for connections.max.idle.ms. Returns their number."""
         if self._idle_max_seconds is None:

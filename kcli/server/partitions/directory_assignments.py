@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 # metadata log.
 MAX_ASSIGNMENTS_PER_REQUEST = 2_250
 RETRY_INTERVAL_S = 1.0
+# The partitions that a start considers before other work gets a turn: about a millisecond.
+PARTITIONS_PER_TURN = 250
 
 
 class DirectoryAssignments:
@@ -59,9 +61,15 @@ class DirectoryAssignments:
         self._promised: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
         self._sender: asyncio.Task[None] | None = None
 
-    def load(self, image: MetadataImage) -> None:
+    async def load(self, image: MetadataImage) -> None:
+        """Considers all partitions, in slices. A partition that changes between two slices may be reported twice, which
+        does no harm."""
+        count = 0
         for topic in image.topics:
             for number, partition in topic.partitions.items():
+                count += 1
+                if count % PARTITIONS_PER_TURN == 0:
+                    await asyncio.sleep(0)
                 self._consider(topic.name, topic.topic_id, number, partition)
         self._send_soon()
 

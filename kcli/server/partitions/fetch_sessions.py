@@ -211,12 +211,12 @@ class FetchScope:
         if session is None and self._wants_session and self.targets:
             session_id = self._sessions.create(self, now_ms)
         news: Results = []
-        for number, (target, read) in enumerate(results):
+        for number, result in enumerate(results):
             if session is None:
-                _remember(target, read)
-                news.append((target, read))
-            elif _is_news(session, target, read):
-                news.append((target, read))
+                _remember(*result)
+                news.append(result)
+            elif _is_news(session, *result):
+                news.append(result)
             if number % _PARTITIONS_PER_STEP == 0:
                 yield
         topics = yield from _by_topic(news)

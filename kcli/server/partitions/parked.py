@@ -51,15 +51,19 @@ class ParkedFetch:
         """Ends the wait and calls `done`, because the time is over, the bytes are enough, or a partition has another
         leader."""
         if not self.finished:
+            done = self._done
             self.cancel()
-            self._done()
+            done()
 
     def cancel(self) -> None:
         """Ends the wait without an answer, because the client has disconnected."""
+        if self.finished:
+            return
         self.finished = True
         for parked in self._lists:
             parked.pop(self, None)
         self._lists = ()
+        del self._measure, self._done  # They refer to the request, which refers to this wait.
 
 
 ParkedFetches = dict[ParkedFetch, int]

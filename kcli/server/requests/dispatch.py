@@ -43,7 +43,7 @@ from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.connection import Answer, Waiting
 from kcli.server.requests.access import guarded
-from kcli.server.requests.answers import finished
+from kcli.server.requests.answers import finished, is_unfinished
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.forwarding import (
     ELIGIBLE,
@@ -80,6 +80,28 @@ about a millisecond.
 The codec works in slices and not in a thread. A thread would compete with the loop for Python's lock. Each time the
 loop wakes up, it would have to wait until the thread releases the lock.
 """
+
+ONLY_READ = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.LIST_GROUPS,
+        ApiKey.LIST_TRANSACTIONS,
+    }
+)
+"""APIs whose work is dropped if the client leaves, because it has no effect. It also awaits nothing that other requests
+await, because a cancelled task cancels the future that it awaits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +178,9 @@ class Dispatch:
             context.throttle = self._quotas.throttle(
                 context.session.principal, client_id, len(frame) - at, caller.mute
             )
-        if isinstance(request, Awaitable):
-            return _later(self._serve_decoded(route, context, _timed(context, request)))
+        if is_unfinished(request):
+            decoding = self._serve_decoded(route, context, _timed(context, request))
+            return _later(decoding, may_be_dropped=spec.key in ONLY_READ)
         return self._serve(route, context, request)
 
     async def serve_forwarded(self, frame: bytes, caller: ForwardedCaller) -> bytes:
@@ -214,14 +237,14 @@ class Dispatch:
             raise
         except Exception as error:
             return self._answer_error(route, context, request, error)
+        if is_unfinished(response):
+            # A coroutine still has work to do, for example a batch to decompress. It may need its copy of the request.
+            may_overlap = isinstance(response, asyncio.Future)
+            return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         if response is None:
             if context.throttle is not None:
                 context.throttle.charge(route.spec.key, None)
             return None
-        if isinstance(response, Awaitable):
-            # A coroutine still has work to do, for example a batch to decompress. It may need its copy of the request.
-            may_overlap = isinstance(response, asyncio.Future)
-            return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         return self._encode(route, context, request, response)
 
     async def _serve_decoded(
@@ -260,7 +283,12 @@ class Dispatch:
                 context.throttle.charge(route.spec.key, None)
             return None if value is None else self._encode(route, context, request, value)
 
-        return Waiting(cast("asyncio.Future[object]", future), finish, may_overlap=may_overlap)
+        return Waiting(
+            cast("asyncio.Future[object]", future),
+            finish,
+            may_overlap=may_overlap,
+            may_be_dropped=route.spec.key in ONLY_READ,
+        )
 
     def _encode(
         self,
@@ -289,7 +317,7 @@ class Dispatch:
         self._metrics.request_failed(context.api_key, known.code)
         try:
             response = route.error_response(context, request, known)
-            if isinstance(response, Awaitable):
+            if is_unfinished(response):
                 return _later(_error_in_turns(route, context, _timed(context, response)))
             return _encoded(route, context, response)
         except Exception as second:
@@ -302,7 +330,7 @@ def _encoded(route: Route[RequestT, ResponseT], context: Context, response: Resp
     if throttle is not None:
         response = throttle.charge(route.spec.key, response)
     answer = route.encode(response, context.api_version, context.correlation_id)
-    if isinstance(answer, Awaitable):
+    if is_unfinished(answer):
         return _later(_encoded_later(context, _timed(context, answer)))
     if throttle is not None:
         throttle.finish()
@@ -318,7 +346,11 @@ async def _error_in_turns(
 
 async def _settled(answer: Answer | Waiting) -> Answer:
     while isinstance(answer, Waiting):
-        await asyncio.wait([answer.future])
+        try:
+            await asyncio.wait([answer.future])
+        except asyncio.CancelledError:
+            answer.drop()
+            raise
         answer = answer.finish(answer.future)
     return answer
 
@@ -336,9 +368,9 @@ def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
     return work if context.throttle is None else context.throttle.waits_for(work)
 
 
-def _later(answer: Awaitable[Answer]) -> Waiting:
+def _later(answer: Awaitable[Answer], *, may_be_dropped: bool = True) -> Waiting:
     """The wait for an answer that is made in turns. If the work fails with an unexpected error, the connection is
-    closed."""
+    closed. The encoding of an answer may be dropped."""
     future = asyncio.ensure_future(answer)
 
     def finish(_future: asyncio.Future[object]) -> Answer:
@@ -350,7 +382,7 @@ def _later(answer: Awaitable[Answer]) -> Waiting:
             raise ProtocolError("the answer could not be encoded") from error
         return future.result()
 
-    return Waiting(cast("asyncio.Future[object]", future), finish)
+    return Waiting(cast("asyncio.Future[object]", future), finish, may_be_dropped=may_be_dropped)
 
 
 def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> KafkaError:

@@ -17,8 +17,6 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from kcli.server.requests.collector import CollectorPause
-
 T = TypeVar("T")
 Item = TypeVar("Item")
 Group = TypeVar("Group")
@@ -28,8 +26,6 @@ REFUSALS_PER_TURN = 500
 """Parts of a request that get the same error in one turn of the loop. A part takes 1 µs."""
 
 _SORTED_AT_ONCE = 100
-_VERY_LONG_TURNS = 10
-"""If work takes more turns, the garbage collector is paused, because the work makes many objects."""
 
 Steps = Generator[None, None, T]
 """Work that yields after each step and returns its result."""
@@ -122,7 +118,6 @@ class _TurnQueue:
         self._next = self._call_soon(self._give_turn) if self._waiting else None
 
 
-_collector = CollectorPause()
 _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _TurnQueue] = WeakKeyDictionary()
 """The queue of each event loop. A process has one event loop, but each test makes its own."""
 
@@ -136,23 +131,11 @@ def _each(items: Sequence[Item], work: Callable[[Item], T]) -> Steps[list[T]]:
 
 
 async def _run_the_rest(steps: Steps[T], per_turn: int) -> T:
-    for _ in range(_VERY_LONG_TURNS):
-        await next_turn()
-        try:
-            for _ in range(per_turn):
-                next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-    loop = asyncio.get_running_loop()
-    _collector.begin(loop)
     try:
         while True:
             await next_turn()
             for _ in range(per_turn):
                 next(steps)
     except StopIteration as end:
-        last: T = end.value
-        return last
-    finally:
-        _collector.end(loop)
+        result: T = end.value
+        return result

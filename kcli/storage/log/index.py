@@ -188,10 +188,12 @@ class EntryFile:
     def rebuild(self) -> None:
         """Drops all entries, because recovery appends them again. The file changes at the next write."""
         with self._guard:
+            # An empty file already has the right content.
+            self._is_stale = self._is_stale or self.is_torn or self._written > 0
+            self._is_synced = False
             self._pending.clear()
             self.count = self._written = 0
             self._last = None
-            self._is_stale, self._is_synced = True, False
             self._cuts += 1
 
     def sync(self) -> None:

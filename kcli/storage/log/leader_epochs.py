@@ -11,8 +11,8 @@ import threading
 from bisect import bisect_right
 
 from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
-from kcli.runtime.disk import Disk
-from kcli.storage.checkpoint import read_epochs, write_epochs
+from kcli.runtime.disk import Disk, begin_replacing, install_replacement, replace_file
+from kcli.storage.checkpoint import encode_epochs, read_epochs
 
 NEVER = Offset((1 << 63) - 1)
 
@@ -85,13 +85,34 @@ class LeaderEpochCache:
         start drops them.
         """
         with self._guard:
-            if self.is_dirty:
+            if not self.is_flushed(end_offset):
                 entries = self.entries
-                with_records = [entry for entry in entries if entry[1] < end_offset]
-                if self._written not in (entries, with_records):
-                    write_epochs(self._disk, self.path, entries)
-                    self._written = entries
+                replace_file(self._disk, self.path, encode_epochs(entries))
+                self._written = entries
+            if self.is_dirty:
                 self.is_dirty = self.entries != self._written
+
+    def is_flushed(self, end_offset: Offset = NEVER) -> bool:
+        """Whether `flush` has nothing to write."""
+        if not self.is_dirty:
+            return True
+        entries = self.entries
+        return self._written in (entries, [entry for entry in entries if entry[1] < end_offset])
+
+    def begin_flush(self, end_offset: Offset) -> bool:
+        """The first step of a flush of many logs: writes the new file next to the checkpoint. Returns False if nothing
+        must be written. Then the caller syncs the file, calls `end_flush`, and syncs the directory."""
+        with self._guard:
+            if self.is_flushed(end_offset):
+                return False
+            entries = self.entries
+            begin_replacing(self._disk, self.path, encode_epochs(entries)).close()
+            # A flush that waits in the background must not write the same file.
+            self._written, self.is_dirty = entries, False
+            return True
+
+    def end_flush(self) -> None:
+        install_replacement(self._disk, self.path)
 
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
         self.entries = entries  # a new list, because `flush` may still write the old list

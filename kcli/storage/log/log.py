@@ -652,15 +652,19 @@ class PartitionLog:
         return self._unless_gone(lambda: begin_replacing(self.directory.disk, self._metadata_path, content))
 
     @on_disk
-    def end_settling(self, topic_id: File | None) -> None:
+    def end_settling(self, topic_id: File | None, *, together: bool = False) -> None:
         """Syncs the topic id and the names in the log's directory. The caller syncs the name of this directory, because
-        one sync may include the names of many logs."""
+        one sync may include the names of many logs.
+
+        If `together`, the topic id is on the device already, and the caller then syncs the names of all logs.
+        """
         disk = self.directory.disk
 
         def sync() -> None:
             if topic_id is not None:
-                end_replacing(disk, self._metadata_path, topic_id)
-            disk.sync_dir(self.path)
+                end_replacing(disk, self._metadata_path, topic_id, sync=not together)
+            if not together:
+                disk.sync_dir(self.path)
 
         self._unless_gone(sync)
 
@@ -718,14 +722,30 @@ class PartitionLog:
         self.snapshots.take(self.producers)
         self.segments[-1].seal()
 
+    @property
+    def is_flushed(self) -> bool:
+        """Whether `flush_all` has nothing to do."""
+        end = self.log_end_offset
+        return self.is_settled and self.recovery_point >= end and self.leader_epochs.is_flushed(end)
+
+    @on_disk
+    def flush_all(self) -> None:
+        """Makes everything of the log durable, as Kafka does at a clean stop. Call `write_out` before."""
+        self.settle()
+        self.flush()
+        self.leader_epochs.flush(self.log_end_offset)
+
+    def note_synced(self) -> None:
+        """Notes that `write_out` and then a sync of the whole file system have flushed the records."""
+        self.recovery_point = self.log_end_offset
+        self.last_flush_ms = self._now_ms()
+
     @on_disk
     def close(self, *, clean: bool) -> None:
         """Closes the files. If `clean`, first completes and flushes them, as Kafka does at a clean stop."""
         if clean:
             self.write_out()
-            self.settle()
-            self.flush()
-            self.leader_epochs.flush(self.log_end_offset)
+            self.flush_all()
         for segment in self.segments:
             segment.close()
         # A fetch or a flush in a thread may still use this log. If it finds no files, this must not count as a failure

@@ -159,6 +159,10 @@ class ProducerState:
         # Transactions that have ended, but whose marker is not below the high watermark.
         self._unreplicated: dict[Offset, OpenTransaction] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.producers
+
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:

@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 
 RECOVERY_CHUNK_BYTES = 1 << 20
 
+SHOWN_SEGMENT_BYTES = 64 << 20
+"""The recovery of a segment of at least this size may take seconds, so a line in the log shows it."""
+
 READS_OF_DAMAGE = 2
 """The number of times that a damaged batch is read before it is removed. The batch on the disk may be valid, and only
 the first read may have failed."""
@@ -76,7 +79,8 @@ class Recovery:
         self._rewind_producers(unsure[0])
         end = unsure[0].base_offset
         for nth, segment in enumerate(unsure):
-            _log.info("%s is recovered: segment %d of %d", segment.log.path, nth + 1, len(unsure))
+            if segment.size_bytes >= SHOWN_SEGMENT_BYTES:
+                _log.info("%s is recovered: segment %d of %d", segment.log.path, nth + 1, len(unsure))
             log.producers.end_offset = max(log.producers.end_offset, segment.base_offset)
             log.snapshots.take(log.producers)
             end, cut = self._recover(segment)
@@ -144,6 +148,8 @@ class Recovery:
         """The number of bytes to read next: the size of a chunk or, if the next batch is larger, the size of this
         batch."""
         size = RECOVERY_CHUNK_BYTES
+        if end - position <= size:
+            return end - position
         try:
             header = read_header(segment.log.file().read_at(position, HEADER_SIZE))
             size = max(size, header.size_bytes)

@@ -488,7 +488,8 @@ class Segment:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def indexes_are_full(self, max_index_bytes: int) -> bool:
-        return self.offset_index.is_full(max_index_bytes) or self.time_index.is_full(max_index_bytes)
+        indexes = self._indexes or self._look()
+        return indexes.offset.is_full(max_index_bytes) or indexes.time.is_full(max_index_bytes)
 
     def waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
         """The age of the segment, by which the log decides when to begin a new segment. If the records have timestamps,
@@ -496,13 +497,16 @@ class Segment:
         first = self.first_timestamp_ms() if self.size_bytes else NO_TIMESTAMP
         return max_timestamp_ms - first if first >= 0 else now_ms - self.created_ms
 
-    def has_sane_indexes(self) -> bool:
-        """Whether both indexes are valid. False if an index is incomplete, or ends with zeros after a crash."""
+    def has_sane_indexes(self, *, clean: bool) -> bool:
+        """Whether both indexes are valid. False if an index is incomplete, or ends with zeros after a crash.
+
+        After a clean stop the time index is not read, because nothing uses it before the next append or search.
+        """
         return (
             not self.offset_index.entries.is_torn
             and not self.time_index.entries.is_torn
             and self.offset_index.is_sane()
-            and self.time_index.is_sane()
+            and (clean or self.time_index.is_sane())
         )
 
 

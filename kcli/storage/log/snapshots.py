@@ -38,9 +38,12 @@ class ProducerSnapshots:
         if offset <= producers.last_snapshot_offset:
             return
         content = producers.encode()
+        exists = offset in self._offsets or offset in self._doubtful
         file = self._disk.open(self.path(offset), create=True)
         try:
-            if file.read_at(0, len(content) + 1) != content:
+            if not exists:
+                file.write_at(0, content)
+            elif file.read_at(0, len(content) + 1) != content:
                 file.write_at(0, content)
                 file.truncate(len(content))
         finally:

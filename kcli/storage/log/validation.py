@@ -95,14 +95,18 @@ def check_client_batch(
 ) -> CheckedBatch | UnopenedBatch:
     """Checks the batch that a client sent for a partition. Raises KafkaError if it is invalid."""
     header = _check_header(records, config, topic_partition)
-    codec = target_codec(header, config)
-    if codec == header.codec and not must_open(records, header, config, now_ms, validation):
+    recoded = is_recoded(header, config)
+    if not recoded and not must_open(records, header, config, now_ms, validation):
         return CheckedBatch(records, header, None)
     found = examine(records, header, config, now_ms, topic_partition)
-    is_rebuilt = found is None or not found.is_dense or codec != header.codec
-    if found is None or (is_rebuilt and header.records_count > FEW_RECORDS):
+    if found is None or ((recoded or not found.is_dense) and header.records_count > FEW_RECORDS):
         return UnopenedBatch(records, header, config, now_ms, topic_partition)
     return CheckedBatch(records, header, found)
+
+
+def is_recoded(header: BatchHeader, config: LogConfig) -> bool:
+    """Whether the batch is written in another codec than its own."""
+    return config.compression_type != KEEP_CODEC and target_codec(header, config) != header.codec
 
 
 def target_codec(header: BatchHeader, config: LogConfig) -> Codec:
@@ -189,8 +193,8 @@ def place(
     have gaps, the records get consecutive offsets. Kafka sets consecutive offsets only in compressed batches, and its
     consumers fail on uncompressed batches with gaps.
     """
-    codec = target_codec(header, config)
-    if codec != header.codec or (found is not None and not found.is_dense):
+    if is_recoded(header, config) or (found is not None and not found.is_dense):
+        codec = target_codec(header, config)
         records = _recompress(records, header, codec, config)
         header = read_header(records)
         found = None

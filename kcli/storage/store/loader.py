@@ -200,6 +200,9 @@ def _settle(
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
             log.producers.end_offset = offset
             log.snapshots.take(log.producers)
+    elif log.producers.is_empty and log.producers.end_offset == log.log_end_offset:
+        # Recovery has just read all records, and none came from a producer with an id.
+        log.snapshots.remove_outside(log.log_start_offset, log.log_end_offset)
     else:
         log.rebuild_producers(settings.now_ms())
     log.high_watermark = log.log_start_offset
@@ -280,14 +283,14 @@ def _open_segments(
             deep = not clean or name == last_log
             if deep:
                 segment.look(suffix for suffix in SEGMENT_SUFFIXES if stem + suffix in names)
-            if not _is_sound(segment, names, stem, deep=deep):
+            if not _is_sound(segment, names, stem, clean=clean, deep=deep):
                 damaged.append(segment.base_offset)
         elif name.endswith(SEGMENT_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
             directory.disk.remove(f"{path}/{name}")  # an index without its log file
     return segments, damaged
 
 
-def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bool:
+def _is_sound(segment: Segment, names: Set[str], stem: str, *, clean: bool, deep: bool) -> bool:
     """Whether the indexes of a segment are valid. If `deep`, their sizes and ends are checked. Otherwise only their
     names are checked (as in Kafka)."""
     if stem + INDEX_SUFFIX not in names:
@@ -298,7 +301,7 @@ def _is_sound(segment: Segment, names: Set[str], stem: str, *, deep: bool) -> bo
     try:
         if stem + TXN_INDEX_SUFFIX in names:
             segment.txn_index.check(segment.base_offset)
-        sound = not deep or segment.has_sane_indexes()
+        sound = not deep or segment.has_sane_indexes(clean=clean)
     except CorruptRecordError as error:
         _log.warning("%s is read again: %s", segment.log.path, error)
         return False

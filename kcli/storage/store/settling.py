@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.model.topic_partition import TopicPartition
-from kcli.runtime.disk import Disk
+from kcli.runtime.disk import Disk, File
 from kcli.storage.checkpoint import CLEANER_OFFSET_FILE, read_offsets, write_offsets
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import PartitionLog
-from kcli.storage.parallel import in_threads
+from kcli.storage.parallel import MANY_LOGS, in_threads
 
 _log = logging.getLogger(__name__)
 
@@ -96,14 +96,17 @@ class Settling:
                 self._settle_in(directory, logs)
 
     def _settle_in(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
-        """Settles new logs of a directory. First writes the topic ids of all these logs, so that the first syncs write
-        all of them to the device."""
+        """Settles new logs of a directory. First writes the topic ids of all these logs, so that one sync of the file
+        system or the first syncs of files write all of them to the device."""
         with directory.settling:
             begun = [(log, self._attempt(log.begin_settling)) for log in logs]
-            in_threads(
-                lambda each: self._attempt(lambda: each[0].end_settling(each[1])), begun, self._threads
-            )
-        if self._synced(directory):
+            together = len(logs) >= MANY_LOGS and self._volume_synced(directory)
+
+            def end(each: tuple[PartitionLog, File | None]) -> None:
+                self._attempt(lambda: each[0].end_settling(each[1], together=together))
+
+            in_threads(end, begun, 1 if together else self._threads)
+        if self._volume_synced(directory) if together else self._synced(directory):
             for log in logs:
                 log.is_settled = True
 
@@ -142,6 +145,14 @@ class Settling:
         except OSError as error:
             directory.failed(error)
         return directory.error is None
+
+    def _volume_synced(self, directory: LogDirectory) -> bool:
+        """Syncs the file system of the directory. False if this failed, or if the system cannot do it."""
+        try:
+            return directory.error is None and self._disk.sync_volume(directory.path)
+        except OSError as error:
+            directory.failed(error)
+            return False
 
     def _forget_cleaned(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
         """Removes the cleaner's entries of deleted logs."""

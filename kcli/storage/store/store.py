@@ -6,10 +6,9 @@ keeps the locks of the directories, and `settling` syncs new and deleted logs.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -50,10 +49,12 @@ from kcli.storage.directory import (
 from kcli.storage.files import HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.record_validation import Validation
-from kcli.storage.parallel import SYNC_THREADS, in_threads
+from kcli.storage.parallel import SYNC_THREADS
+from kcli.storage.store.closing import close_logs
 from kcli.storage.store.description import LogDirDescription, describe_directory
 from kcli.storage.store.future_logs import FutureLogs
 from kcli.storage.store.loader import LoadState, LogSettings, load_log, make_log
+from kcli.storage.store.loading_progress import LoadingProgress
 from kcli.storage.store.offset_checkpoints import OffsetCheckpoints
 from kcli.storage.store.ownership import Ownership
 from kcli.storage.store.settling import Settling
@@ -189,7 +190,7 @@ class LogStore:
         if broker_epoch is not None:
             self.previous_broker_epoch = max(self.previous_broker_epoch, broker_epoch)
 
-        finished = itertools.count(1)
+        progress = None if clean else LoadingProgress(self._clock, directory.path, len(names))
 
         def load(name: str) -> None:
             topic, partition, suffix = _parsed(name)
@@ -214,17 +215,8 @@ class LogStore:
                 directory.failed(error)
                 return
             twin = (self.futures.logs if suffix else self.logs).setdefault(key, log)
-            if not clean:
-                _log.info(
-                    "%s: %d segments with offsets %d to %d, %d of %d logs of %s",
-                    log.path,
-                    len(log.segments),
-                    log.log_start_offset,
-                    log.log_end_offset,
-                    next(finished),
-                    len(names),
-                    directory.path,
-                )
+            if progress is not None:
+                progress.loaded()
             if twin is not log:
                 raise StorageError(f"Duplicate log directories found: {log.path}, {twin.path}")
 
@@ -461,14 +453,15 @@ class LogStore:
 
     # --- housekeeping
 
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Applies retention to every log except the metadata log, whose retention depends on snapshots. If a disk
-        fails, the logs in other directories are not affected."""
-        return sum(
-            self._safely(
-                lambda log: 0 if log.topic == CLUSTER_METADATA_TOPIC else log.delete_old_segments(now_ms)
-            )
-        )
+    def delete_old_segments(self, now_ms: int) -> Generator[None, None, int]:
+        """Applies retention to every log except the metadata log, whose retention depends on snapshots. Yields after
+        each log. If a disk fails, the logs in other directories are not affected."""
+        deleted = 0
+        for log in list(self.logs.values()):
+            if log.topic != CLUSTER_METADATA_TOPIC:
+                deleted += self._safely(lambda log: log.delete_old_segments(now_ms), [log])
+            yield
+        return deleted
 
     def delete_due_files(self, now_ms: int) -> int:
         """Removes files and directories whose delay is over (`DeletionQueue`). Returns their number. May block."""
@@ -480,26 +473,35 @@ class LogStore:
         for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
             log.producers.expiration_ms = expiration_ms
 
-    def remove_expired_producers(self, now_ms: int) -> int:
-        return sum(log.remove_expired_producers(now_ms) for log in list(self.logs.values()))
+    def remove_expired_producers(self, now_ms: int) -> Generator[None, None, int]:
+        """Forgets the producers that were idle for too long. Yields after each log."""
+        removed = 0
+        for log in list(self.logs.values()):
+            removed += log.remove_expired_producers(now_ms)
+            yield
+        return removed
 
     def flush_due(self, now_ms: int) -> None:
         """Flushes the logs whose `flush.ms` has passed. May block."""
-        self._safely(lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None)
+        self._safely(
+            lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None,
+            list(self.logs.values()),
+        )
 
     def flush_all(self) -> None:
         """Flushes all logs. May block."""
-        self._safely(lambda log: log.flush())
+        self._safely(lambda log: log.flush(), list(self.logs.values()))
 
-    def _safely(self, work: Callable[[PartitionLog], int | None]) -> list[int]:
-        results = []
-        for log in list(self.logs.values()):
+    def _safely(self, work: Callable[[PartitionLog], int | None], logs: Sequence[PartitionLog]) -> int:
+        """Runs the work on each log whose directory is online. Returns the sum of the results. Logs errors of disks."""
+        total = 0
+        for log in logs:
             if log.directory.error is None:
                 try:
-                    results.append(work(log) or 0)
+                    total += work(log) or 0
                 except StorageError as error:
                     _log.error("%s: %s", log.path, error)
-        return results
+        return total
 
     def describe(self) -> list[LogDirDescription]:
         return [
@@ -547,7 +549,7 @@ class LogStore:
                 for log in (*self.logs.values(), *self.futures.logs.values())
                 if log.directory is directory
             ]
-            closed = directory.error is None and self._close_logs(logs, clean=clean)
+            closed = directory.error is None and close_logs(directory, logs, self._sync_threads, clean=clean)
             if clean and closed and directory.error is None:
                 self.checkpoint_directory(directory)
             if clean and closed and directory.error is None:
@@ -566,32 +568,6 @@ class LogStore:
             if self.logs.setdefault(key, log) is log:
                 self._settling.made(log)
         self._made_ahead.clear()
-
-    def _close_logs(self, logs: Sequence[PartitionLog], *, clean: bool) -> bool:
-        """Closes the logs. Returns False if a log could not be closed, so that the next start must check the files.
-
-        All logs are written before the first log is synced, because the first sync then writes many other logs to the
-        device.
-        """
-
-        def write_out(log: PartitionLog) -> bool:
-            return _attempt(log, log.write_out)
-
-        def close(log: PartitionLog) -> bool:
-            return _attempt(log, lambda: log.close(clean=clean))
-
-        written = in_threads(write_out, logs, self._sync_threads) if clean else []
-        closed = in_threads(close, logs, self._sync_threads if clean else 1)
-        return all(written) and all(closed)
-
-
-def _attempt(log: PartitionLog, work: Callable[[], None]) -> bool:
-    try:
-        work()
-    except StorageError as error:
-        _log.error("%s: not closed cleanly: %s", log.path, error)
-        return False
-    return True
 
 
 def _parsed(name: str) -> tuple[str, int, str]:

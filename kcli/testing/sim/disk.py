@@ -54,6 +54,11 @@ class Inode:
     modified_ms: int = 0
     read_only: bool = False
 
+    def settle(self) -> None:
+        """Makes all writes durable."""
+        self.durable = bytes(self.content)
+        self.pending.clear()
+
 
 Names = dict[str, Inode | None]
 """The files by path. A directory has the value None."""
@@ -249,6 +254,17 @@ class SimDisk:
                 waiting.append((directories, change))
         self._journal = waiting
 
+    def sync_volume(self, path: str) -> bool:
+        self.struck("sync_volume", path)
+        self._require_directory(path)
+        for inode in self._names.values():
+            if inode is not None:
+                inode.settle()
+        for _directories, change in self._journal:
+            change(self._durable)
+        self._journal = []
+        return True
+
     def modified_ms(self, path: str) -> int:
         self.struck("stat", path)
         inode = self._require(path)
@@ -351,8 +367,7 @@ class SimFile:
 
     def sync(self) -> None:
         self._disk.struck("sync", self.path)
-        self._inode.durable = bytes(self._inode.content)
-        self._inode.pending.clear()
+        self._inode.settle()
 
     def close(self) -> None:
         pass

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.runtime import volume_sync
 from kcli.runtime.disk import (
     Disk,
     SystemDisk,
@@ -254,3 +255,24 @@ def test_a_durable_directory_survives_a_power_failure() -> None:
 def test_a_durable_directory_on_a_real_disk(tmp_path: Path) -> None:
     make_durable_dir(SystemDisk(), str(tmp_path / "a" / "b"))
     assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_a_whole_file_system_is_synced_only_where_that_is_reliable(tmp_path: Path) -> None:
+    disk = SystemDisk()
+    (tmp_path / "file").write_bytes(b"content")
+    assert disk.sync_volume(str(tmp_path)) in (True, False)  # depends on the file system of the tests
+    assert disk.sync_volume("/proc") is False
+    with pytest.raises(OSError, match="missing"):
+        if not disk.sync_volume(str(tmp_path / "missing")):
+            raise FileNotFoundError("missing: no syncfs on this system")
+
+
+def test_an_old_kernel_does_not_report_errors_of_a_whole_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = os.uname_result(("Linux", "host", "5.7.19-generic", "version", "x86_64"))
+    monkeypatch.setattr(os, "uname", lambda: release)
+    volume_sync._library.cache_clear()
+    try:
+        assert volume_sync.sync_volume("/") is False
+    finally:
+        monkeypatch.undo()
+        volume_sync._library.cache_clear()

@@ -231,6 +231,28 @@ class TestAStartThatFails:
 
         on_machine(scenario)
 
+    @pytest.mark.parametrize("step", ["controller", "broker"])
+    def test_a_stop_cancels_the_start(self, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def scenario(machine: Machine) -> None:
+            reached = asyncio.Event()
+
+            async def stuck(*_: object) -> None:
+                reached.set()
+                await asyncio.Event().wait()
+
+            with monkeypatch.context() as patched:
+                patched.setattr(ControllerRole if step == "controller" else BrokerLifecycle, "start", stuck)
+                node = machine.node()
+                starting = asyncio.create_task(node.start())
+                await reached.wait()
+                await node.stop()
+            assert starting.cancelled()
+            assert not node.is_ready and not machine.network.servers
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            await machine.node().start()
+
+        on_machine(scenario)
+
     def test_a_port_in_use(self) -> None:
         async def scenario(machine: Machine) -> None:
             await machine.network.host("node-1").create_server(asyncio.BufferedProtocol, "node-1", 9093)

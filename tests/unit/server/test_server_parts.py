@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import logging
 import re
 import uuid
@@ -23,7 +24,7 @@ from kcli.protocol.messages import fetch
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
 from kcli.server import main
-from kcli.server.housekeeping import NEVER_MS, Housekeeping, PeriodicJob
+from kcli.server.housekeeping import LOGS_PER_TURN, NEVER_MS, Housekeeping, PeriodicJob
 from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
 from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
 from kcli.server.requests.turns import Steps
@@ -100,6 +101,31 @@ def test_jobs_repeat_and_survive_their_failures(caplog: pytest.LogCaptureFixture
     assert runs["thread"] >= 3
     assert runs["never"] == runs["off"] == 0
     assert "on the loop failed: disk" in caplog.text
+
+
+def test_a_job_on_many_logs_gives_turns_to_others() -> None:
+    worked: list[int] = []  # the logs that were worked on when each turn of the loop began
+
+    async def scenario() -> None:
+        done = 0
+
+        def steps() -> Steps[None]:
+            nonlocal done
+            for _ in range(10 * LOGS_PER_TURN):
+                done += 1
+                yield
+
+        jobs = [PeriodicJob("retention", 1_000_000, steps, first_ms=0)]
+        with ThreadPoolExecutor(1) as executor:
+            running = asyncio.ensure_future(Housekeeping(jobs, executor).run())
+            while done < 10 * LOGS_PER_TURN:
+                await asyncio.sleep(0)
+                worked.append(done)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert max(after - before for before, after in itertools.pairwise([0, *worked])) <= LOGS_PER_TURN
 
 
 def full_fetch(partitions: int, epoch: int = 0, replica_id: int = -1) -> fetch.FetchRequest:

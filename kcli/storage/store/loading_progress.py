@@ -1,0 +1,36 @@
+"""Log lines that show how far the recovery of a log directory is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from kcli.runtime.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+INTERVAL_SECONDS = 5.0
+"""The time between two lines. A line for each log would be longer than all other lines together, because a node may
+have thousands of logs."""
+
+
+class LoadingProgress:
+    """Counts the recovered logs of a directory. Several threads may call `loaded`."""
+
+    def __init__(self, clock: Clock, path: str, total: int) -> None:
+        self._clock = clock
+        self._path = path
+        self._total = total
+        self._count = 0
+        self._shown = clock.monotonic()
+        self._guard = threading.Lock()
+
+    def loaded(self) -> None:
+        """Counts one more log."""
+        with self._guard:
+            self._count += 1
+            now = self._clock.monotonic()
+            if now - self._shown < INTERVAL_SECONDS:
+                return
+            self._shown = now
+            _log.info("Recovered %d of %d logs of %s", self._count, self._total, self._path)

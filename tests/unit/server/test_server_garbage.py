@@ -1,0 +1,160 @@
+"""The collector visits few objects at a time, and still finds every cycle. Objects are counted, not seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import weakref
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from kcli.server.garbage import (
+    CHECK_SECONDS,
+    GROWN_CHECKS_MAX,
+    QUIET_SECONDS,
+    GarbagePolicy,
+    freeze_survivors,
+)
+from kcli.testing.sim.loop import SimLoop, simulate
+from rigs.loops import on_a_loop
+
+VISITED_MAX = 40_000
+"""Objects that one collection may visit: the objects of all generations that are not frozen."""
+BLOCKS = 1_000_000
+
+
+class Node:
+    """An object that can be in a cycle."""
+
+    def __init__(self) -> None:
+        self.next: Node | None = None
+
+
+class Machine:
+    """A process with a policy, and the number of its allocated blocks."""
+
+    def __init__(self) -> None:
+        self.blocks = BLOCKS
+        self.policy = GarbagePolicy(allocated_blocks=lambda: self.blocks)
+
+
+@pytest.fixture(autouse=True)
+def _own_collector() -> Iterator[None]:
+    """Undoes the policy, which is made for a process that ends."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.callbacks.remove(freeze_survivors)
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+def unused_cycle() -> weakref.ref[Node]:
+    """Makes two objects that refer to each other, freezes them, and drops them."""
+    first, second = Node(), Node()
+    first.next, second.next = second, first
+    gc.collect()  # a collection of the oldest generation freezes the objects that are in use
+    return weakref.ref(first)
+
+
+@on_a_loop
+async def test_no_collection_visits_all_objects_of_a_large_heap() -> None:
+    visited: dict[int, list[int]] = {0: [], 1: [], 2: []}
+
+    def count(phase: str, info: Mapping[str, int]) -> None:
+        if phase == "start":
+            generation = info["generation"]
+            visited[generation].append(sum(len(gc.get_objects(young)) for young in range(generation + 1)))
+
+    GarbagePolicy().start()
+    gc.callbacks.append(count)
+    try:
+        kept = [[number] for number in range(10 * VISITED_MAX)]
+    finally:
+        gc.callbacks.remove(count)
+    assert len(kept) == 10 * VISITED_MAX
+    assert max(map(max, visited.values())) <= VISITED_MAX
+    assert sum(visited[2]) >= 9 * VISITED_MAX, "each object is visited in the oldest generation once"
+
+
+@on_a_loop
+async def test_a_frozen_object_is_freed_by_its_last_reference() -> None:
+    GarbagePolicy().start()
+    node = Node()
+    gc.collect()
+    reference = weakref.ref(node)
+    del node
+    assert reference() is None
+
+
+@on_a_loop
+async def test_a_young_cycle_is_found_by_python() -> None:
+    GarbagePolicy().start()
+    node = Node()
+    node.next = node
+    reference = weakref.ref(node)
+    del node
+    gc.collect(0)
+    assert reference() is None
+
+
+@on_a_loop
+async def test_an_old_cycle_is_found_in_a_quiet_second_after_growth() -> None:
+    machine = Machine()
+    machine.policy.start()
+    cycle = unused_cycle()
+    gc.collect()
+    assert cycle() is not None, "a frozen cycle is not visited"
+    machine.policy.check(QUIET_SECONDS)
+    assert cycle() is not None, "nothing has grown"
+    machine.blocks = BLOCKS * 13 // 10
+    machine.policy.check(0.0)
+    assert cycle() is not None, "the second was not quiet"
+    machine.policy.check(QUIET_SECONDS)
+    assert cycle() is None
+    later = unused_cycle()
+    machine.policy.check(QUIET_SECONDS)
+    assert later() is not None, "growth is measured from the last thorough collection"
+
+
+@on_a_loop
+async def test_a_busy_process_looks_for_old_cycles_when_its_memory_stays_doubled() -> None:
+    machine = Machine()
+    machine.policy.start()
+    cycle = unused_cycle()
+    machine.blocks = 2 * BLOCKS
+    for _ in range(GROWN_CHECKS_MAX - 1):
+        machine.policy.check(0.0)
+    machine.blocks = BLOCKS  # a large request ends, and the count begins again
+    machine.policy.check(0.0)
+    machine.blocks = 2 * BLOCKS
+    for _ in range(GROWN_CHECKS_MAX - 1):
+        machine.policy.check(0.0)
+    assert cycle() is not None
+    machine.policy.check(0.0)
+    assert cycle() is None
+
+
+def test_a_watched_process_is_checked_every_second() -> None:
+    async def story(_loop: SimLoop) -> None:
+        machine = Machine()
+        machine.policy.start()
+        last_active = 5.0
+        machine.policy.watch(lambda: last_active)
+        cycle = unused_cycle()
+        machine.blocks = 2 * BLOCKS
+        await asyncio.sleep(last_active)
+        assert cycle() is not None
+        await asyncio.sleep(QUIET_SECONDS + 2 * CHECK_SECONDS)
+        assert cycle() is None
+
+    simulate(1, story)
+
+
+@on_a_loop
+async def test_growth_is_that_of_the_process() -> None:
+    GarbagePolicy().start()
+    before = sys.getallocatedblocks()
+    kept = [[number] for number in range(1000)]
+    assert sys.getallocatedblocks() - before >= len(kept)
