@@ -18,6 +18,9 @@ _log = logging.getLogger("kcli.server.ProducerIdManager")
 # The used part of a block from which the next block is requested.
 PREFETCH_AT = 0.9
 UNREGISTERED_EPOCH = -1
+# The longest wait of a client for a new block. A controller in this process answers in a few milliseconds. If no
+# controller is active, the client must hear it soon, so that it can send the request again.
+BLOCK_WAIT_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class ProducerIds:
         if self._used == self._block.length and not self._advance():
             self._ask()
             if self._request is not None:
-                await self._request
+                await asyncio.wait((self._request,), timeout=BLOCK_WAIT_S)
             if self._used == self._block.length and not self._advance():
                 raise CoordinatorLoadInProgressException("No block of producer ids is available yet")
         producer_id = self._block.start + self._used
