@@ -161,7 +161,8 @@ class Leading:
 
     def fetch(self, token: int, request: FetchRequest, now: float) -> None:
         member = self._member
-        error = self._check_fetch(request) or member.leader_only_error(request.epoch)
+        # The leader is checked first: a bootstrap address may be this node's own, and then it must look further.
+        error = member.leader_only_error(request.epoch) or self._check_fetch(request)
         if error:
             self._refuse_fetch(token, error)
             return

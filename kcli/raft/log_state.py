@@ -66,8 +66,13 @@ class LogState:
         self._epochs = [EpochStart(snapshot_id.epoch, snapshot_id.end_offset)]
 
     def cleaned(self, log_start: Offset, snapshots: tuple[SnapshotId, ...]) -> None:
-        """The caller has these snapshots now, and deleted the log before `log_start`."""
-        assert self.start <= log_start <= self.end, "only the log before a snapshot is deleted"
+        """The caller has these snapshots now, and deleted the log before `log_start`.
+
+        A report from before the install of a snapshot of the leader comes too late, and is ignored.
+        """
+        if log_start < self.start:
+            return
+        assert log_start <= self.end, "only the log before a snapshot is deleted"
         self.snapshots = _replicated(snapshots)
         if log_start > self.start:
             self.start = log_start

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -407,3 +408,15 @@ TestCrashMachine.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+@pytest.mark.parametrize("nth", range(10, 33))
+def test_a_truncation_that_fails_leaves_no_hole(nth: int) -> None:
+    """Once segments were removed oldest first, and a second truncation then ended the log where no record was."""
+    machine = CrashMachine()
+    machine.create(segment_bytes=250, interval=0, batches=7)
+    machine.arm(kind=FaultKind.ERROR, nth=nth)
+    machine.checkpoint()
+    machine.truncate(nth=0)
+    machine.truncate(nth=4)
+    machine.restart(clean=False)

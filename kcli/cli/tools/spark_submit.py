@@ -59,7 +59,8 @@ starts are seconds faster.
 The command passes Spark options unchanged to the spark-submit of the PySpark package. Examples: --master local[4],
 --conf KEY=VALUE, --driver-memory 4g, --properties-file FILE, --version, --verbose. Without --master the job runs on
 this machine (local[*]). Spark logs only warnings and errors. --conf spark.log.level=INFO logs more. If a job of kcli
-fails, this log is in a file, and the job prints its path. With --verbose or spark.log.level the log goes to stderr.
+fails, Spark's log is in a file, and the job prints the path of this file. With --verbose or spark.log.level the log
+goes to stderr.
 
 --profile NAME reads the servers and client settings of a job from a profile in profiles.toml. See PROFILES in
 kcli(1).

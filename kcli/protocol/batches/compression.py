@@ -1,6 +1,6 @@
-"""The five codecs, in the same frame formats as Kafka's Java client.
+"""The codecs none, gzip, snappy, lz4 and zstd, in the same formats as Kafka's Java client.
 
-gzip is one member with the JDK's header. snappy is the block stream of snappy-java ("xerial"). lz4 is the LZ4 frame
+gzip is one stream with the JDK's header. snappy is the block stream of snappy-java ("xerial"). lz4 is the LZ4 frame
 format: kcli writes the same subset of it as Kafka, and reads everything that Kafka reads. zstd is one plain frame. The
 library of a codec is imported when the codec is first used.
 
@@ -91,8 +91,10 @@ def decompress(codec: Codec, payload: Buffer, limit: int = MAX_DECOMPRESSED_BYTE
 
 
 def decompress_small(codec: Codec, payload: Buffer, limit: int) -> bytes | None:
-    """Decompresses `payload`. Returns None if this would take long, because it has more than `limit` bytes or MAX_PARTS
-    blocks."""
+    """Decompresses `payload`. Returns None if this would take long.
+
+    It takes long if the decompressed payload has more than `limit` bytes or MAX_PARTS blocks.
+    """
     parts: list[bytes] = []
     size = 0
     for part in _parts(codec, payload):
@@ -135,7 +137,8 @@ def _parts(codec: Codec, payload: Buffer) -> Iterator[bytes]:
 
 
 class InflatesTooFar(CorruptRecordException):
-    """A batch has more bytes after decompression than its reader accepts at once. The bytes so far are valid."""
+    """A batch has more bytes after decompression than its reader accepts at once. The bytes up to this limit
+    are valid."""
 
 
 def _broken(codec: Codec, why: object) -> CorruptRecordException:
@@ -161,8 +164,8 @@ GZIP_DEFAULT_LEVEL = zlib.Z_DEFAULT_COMPRESSION
 # The gzip header (RFC 1952) that the JDK writes: deflate, no flags, no time, OS "unknown" (255 since JDK 16).
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 _GZIP_TRAILER = struct.Struct("<II")
-_GZIP_WBITS = 31  # 15 bits of window, 16 = expect gzip's header
-# The library copies the bytes of its input that it has not used yet. So it gets only this many bytes at a time.
+_GZIP_WBITS = 31  # A window of 15 bits. Adding 16 makes zlib expect a gzip header.
+# After each call zlib copies the rest of its input. So it gets this number of bytes at a time.
 _GZIP_FED_BYTES = PIECE_BYTES
 
 
@@ -255,7 +258,7 @@ def _unsnappy_block(block: memoryview) -> bytes:
 
 # --- lz4
 
-# In Kafka, level 9 means the *fast* compressor, and every other level means the high compressor (KIP-780).
+# In Kafka, level 9 means the *fast* compressor, and every other level means the high compressor (KIP-390).
 LZ4_DEFAULT_LEVEL = 9
 _LZ4_MAGIC = bytes.fromhex("04224d18")
 # FLG 0x60: version 1, independent blocks, no optional fields. BD 0x40: 64 KiB blocks. 0x82: checksum of FLG and BD.

@@ -35,6 +35,14 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 
+def session_ms(clock: Clock) -> int:
+    """The time of the brokers' sessions, in milliseconds.
+
+    It is monotonic, because a step of the wall clock must not end sessions.
+    """
+    return round(clock.monotonic() * 1000)
+
+
 class ActiveController:
     """The controller of a node that leads, from the claim of the lead until `end`."""
 
@@ -88,7 +96,7 @@ class ActiveController:
         controller = self.controller
         # The quorum appends records of its own, which count as offsets too.
         controller.follow_quorum(self._quorum.log.end_offset, self._quorum.view.kraft_version)
-        return api.decide(controller, request, context, self._clock.now_ms())
+        return api.decide(controller, request, context, session_ms(self._clock))
 
     async def _upgrade_quorum(self, level: int) -> None:
         """Raises kraft.version, and waits for the commit. Raises InvalidUpdateVersionException if a voter does not

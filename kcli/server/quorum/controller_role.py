@@ -26,7 +26,7 @@ from kcli.model.ids import LeaderEpoch
 from kcli.protocol.records.metadata import MetadataRecord
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
-from kcli.server.quorum.active_controller import ActiveController, Q, R
+from kcli.server.quorum.active_controller import ActiveController, Q, R, session_ms
 from kcli.server.quorum.housekeeping import QuorumHousekeeping
 from kcli.server.quorum.quorum import Leadership, Quorum
 
@@ -109,7 +109,7 @@ class ControllerRole:
         )
         replayer = ImageReplayer.at(self._quorum.committed.point)
         settings = controller_settings(self._config, self._quorum.view.kraft_version)
-        controller = Controller(replayer, settings, self._rng, self._clock.now_ms())
+        controller = Controller(replayer, settings, self._rng, session_ms(self._clock))
         active = ActiveController(controller, replayer, self._quorum, self._clock)
         try:
             self._write_first_records(active, settings)

@@ -9,7 +9,7 @@ import logging
 from kcli.config.broker import BrokerConfig
 from kcli.errors import KafkaError, NotControllerException, StorageError
 from kcli.runtime.clock import Clock
-from kcli.server.quorum.active_controller import ActiveController
+from kcli.server.quorum.active_controller import ActiveController, session_ms
 
 _log = logging.getLogger("kcli.server.QuorumController")
 
@@ -49,8 +49,11 @@ class QuorumHousekeeping:
         while True:
             await asyncio.sleep(INTERVAL_S)
             try:
-                controller = self._active.controller
-                await self._active.write(controller.fence_expired(self._clock.now_ms(), exempt=own_broker))
+                # Each decision fences one broker, as in Kafka.
+                while records := self._active.controller.fence_expired(
+                    session_ms(self._clock), exempt=own_broker
+                ):
+                    await self._active.write(records)
             except NotControllerException:
                 return
             except (KafkaError, StorageError) as error:

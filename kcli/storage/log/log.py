@@ -548,7 +548,8 @@ class PartitionLog:
             self.truncate_fully_and_start_at(offset)
             return
         with self.segments_lock:
-            self.drop_segments([segment for segment in self.segments if segment.base_offset > offset])
+            # The newest first, so that a failure in between leaves the beginning of the log without a hole.
+            self.drop_segments([each for each in reversed(self.segments) if each.base_offset > offset])
             self.segments[-1].truncate_to(offset)
             self.log_end_offset = offset
             self.log_start_offset = min(self.log_start_offset, offset)
@@ -558,7 +559,7 @@ class PartitionLog:
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Empties the log. The next record will have this offset."""
         with self.segments_lock:
-            self.drop_segments(list(self.segments))
+            self.drop_segments(list(reversed(self.segments)))
             self._add_segment(offset, self._now_ms())
             self.log_start_offset = self.log_end_offset = offset
             self._after_cut()

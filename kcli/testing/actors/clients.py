@@ -34,8 +34,8 @@ from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
 TROUBLE = (OSError, TimeoutError, NetworkException)
 REQUEST_TIMEOUT_S = 15.0
 BACKOFF_S = 0.1
-# The limit of Java's producer. A broker remembers five batches of a producer. If more batches had no answer, the broker
-# would not recognise all of them in a retry.
+# The number of unanswered batches, as in Java's producer. A broker recognises only the last five batches of a producer
+# if they are sent again.
 IN_FLIGHT_MAX = 5
 LATEST, EARLIEST = -1, -2
 # The number of keys. It is small, so that compaction finds old records.
@@ -73,7 +73,7 @@ class World:
 
 @dataclass(slots=True)
 class Link:
-    """A connection, and the ledger's number of losses (`Ledger.losses`) at the time when it was opened."""
+    """A connection, and the number of data losses (`Ledger.losses`) at the time when the connection was opened."""
 
     connection: Connection
     losses: int
@@ -209,6 +209,7 @@ class Producer(Actor):
         """Sends a few new batches.
 
         The first batch to a partition is sent alone, because a broker accepts any sequence number from a new producer.
+        A second batch that arrives first would be accepted, and the first one refused.
         """
         wanted = self.rng.randint(1, IN_FLIGHT_MAX)
         while not self.world.ending and len(in_flight) < wanted:
@@ -413,7 +414,7 @@ def read_into(
 
 
 async def reset_offset(ledger: Ledger, link: Link, partition: TopicPartition, position: int) -> int:
-    """Returns the new position after OFFSET_OUT_OF_RANGE, which is correct only if records were lost or deleted."""
+    """Returns the new position after OFFSET_OUT_OF_RANGE. Fails if no records were lost or deleted."""
     assert ledger.losses or partition[0].startswith(RETAINED), f"{partition}: {position} is out of range"
     earliest = await _listed_offset(link, partition, EARLIEST)
     return earliest if position < earliest else await _listed_offset(link, partition, LATEST)

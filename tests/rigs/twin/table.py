@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcli.protocol.wire.api import ApiKey
-from kcli.server.handlers.served import SERVED
+from kcli.server.handlers.served import served_on_broker
 from rigs.twin.case import Case
 from rigs.twin.configs import CONFIGS
 from rigs.twin.groups import GROUPS
@@ -20,6 +20,6 @@ NOT_BY_DEFAULT = (
     ApiKey.DESCRIBE_ACLS,  # a filter of UNKNOWN elements closes the connection
 )
 
-EMPTY = tuple(Case("nothing but defaults", key) for key in sorted(SERVED) if key not in NOT_BY_DEFAULT)
+EMPTY = tuple(Case("nothing but defaults", key) for key in served_on_broker() if key not in NOT_BY_DEFAULT)
 
 TABLE = (*TOPICS, *RECORDS, *CONFIGS, *GROUPS, *TRANSACTIONS, *SECURITY, *EMPTY)

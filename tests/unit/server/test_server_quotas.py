@@ -335,9 +335,10 @@ def test_a_connection_too_many_is_held_and_then_closed() -> None:
         try:
             ends = []
             for number in range(3):
+                began = loop.time()
                 reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
                 writer.write(b"\0\0\0\1%d" % number)
-                ends.append((reader, writer, loop.time()))
+                ends.append((reader, writer, began))
                 if number < 2:
                     assert await asyncio.wait_for(reader.readexactly(5), PATIENCE_S) == b"\0\0\0\1!"
             reader, _, began = ends[2]

@@ -4,7 +4,7 @@ The fields of one entry:
 
 * .index: `int32 relative offset | int32 position`
 * .timeindex: `int64 timestamp | int32 relative offset`
-* .txnindex: `int16 version | int64 producer id, first, last, last stable offset`
+* .txnindex: `int16 version | int64 producer id, first offset, last offset, last stable offset`
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SNAPSHOT_HEADER = struct.Struct(">hIi")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _TRANSACTION_VERSION = 0
 _SNAPSHOT_VERSION = 1
-# The CRC covers the bytes after the fields version and crc.
+# The CRC of a producer snapshot covers the bytes after its fields version and crc.
 _SNAPSHOT_CRC_END = 6
 
 
@@ -85,7 +85,7 @@ class ProducerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SanityRow:
-    """The row of a valid index. An invalid index ends the tool with an error."""
+    """The output row of a valid index. An invalid index ends the tool with an error."""
 
     file: str
     is_sane: bool
@@ -93,7 +93,7 @@ class SanityRow:
 
 @dataclass(slots=True)
 class IndexFaults:
-    """The faults of indexes by absolute path, reported on stderr after all files."""
+    """The faults of indexes by absolute path, reported on stderr when all files have been read."""
 
     mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     wrong_timestamps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -171,7 +171,7 @@ def dump_offset_index(
 
 
 def _check_position(log: str, position: int, size_bytes: int) -> None:
-    """Raises the error of Kafka's file reader if an index entry points beyond the end of the log."""
+    """Raises an error with the text of Kafka's file reader if an index entry points beyond the end of the log."""
     of = f"FileRecords(size={size_bytes}, file={log}, start=0, end=2147483647)"
     if position < 0:
         raise uncaught(
@@ -387,7 +387,8 @@ def _beside(path: str, suffix: str) -> str:
 def _read(path: str) -> bytes:
     """Returns the whole file.
 
-    Its size is limited by segment.index.bytes, or by the number of producers of a partition.
+    An index is limited by segment.index.bytes. The other files grow with the number of producers and of aborted
+    transactions.
     """
     with open(path, "rb") as file:
         return file.read()
