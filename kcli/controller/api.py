@@ -119,16 +119,15 @@ OWN_REQUEST = ControllerRequestContext()
 class ControllerApi(Generic[Q, R]):
     """One API of the controller.
 
-    `decide(controller, request, context, now_ms)` is a pure function that returns a decision. `timeout_ms` takes the
-    request and returns the longest wait for the commit.
+    `decide(controller, request, context, now_ms)` is a pure function that returns a decision. `now_ms` is the time of
+    the brokers' sessions, which comes from a monotonic clock.
     """
 
     key: ApiKey
     decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R]]
     timeout_ms: Callable[[Q], int] | None = None
-    """The longest wait for the commit, in milliseconds. None if the API has no time limit. As in Kafka, a request with
-    0
-    fails before the decision."""
+    """The longest wait for the commit, in milliseconds. None if the API has no time limit. As in Kafka, a limit of 0
+    fails the request before the decision."""
 
 
 CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = ControllerApi(

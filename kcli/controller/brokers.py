@@ -44,7 +44,11 @@ UNFENCE = -1
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """The inputs of the broker functions besides the request. `next_offset` is the offset of the next record."""
+    """The inputs of the broker functions besides the request.
+
+    `next_offset` is the offset of the next record. `now_ms` is the time of the sessions. It comes from a monotonic
+    clock, so it is no timestamp for a record.
+    """
 
     image: MetadataImage
     settings: ControllerSettings
