@@ -23,7 +23,7 @@ from kcli.protocol.messages.sync_group import SyncGroupRequest
 from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators import groups as coordinators
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from rigs.groups import running
 from rigs.loops import on_a_loop, until

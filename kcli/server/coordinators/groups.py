@@ -27,7 +27,7 @@ from kcli.server.coordinators.internal_topics import GROUP_TOPIC
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.producer_state import Verification
 
 GroupRunner = ShardRunner[LogRecord, GroupSend, GroupShard]

@@ -16,7 +16,7 @@ from typing import Protocol
 from kcli.model.ids import NO_PRODUCER_ID
 from kcli.protocol.batches.batch import BatchHeader, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, decode_control
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 
 RECORDS_PER_TURN = 2_000
 """The records that are replayed in one turn of the event loop. This takes about 10 ms, and a heartbeat on another shard

@@ -12,7 +12,7 @@ from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
 

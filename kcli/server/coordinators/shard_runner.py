@@ -24,7 +24,7 @@ from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
 from kcli.server.coordinators.alarm import Alarm
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.producer_state import Verification
 

@@ -30,7 +30,7 @@ from kcli.runtime.clock import Clock
 from kcli.server.coordinators.loader import load
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner, ShardT
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.producer_state import Verification
 
 

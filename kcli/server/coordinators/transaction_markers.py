@@ -15,7 +15,8 @@ from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_ba
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
 from kcli.server.coordinators.shard_log import ControlMarker
-from kcli.server.partitions.replicas import LeaderPartition, Replicas
+from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.partitions.replicas import Replicas
 
 COMMIT_TIMEOUT_SECONDS = 30
 """The time for which a marker may wait for the other replicas: the default of request.timeout.ms."""

@@ -20,7 +20,7 @@ from kcli.model.ids import ProducerId
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.transactions import TransactionCoordinator
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
 
 VerificationResult = Verification | KafkaError | None

@@ -37,7 +37,7 @@ from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
 from kcli.server.coordinators.transaction_markers import MarkerWriter, TransactionEnd
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.quorum.producer_ids import ProducerIds
 from kcli.server.requests.answers import then
 

@@ -43,8 +43,8 @@ from kcli.replica.waiting import FetchWait
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
 from kcli.server.partitions.fetch_sessions import FetchScope, FetchTarget, replica_of
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.parked import ParkedFetch
-from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
 from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.log import LogSlice

@@ -37,7 +37,7 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, next_turn, run_in_turns

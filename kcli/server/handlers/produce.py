@@ -60,8 +60,8 @@ from kcli.replica.waiting import ProduceWait
 from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.parked import ParkedProduce
-from kcli.server.partitions.replicas import LeaderPartition
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import is_unfinished, then
 from kcli.storage.log.log import AppendResult, PartitionLog

@@ -23,7 +23,7 @@ from kcli.protocol.messages.assign_replicas_to_dirs import (
     RequestPartitionData,
     RequestTopicData,
 )
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.quorum.channel import ControllerChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.storage.store.store import LogStore

@@ -27,7 +27,7 @@ from kcli.testing.checks.group_ledger import GroupLedger
 if TYPE_CHECKING:
     from kcli.server.broker_role import BrokerRole
     from kcli.server.node import Node
-    from kcli.server.partitions.replicas import LeaderPartition
+    from kcli.server.partitions.leader_partition import LeaderPartition
     from kcli.storage.log.log import PartitionLog
 
 READ_BYTES = 1 << 20

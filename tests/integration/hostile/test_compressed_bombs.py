@@ -22,7 +22,7 @@ from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.messages import api_versions, list_offsets, produce
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.partitions import openings
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.validation import CheckedBatch, Opening
 from kcli.testing.rigs.hostile_batches import batch_of, equal_deltas, large_values, zeros
 from rigs.data_path import BrokerRig, topic_image

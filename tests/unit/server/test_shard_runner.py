@@ -39,7 +39,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import REPLIES_PER_TURN, ShardRunner
-from kcli.server.partitions.replicas import LeaderPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from kcli.testing.sim.loop import SimLoop, simulate
 from rigs.data_path import NODE, BrokerRig, topic_image

@@ -1,0 +1,68 @@
+"""A partition that this broker follows: its log, and the consumers that read from it (KIP-392)."""
+
+from __future__ import annotations
+
+import uuid
+
+from kcli.model.ids import BrokerId, LeaderEpoch
+from kcli.server.metrics.traffic import Traffic
+from kcli.server.partitions.known_epochs import check_known_epoch
+from kcli.server.partitions.parked import ParkedFetches
+from kcli.storage.log.log import PartitionLog
+
+
+class FollowedPartition:
+    """One partition in one leader epoch, while another broker leads it. `leader` is NO_LEADER if no broker leads.
+
+    `is_current` is False after the leader epoch has ended or the replica has gone. Nothing may be appended then.
+    """
+
+    __slots__ = (
+        "is_current",
+        "leader",
+        "leader_epoch",
+        "log",
+        "parked_fetches",
+        "partition",
+        "topic",
+        "topic_id",
+        "traffic",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: uuid.UUID,
+        log: PartitionLog,
+        *,
+        leader: BrokerId,
+        leader_epoch: LeaderEpoch,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.log = log
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.traffic = traffic or Traffic()
+        self.parked_fetches: ParkedFetches = {}
+        self.is_current = True
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    def check_epoch(self, known_epoch: int) -> None:
+        """Raises KafkaError if the client's leader epoch is not the leader epoch of this broker (KIP-320)."""
+        check_known_epoch(self, known_epoch, self.leader_epoch)
+
+    def resign(self) -> None:
+        """Ends this object, and answers the parked fetches."""
+        self.is_current = False
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        """Ends the wait of every parked fetch."""
+        for parked in list(self.parked_fetches):
+            parked.finish()
