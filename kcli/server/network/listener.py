@@ -81,7 +81,7 @@ class SocketServer:
             serve=serve,
             gate=listener,
             shared=self.shared,
-            request_size_max_bytes=self._request_size_max_bytes,
+            request_size_max_bytes=self._request_size_max_bytes + listener.settings.envelope_bytes_max,
             now=self._now,
             authenticate=authenticate,
         )
