@@ -340,6 +340,24 @@ class TestAStartThatFails:
         on_machine(scenario)
 
 
+def test_the_metadata_log_may_have_a_directory_outside_of_the_log_dirs() -> None:
+    async def scenario(machine: Machine) -> None:
+        for _ in range(2):
+            node = machine.node()
+            await node.start()
+            assert node.quorum.log.directory.path == "/metadata"
+            (registered,) = node.metadata.brokers[1].directories
+            assert [registered] == [directory.id for directory in node.logs.directories]
+            await node.stop()
+        node = machine.node()
+        await node.start()
+        machine.disk.fail("sync", "/metadata/__cluster_metadata-0")
+        assert "/metadata" in await node.halted
+        await node.stop(clean=False)
+
+    on_machine(scenario, log_dirs="/data", metadata_log_dir="/metadata")
+
+
 class TestDirectoriesThatFail:
     def test_another_directory_takes_its_partitions_offline_and_the_node_goes_on(
         self, monkeypatch: pytest.MonkeyPatch
