@@ -23,7 +23,7 @@ from kcli.cli.syntax.options import (
     option,
     require,
 )
-from kcli.cli.tools.reassign_partitions import throttles as throttles
+from kcli.cli.tools.reassign_partitions import balancing, throttles
 from kcli.cli.tools.reassign_partitions.moves import MoveState, log_dir_moves, move_line, start_moves
 from kcli.cli.tools.reassign_partitions.plan import (
     Assignment,
@@ -49,13 +49,17 @@ from kcli.errors import (
 from kcli.model.ids import BrokerId
 from kcli.model.topic_partition import TopicPartition
 
-ACTIONS = ("generate", "execute", "verify", "cancel", "list")
+KAFKA_ACTIONS = ("generate", "execute", "verify", "cancel", "list")
+ACTIONS = (*KAFKA_ACTIONS, "balance", "decommission", "undo")
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "generate": ("topics-to-move-json-file", "broker-list"),
     "execute": ("reassignment-json-file",),
     "verify": ("reassignment-json-file",),
     "cancel": ("reassignment-json-file",),
     "list": (),
+    "balance": (),
+    "decommission": (),
+    "undo": (),
 }
 PERMITTED: Mapping[str, tuple[str, ...]] = {
     "generate": ("bootstrap-server", "disable-rack-aware"),
@@ -71,6 +75,24 @@ PERMITTED: Mapping[str, tuple[str, ...]] = {
     "verify": ("bootstrap-server", "preserve-throttles", "watch"),
     "cancel": ("bootstrap-server", "bootstrap-controller", "preserve-throttles", "timeout", "dry-run"),
     "list": ("bootstrap-server", "bootstrap-controller"),
+    "balance": (
+        "bootstrap-server",
+        "topics",
+        "replication-factor",
+        "disable-rack-aware",
+        "throttle",
+        "dry-run",
+        "yes",
+    ),
+    "decommission": (
+        "bootstrap-server",
+        "replication-factor",
+        "disable-rack-aware",
+        "throttle",
+        "dry-run",
+        "yes",
+    ),
+    "undo": ("bootstrap-server", "throttle", "dry-run", "yes"),
 }
 ALWAYS_PERMITTED = frozenset({"command-config", "output"})
 MOVE_TIMEOUT_MS = 10_000
@@ -99,6 +121,33 @@ class ReassignOptions(ClusterOptions):
     )
     cancel: bool = flag("Cancel the moves in the file.")
     list_: bool = flag("List the partitions that are being moved.", name="list")
+    balance: bool = flag(
+        "Make replicas, leaders and bytes of the brokers even with few moves, and keep racks apart. Moves are made "
+        "in batches. No batch starts while a partition is below min.insync.replicas. If the command is interrupted, "
+        "run it again to continue."
+    )
+    decommission: str | None = option(
+        "Move all replicas away from these brokers, separated by commas, and balance the other brokers.",
+        metavar="brokers",
+    )
+    undo: str | None = option(
+        "Move the partitions back as the undo file says that --balance, --decommission or --undo wrote. --execute "
+        "also accepts this file.",
+        metavar="undo file path",
+    )
+    topics: str | None = option(
+        "With --balance: move and count only the topics that match this regular expression. A comma means or.",
+        metavar="topics",
+    )
+    replication_factor: int | None = option(
+        "With --balance or --decommission: the new number of replicas of each partition.",
+        Kind.INTEGER,
+        metavar="replicas",
+    )
+    yes: bool = flag(
+        "With --balance, --decommission or --undo: do not ask before moving. The command asks only if it runs on a "
+        "terminal."
+    )
     topics_to_move_json_file: str | None = option(
         'A JSON file for --generate: {"topics": [{"topic": "foo"}], "version": 1}.',
         metavar="topics to reassign json file path",
@@ -115,7 +164,8 @@ class ReassignOptions(ClusterOptions):
     disable_rack_aware: bool = flag("Ignore the racks of the brokers.")
     additional: bool = flag("Start even if other moves are in progress.")
     throttle: int | None = option(
-        "The maximum rate of moves between brokers, in bytes per second.",
+        "The maximum rate of moves between brokers, in bytes per second. --balance, --decommission and --undo choose "
+        "50 MB/s, or 3 times the growth of the busiest broker if this is more, and always remove the throttle.",
         Kind.LONG,
         metavar="throttle",
     )
@@ -226,8 +276,10 @@ def _checked(options: ReassignOptions) -> str:
     """Checks the options, and returns the action. Raises UsageError if they are invalid."""
     chosen = [action for action in ACTIONS if options.has(action)]
     if len(chosen) != 1:
+        # Kafka's message does not have the actions that only kcli has.
+        offered = KAFKA_ACTIONS if set(chosen) <= set(KAFKA_ACTIONS) else ACTIONS
         raise UsageError(
-            f"Command must include exactly one action: {', '.join(f'--{action}' for action in ACTIONS)}"
+            f"Command must include exactly one action: {', '.join(f'--{action}' for action in offered)}"
         )
     (action,) = chosen
     server, controller = options.has("bootstrap-server"), options.has("bootstrap-controller")
@@ -240,6 +292,9 @@ def _checked(options: ReassignOptions) -> str:
     for name in sorted(options.given - permitted):
         raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
     check_interval(options.watch)
+    for name, value in (("throttle", options.throttle), ("replication-factor", options.replication_factor)):
+        if action not in KAFKA_ACTIONS and value is not None and value < 1:
+            raise UsageError(f"--{name} {value}: expected a positive number")
     return action
 
 
@@ -506,6 +561,30 @@ def _ongoing_line(row: OngoingRow) -> str:
     return f"{row.topic}-{row.partition}: replicas: {_ids(row.replicas)}.{adding}{removing}"
 
 
+# --- balance, decommission, undo
+
+
+async def _balance(options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    await balancing.balance(_wish(options), client, output)
+
+
+async def _undo(options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    assert options.undo is not None
+    await balancing.undo(read_text(options.undo), _wish(options), client, output)
+
+
+def _wish(options: ReassignOptions) -> balancing.Wish:
+    return balancing.Wish(
+        topics=".*" if options.topics is None else options.topics,
+        leaving=frozenset(parse_brokers(options.decommission) if options.decommission is not None else ()),
+        replication_factor=options.replication_factor,
+        rack_aware=not options.disable_rack_aware,
+        throttle=options.throttle,
+        dry_run=options.dry_run,
+        yes=options.yes,
+    )
+
+
 # --- texts
 
 
@@ -539,6 +618,9 @@ _DO: Mapping[str, Callable[[ReassignOptions, AdminClient, Output], Awaitable[Non
     "verify": _verify,
     "cancel": _cancel,
     "list": _list,
+    "balance": _balance,
+    "decommission": _balance,
+    "undo": _undo,
 }
 
 command = Command(
@@ -558,6 +640,15 @@ command = Command(
         Example(
             "List the partitions that are being moved:",
             "kcli reassign-partitions --bootstrap-server localhost:9092 --list",
+        ),
+        Example(
+            "Show how the brokers could be made even, without moving anything:",
+            "kcli reassign-partitions --bootstrap-server localhost:9092 --balance \\\n  --dry-run",
+        ),
+        Example(
+            "Make the brokers even for some topics:",
+            "kcli reassign-partitions --bootstrap-server localhost:9092 --balance \\\n"
+            "  --topics 'orders,payments.*' --yes",
         ),
     ),
     exit_status=(
