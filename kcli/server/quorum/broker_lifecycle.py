@@ -20,7 +20,6 @@ from kcli.config.features import supported_ranges
 from kcli.config.listeners import SECURITY_PROTOCOLS, Listener
 from kcli.controller.api import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from kcli.errors import (
-    BrokerIdNotRegisteredException,
     DuplicateBrokerRegistrationException,
     KafkaError,
     StaleBrokerEpochException,
@@ -152,7 +151,7 @@ class BrokerLifecycle:
                     return
                 await asyncio.sleep(pause_s)
                 pause_s = self._interval_s
-            except (BrokerIdNotRegisteredException, StaleBrokerEpochException) as error:
+            except StaleBrokerEpochException as error:
                 _log.warning("The controller does not know this broker, so it just stops: %s", error.message)
                 return
             except (KafkaError, StorageError) as error:
@@ -208,12 +207,10 @@ class BrokerLifecycle:
             pause_s = self._interval_s
             try:
                 pause_s = self._answered(await self._heartbeat())
-            except (BrokerIdNotRegisteredException, StaleBrokerEpochException) as error:
-                _log.warning(
-                    "The controller does not know this broker (%s): registering again", error.message
-                )
-                with contextlib.suppress(KafkaError):
-                    await self._register()
+            except StaleBrokerEpochException as error:
+                # As in Kafka, the broker does not register again. An operator has removed it from the cluster, or
+                # another process has its id. Two processes that registered in turns would fence each other.
+                _log.warning("The controller does not know this broker: %s", error.message)
             except (KafkaError, StorageError) as error:
                 _log.warning("A heartbeat failed: %s", error)
             with contextlib.suppress(TimeoutError):

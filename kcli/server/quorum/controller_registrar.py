@@ -61,7 +61,9 @@ class ControllerRegistrar:
         pause_s = FIRST_PAUSE_S
         while self._is_missing():
             supported = self._loader.image.metadata_version >= CONTROLLER_REGISTRATION_FROM.level
-            if supported and not self._channel.is_local:
+            # The active controller registers itself when it begins to lead. Only if metadata.version was too low at
+            # that time, it does not.
+            if supported and (pause_s > FIRST_PAUSE_S or not self._channel.is_local):
                 await self._try()
             await asyncio.sleep(pause_s * (1 + JITTER * (2 * self._rng.random() - 1)))
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)

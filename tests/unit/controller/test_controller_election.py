@@ -5,8 +5,6 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-import pytest
-
 from kcli.controller.election import (
     Election,
     ElectionRules,
@@ -126,11 +124,9 @@ def test_losing_the_leader_remembers_it() -> None:
     assert (new.leader, new.isr, new.elr, new.last_known_elr) == (-1, (), (1,), (1,))
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_unclean_election_takes_any_live_replica(asked: bool) -> None:
+def test_unclean_election_takes_any_live_replica() -> None:
     old = partition(isr=(1,), leader=-1)
-    target = PartitionTarget(election=Election.UNCLEAN if asked else Election.ONLINE)
-    new = after(old, target, alive=(3,), elr=False, unclean=not asked)
+    new = after(old, PartitionTarget(election=Election.UNCLEAN), alive=(3,), elr=False)
     assert (new.leader, new.isr) == (3, (3,))
     assert new.recovery_state is LeaderRecoveryState.RECOVERING
 
@@ -141,9 +137,7 @@ def test_without_elr_the_isr_never_becomes_empty() -> None:
 
 
 def test_a_smaller_replica_set_begins_a_leader_epoch() -> None:
-    new = after(
-        partition(), PartitionTarget(replicas=(1, 2), directories=(UNASSIGNED_DIRECTORY,) * 2, isr=(1, 2))
-    )
+    new = after(partition(), PartitionTarget(replicas=(1, 2), isr=(1, 2)))
     assert (new.leader, new.leader_epoch, new.replicas) == (1, 5, (1, 2))
 
 
