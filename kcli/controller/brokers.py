@@ -325,6 +325,9 @@ def _move(
     if wanted is BrokerState.CONTROLLED_SHUTDOWN:
         last_offset = Offset(controller.next_offset + len(records) - 1)
         controller.sessions.begin_controlled_shutdown(broker.id, last_offset)
+    if wanted is BrokerState.SHUTDOWN_NOW:
+        # The process ends now, so the next process of this broker may register at once.
+        controller.sessions.forget(broker.id)
     return Decision(records, response)
 
 
