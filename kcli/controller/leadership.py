@@ -36,7 +36,7 @@ from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.model.ids import NO_LEADER, BrokerId
 from kcli.protocol.messages import elect_leaders as el
-from kcli.protocol.records.metadata import MetadataRecord
+from kcli.protocol.records.metadata import MetadataRecord, PartitionChangeRecord
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
@@ -97,7 +97,7 @@ class PartitionUpdates:
     def __init__(self, controller: Controller) -> None:
         self.records: list[MetadataRecord] = []
         self._controller = controller
-        self._changed: dict[PartitionKey, PartitionImage] = {}
+        self._changed: dict[PartitionKey, list[PartitionChangeRecord]] = {}
         self._rules: dict[uuid.UUID, ElectionRules] = {}
         self._worked = 0
 
@@ -110,9 +110,13 @@ class PartitionUpdates:
         return records
 
     def find(self, key: PartitionKey) -> PartitionRef | None:
+        """The partition after the changes so far."""
         topic = self._controller.image.topics.by_id.get(key[0])
-        if topic is None or (partition := self._changed.get(key) or topic.partitions.get(key[1])) is None:
+        partition = None if topic is None else topic.partitions.get(key[1])
+        if topic is None or partition is None:
             return None
+        for record in self._changed.get(key, ()):
+            partition = merge_partition_change(partition, record)
         return PartitionRef(topic, key[1], partition)
 
     def find_named(self, name: str, number: int) -> PartitionRef | None:
@@ -122,16 +126,16 @@ class PartitionUpdates:
     def has_topic(self, name: str) -> bool:
         return name in self._controller.image.topics
 
-    def change(self, ref: PartitionRef, target: PartitionTarget) -> PartitionImage | None:
-        """Adds the record for one partition, if the target changes it. Returns the partition after this record."""
+    def change(self, ref: PartitionRef, target: PartitionTarget) -> bool:
+        """Adds the record for one partition. Returns False if the target does not change the partition."""
         record = partition_change(
             ref.topic.topic_id, ref.partition_id, ref.partition, target, self.rules(ref.topic)
         )
         if record is None:
-            return None
+            return False
         self.records.append(record)
-        after = self._changed[ref.key] = merge_partition_change(ref.partition, record)
-        return after
+        self._changed.setdefault(ref.key, []).append(record)
+        return True
 
     def rules(self, topic: TopicImage) -> ElectionRules:
         rules = self._rules.get(topic.topic_id)
@@ -289,7 +293,7 @@ def _elect_one(updates: PartitionUpdates, name: str, number: int, election: Elec
     preferred = election is Election.PREFERRED
     if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
         return ApiError.standard(ElectionNotNeededException)
-    if updates.change(ref, PartitionTarget(election=election)) is None:
+    if not updates.change(ref, PartitionTarget(election=election)):
         return ApiError.standard(
             PreferredLeaderNotAvailableException if preferred else EligibleLeadersNotAvailableException
         )

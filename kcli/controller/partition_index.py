@@ -60,6 +60,23 @@ class PartitionIndex:
     def leads(self, broker_id: BrokerId) -> bool:
         return self._leaderships[broker_id] > 0
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionIndex) and self._tables == other._tables
+
+    __hash__ = None  # type: ignore[assignment]  # not hashable, because it changes
+
+    @property
+    def _tables(self) -> tuple[object, ...]:
+        return (
+            self.leaderless,
+            self.not_preferred,
+            self.reassigning,
+            self._in_isr,
+            self._in_elr,
+            self._in_directory,
+            self._leaderships,
+        )
+
     def _change(self, key: PartitionKey, before: PartitionImage | None, after: PartitionImage | None) -> None:
         old, new = before or _NOWHERE, after or _NOWHERE
         if old.isr != new.isr:

@@ -73,7 +73,10 @@ def _alter_partition(
         recovery_state=LeaderRecoveryState(asked.leader_recovery_state),
         election=updates.rules(ref.topic).election,
     )
-    after = updates.change(ref, target) or ref.partition
+    updates.change(ref, target)
+    changed = updates.find(ref.key)
+    assert changed is not None
+    after = changed.partition
     if after.leader != sender:
         # The new ISR completed a reassignment that removes the leader. The change is valid, but the sender of the
         # request no longer leads.
