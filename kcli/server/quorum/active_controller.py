@@ -140,29 +140,41 @@ class ActiveController:
 
     async def _begin_steps(self, steps: Steps[R], moves_broker: bool) -> Outcome[R]:
         """Makes the first step at once. Most decisions have only this step."""
-        try:
-            records = next(steps)
-        except StopIteration as last:
-            return self._obey(last.value)
-        task = asyncio.create_task(self._make_steps(records, steps), name="controller-steps")
+        outcome = self._make_step(steps)
+        if outcome is not None:
+            return outcome
+        task = asyncio.create_task(self._make_steps(steps), name="controller-steps")
         task.add_done_callback(_retrieve)
         if moves_broker:
             self._moving = task
             task.add_done_callback(self._moved)
         return await asyncio.shield(task)
 
-    async def _make_steps(self, records: Sequence[MetadataRecord], steps: Steps[R]) -> Outcome[R]:
+    async def _make_steps(self, steps: Steps[R]) -> Outcome[R]:
         try:
             while True:
-                if records:
-                    self.append(records)
                 await asyncio.sleep(0)
                 self._follow_quorum()
-                records = next(steps)
-        except StopIteration as last:
-            return self._obey(last.value)
+                outcome = self._make_step(steps)
+                if outcome is not None:
+                    return outcome
         finally:
             steps.close()
+
+    def _make_step(self, steps: Steps[R]) -> Outcome[R] | None:
+        """Makes the next step and appends its records, without a pause between the two. Returns the outcome of the
+        last step."""
+        try:
+            records = next(steps)
+        except StopIteration as last:
+            return self._obey(last.value)
+        try:
+            if records:
+                self.append(records)
+        except BaseException:
+            steps.close()
+            raise
+        return None
 
     def _moved(self, _task: asyncio.Task[Outcome[R]]) -> None:
         self._moving = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,12 +17,11 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import LeaderRecoveryState, MetadataImage
 from kcli.metadata.snapshot_file import SnapshotId, decode_snapshot
 from kcli.model.configs import CLUSTER_DEFAULT
-from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.control import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     VotersRecord,
-    decode_control,
 )
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import (
@@ -35,7 +34,6 @@ from kcli.protocol.records.metadata import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     TopicRecord,
-    decode_metadata_record,
 )
 from kcli.raft.messages import Flushed, Message, Ready
 from kcli.runtime.disk import read_file, replace_file
@@ -44,25 +42,13 @@ from kcli.server.quorum.producer_ids import ProducerIdBlock, allocate_block
 from kcli.testing.rigs.logs import ManualClock
 from kcli.testing.sim.disk import SimDisk
 from rigs.loops import PATIENCE_S, until
-from rigs.quorum import DATA, LOG_DIR, QuorumRig, broker_config
+from rigs.quorum import DATA, LOG, LOG_DIR, QuorumRig, batches, broker_config
 
-LOG = f"{LOG_DIR}/{0:020d}.log"
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
 
 
 def run(story: Callable[..., Any]) -> Any:
     return asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
-
-
-def batches(disk: SimDisk) -> Iterator[tuple[Any, ...]]:
-    """(epoch, [record, …]) of each batch of the log."""
-    content = read_file(disk, LOG)
-    for position, header in iter_batches(content):
-        records = list(read_records(content, position))
-        if header.is_control:
-            yield header.partition_leader_epoch, [decode_control(each.key, each.value) for each in records]
-        else:
-            yield header.partition_leader_epoch, [decode_metadata_record(each.value)[0] for each in records]
 
 
 def kinds(disk: SimDisk) -> list[list[str]]:
