@@ -37,15 +37,16 @@ def place(
     Raises InvalidReplicationFactorException if the brokers cannot hold that many replicas.
     """
     racks = _Racks(tuple(brokers), rng)
-    times = f"Unable to replicate the partition {replication_factor} time(s): "
     if replication_factor <= 0:
-        raise InvalidReplicationFactorException(times + "The target replication factor must be at least 1.")
+        raise InvalidReplicationFactorException(
+            f"Invalid replication factor {replication_factor}: the replication factor must be positive."
+        )
     if racks.unfenced == 0:
-        raise InvalidReplicationFactorException(times + "All brokers are currently fenced.")
+        raise InvalidReplicationFactorException("All brokers are currently fenced.")
     if replication_factor > racks.total:
         raise InvalidReplicationFactorException(
-            f"{times}The target replication factor of {replication_factor} cannot be reached because only "
-            f"{racks.total} broker(s) are registered."
+            f"The target replication factor of {replication_factor} cannot be reached because only {racks.total} "
+            "broker(s) are registered."
         )
     return [racks.next_partition(replication_factor) for _ in range(partitions)]
 

@@ -254,7 +254,10 @@ def _placed_partitions(context: TopicContext, topic: ct.CreatableTopic) -> dict[
         if topic.replication_factor == DEFAULT
         else topic.replication_factor
     )
-    return dict(enumerate(_place(context, count, factor)))
+    try:
+        return dict(enumerate(_place(context, count, factor)))
+    except InvalidReplicationFactorException as error:
+        raise InvalidReplicationFactorException(f"{_unable(factor)}{error.message}") from None
 
 
 def _place(context: TopicContext, count: int, replication_factor: int) -> list[PartitionImage]:
@@ -266,11 +269,12 @@ def _place(context: TopicContext, count: int, replication_factor: int) -> list[P
     placed = placement.place(usable, count, replication_factor, context.rng)
     partitions = [_new_partition(context.image, replicas) for replicas in placed]
     if not all(partition.isr for partition in partitions):
-        raise InvalidReplicationFactorException(
-            f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced or "
-            "in controlled shutdown."
-        )
+        raise InvalidReplicationFactorException("All brokers are currently fenced or in controlled shutdown.")
     return partitions
+
+
+def _unable(replication_factor: int) -> str:
+    return f"Unable to replicate the partition {replication_factor} time(s): "
 
 
 def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> PartitionImage:
