@@ -30,7 +30,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
         "replication between brokers": (
             "replica.fetch.",
             "replica.socket.",
-            "replica.lag.",
             "replica.selector.class",
             "num.replica.fetchers",
             "auto.leader.rebalance.enable",
