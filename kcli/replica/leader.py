@@ -26,6 +26,7 @@ class FollowerState:
 
     log_start_offset: Offset = NO_OFFSET
     log_end_offset: Offset = NO_OFFSET
+    caught_up_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class LeaderPartition:
     __slots__ = (
         "_queue",
         "commits",
+        "deletions",
         "followers",
         "is_leader",
         "log",
@@ -58,6 +59,7 @@ class LeaderPartition:
         self.followers = state.new_followers()
         self.traffic = traffic or Traffic()
         self.commits: CommitQueue[Callable[[], None]] = CommitQueue()
+        self.deletions: CommitQueue[Callable[[], None]] = CommitQueue()
         self.parked_fetches: ParkedFetches = {}
         self.is_leader = True
         self._queue = AppendQueue(openings or Openings())
@@ -168,11 +170,21 @@ class LeaderPartition:
             parked.changed(self.parked_fetches, 0, measure=True)
         return result
 
-    def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
+    def follower_fetched(
+        self, replica: int, *, log_start_offset: Offset, log_end_offset: Offset, broker_epoch: int = -1
+    ) -> None:
         """Records a fetch of a follower. A fetch from `log_end_offset` shows that the follower has every record before
         this offset."""
         self.followers[BrokerId(replica)] = FollowerState(Offset(log_start_offset), Offset(log_end_offset))
         self._advance(0)
+        for deleted in self.deletions.due(self.low_watermark):
+            deleted()
+
+    @property
+    def low_watermark(self) -> Offset:
+        return min(
+            (each.log_start_offset for each in self.followers.values()), default=self.log.log_start_offset
+        )
 
     def change(self, state: LeaderState) -> None:
         """Applies a change of the ISR or of min.insync.replicas, which may move the high watermark."""
@@ -216,7 +228,7 @@ class LeaderPartition:
         """Ends the leadership, and answers all waiting requests."""
         self.is_leader = False
         self.wake_all()
-        for committed in self.commits.end():
+        for committed in (*self.commits.end(), *self.deletions.end()):
             committed()
 
     def wake_all(self) -> None:

@@ -28,6 +28,7 @@ from kcli.model.ids import BrokerId
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.replica.leader import begin_term
 from kcli.server.metrics.traffic import TrafficTable
+from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.openings import Openings
 from kcli.storage.directory import Background, LogDirectory
@@ -67,6 +68,7 @@ class Replicas:
         self.traffic = traffic or TrafficTable()
         self._log_config = log_config
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
+        self._followed: dict[tuple[str, int], FollowedPartition] = {}
         self._image = MetadataImage()
         self._waiting: deque[PartitionDiff] = deque()
         self._is_applied = asyncio.Event()
@@ -90,6 +92,11 @@ class Replicas:
         if found is None:
             self._refuse(topic, partition)
         return found
+
+    def hosted(self, topic: str, partition: int) -> LeaderPartition | FollowedPartition:
+        """Returns the replica on this broker, led or followed. Raises KafkaError as `get` does."""
+        found = self._followed.get((topic, partition))
+        return self.get(topic, partition) if found is None else found
 
     def find(self, topic: str, partition: int) -> LeaderPartition | None:
         return self._leaders.get((topic, partition))
@@ -214,6 +221,18 @@ class Replicas:
             self._lead(diff, after)
         else:
             self._stop_leading(diff.topic, diff.partition)
+            self._follow(diff, after)
+
+    def _follow(self, diff: PartitionDiff, after: PartitionImage) -> None:
+        config = self._log_config(diff.topic)
+        self._followed[diff.topic, diff.partition] = FollowedPartition(
+            diff.topic,
+            diff.partition,
+            diff.topic_id,
+            self.logs.create(diff.topic, diff.partition, diff.topic_id, config, more=True),
+            leader=after.leader,
+            leader_epoch=after.leader_epoch,
+        )
 
     def _is_gone(self, diff: PartitionDiff) -> bool:
         """Whether this broker has no replica of the partition any more."""
