@@ -22,6 +22,7 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.removed_topics import RemovedTopics
 from kcli.model.ids import Offset
+from kcli.replica.selector import SELECTORS, leader_only
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
@@ -39,6 +40,7 @@ from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
+from kcli.server.partitions.replication_quota import LEADER_RATE, ReplicationQuota
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.channel import ControllerChannel, NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
@@ -110,6 +112,7 @@ class BrokerRole:
         self.fetch_sessions = FetchSessions(
             config.integer("max.incremental.fetch.session.cache.slots"), given.rng
         )
+        self.leader_quota = ReplicationQuota(LEADER_RATE, given.dynamic_config.current, clock)
 
     def _make_lifecycle(self) -> BrokerLifecycle:
         given = self._given
@@ -180,6 +183,8 @@ class BrokerRole:
             moves=self.moves,
             fetch_sessions=self.fetch_sessions,
             fetch_max_bytes=node.config.integer("fetch.max.bytes"),
+            replica_selector=SELECTORS.get(node.config.text("replica.selector.class"), leader_only),
+            leader_quota=self.leader_quota,
             groups=self.groups,
             transactions=self.transactions,
             verifier=self.verifier,
@@ -279,6 +284,7 @@ class BrokerRole:
     def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
         self._expire_producers(after)
         self.cleaning.reconfigure()
+        self.leader_quota.reconfigure(after)
         self.replicas.reconfigure(None)
 
     def _expire_producers(self, config: BrokerConfig) -> None:

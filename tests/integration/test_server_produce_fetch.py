@@ -323,7 +323,7 @@ def test_a_partition_led_elsewhere_is_refused_with_the_leader(tmp_path: Path) ->
         assert (row.error_code, row.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
         assert [node.node_id for node in response.node_endpoints] == [2]
 
-    away = topic_image("away", leader=2, replicas=(1, 2), leader_epoch=7)
+    away = topic_image("away", leader=2, replicas=(2, 3), leader_epoch=7)
     run(tmp_path, scenario, away)
 
 

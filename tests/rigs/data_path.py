@@ -22,6 +22,7 @@ from kcli.metadata.image import (
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.wire.api import ApiKey
+from kcli.replica.selector import rack_aware
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
@@ -33,6 +34,7 @@ from kcli.server.network.listener_settings import ConnectionLimits, ListenerSett
 from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.replicas import Replicas
+from kcli.server.partitions.replication_quota import LEADER_RATE, ReplicationQuota
 from kcli.server.quorum.remote_controller import ApiRanges
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.quotas import ClientQuotas
@@ -119,6 +121,8 @@ class BrokerRig:
         self.replicas = self.make_replicas(run_inline)
         self.fetch_sessions = FetchSessions(1000, SystemRng(2))
         self.fetch_max_bytes = 57_671_680
+        self.replica_selector = rack_aware
+        self.leader_quota = ReplicationQuota(LEADER_RATE, broker_config(), self.clock)
         self.quotas = ClientQuotas(broker_config(), self.clock)
         self.node_id = NODE
         self.set_metadata(image_of(*topics))
