@@ -49,6 +49,7 @@ _TRAFFIC: dict[str, tuple[str, str, bool]] = {
     "messages_in": ("MessagesInPerSec", "messages", True),
     "bytes_in": ("BytesInPerSec", "bytes", True),
     "bytes_out": ("BytesOutPerSec", "bytes", True),
+    "replication_bytes_in": ("ReplicationBytesInPerSec", "bytes", False),
     "replication_bytes_out": ("ReplicationBytesOutPerSec", "bytes", False),
     "bytes_rejected": ("BytesRejectedPerSec", "bytes", True),
     "produces": ("TotalProduceRequestsPerSec", "requests", True),

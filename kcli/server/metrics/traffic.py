@@ -35,6 +35,7 @@ class Traffic:
     messages_in: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    replication_bytes_in: int = 0
     replication_bytes_out: int = 0
     bytes_rejected: int = 0
     produces: int = 0

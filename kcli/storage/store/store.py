@@ -469,7 +469,7 @@ class LogStore:
         """Sets a new `producer.id.expiration.ms`, for present and future logs."""
         self._settings.producer_expiration_ms = expiration_ms
         for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
-            log.producers.expiration_ms = expiration_ms
+            log.expire_producers_after(expiration_ms)
 
     def remove_expired_producers(self, now_ms: int) -> Generator[None, None, int]:
         """Forgets the producers that were idle for too long. Yields after each log."""
