@@ -292,6 +292,8 @@ class Replicas:
         if after is None or self._is_gone(diff):
             self._drop(diff)
             return
+        if (diff.topic, diff.partition) in self._offline:
+            return  # as in Kafka, until the topic is deleted or the broker starts again
         try:
             if after.leader == self.node_id:
                 self._lead(diff, after)
@@ -306,13 +308,18 @@ class Replicas:
         return diff.after is None or self.node_id not in diff.after.replicas
 
     def _log_of(self, diff: PartitionDiff, after: PartitionImage) -> PartitionLog:
-        """The log of a replica, with the present config. Makes the log if it does not exist. Raises KafkaError or
-        StorageError if its directory is offline."""
+        """The log of a replica, with the present config. A replica keeps its log when its leader changes. Makes the log
+        if it does not exist. Raises KafkaError or StorageError if its directory is offline."""
         config = self._log_config(diff.topic)
-        assigned = after.directory(self.node_id) if after.directories else None
-        log = self.logs.create(
-            diff.topic, diff.partition, diff.topic_id, config, assigned=assigned, more=True
-        )
+        key = (diff.topic, diff.partition)
+        hosted = self._leaders.get(key) or self._followed.get(key)
+        if hosted is not None:
+            log = hosted.log
+        else:
+            assigned = after.directory(self.node_id) if after.directories else None
+            log = self.logs.create(
+                diff.topic, diff.partition, diff.topic_id, config, assigned=assigned, more=True
+            )
         log.directory.check()
         log.update_config(config)
         return log
@@ -341,7 +348,6 @@ class Replicas:
             )
             # If the leader is the only member of the ISR, its whole log is committed, even after a restart.
             leader.change(state)
-        self._offline.pop(key, None)
         self._tell(leader, True)
 
     def _begin_term(self, log: PartitionLog, after: PartitionImage) -> LeaderState:
@@ -375,18 +381,18 @@ class Replicas:
         current = self._followed.get(key)
         if current is not None and current.leader_epoch == after.leader_epoch:
             return  # only the ISR or the replicas have changed
+        log = self._log_of(diff, after)
         self._stop_leading(key)
         self._stop_following(key)
         followed = self._followed[key] = FollowedPartition(
             diff.topic,
             diff.partition,
             diff.topic_id,
-            self._log_of(diff, after),
+            log,
             leader=after.leader,
             leader_epoch=after.leader_epoch,
             traffic=self.traffic.of(diff.topic),
         )
-        self._offline.pop(key, None)
         self._fetchers.follow(followed)
 
     def _stop_following(self, key: Key) -> None:
