@@ -24,6 +24,7 @@ from kcli.metadata.removed_topics import RemovedTopics
 from kcli.model.ids import Offset
 from kcli.replica.selector import SELECTORS, leader_only
 from kcli.runtime.clock import Clock
+from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.topic_creation import TopicCreator
@@ -34,6 +35,8 @@ from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
 from kcli.server.partitions.fetch_sessions import FetchSessions
+from kcli.server.partitions.fetchers import ReplicaFetchers
+from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
@@ -53,10 +56,10 @@ class Surroundings:
     """The parts of a node that its broker role uses.
 
     The channels lead to the active controller. Each has a queue of its own, so that no heartbeat waits for the request
-    of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration,
-    `assignments` for the directories of replicas. `removed_topics` reads the removals before an offset in the metadata
-    log. `background` runs work that blocks. `cleaner_executor` runs the log cleaner. If it is None, the cleaner makes
-    its own threads.
+    of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration.
+    `assignments` is for the directories of replicas, and `isr_changes` for proposed ISRs. `removed_topics` reads the
+    removals before an offset in the metadata log. `background` runs work that blocks. `cleaner_executor` runs the log
+    cleaner. If it is None, the cleaner makes its own threads.
     """
 
     config: BrokerConfig
@@ -68,6 +71,8 @@ class Surroundings:
     channel: NodeChannel
     heartbeats: ControllerChannel
     assignments: ControllerChannel
+    isr_changes: ControllerChannel
+    network: Network
     removed_topics: Callable[[Offset], RemovedTopics]
     traffic: TrafficTable
     background: Executor
@@ -85,9 +90,9 @@ class BrokerRole:
             logs, clock, lambda: given.dynamic_config.current, executor=given.cleaner_executor
         )
         self.lifecycle = self._make_lifecycle()
-        self.replicas = Replicas(
-            config.node_id, logs, self._log_config, given.traffic, given.background.submit
-        )
+        self.isr_updates = IsrUpdates(config.node_id, given.isr_changes, lambda: self.lifecycle.epoch)
+        self.fetchers = self._make_fetchers()
+        self.replicas = self._make_replicas()
         self.assignments = DirectoryAssignments(
             config.node_id, given.assignments, given.loader, logs, lambda: self.lifecycle.epoch
         )
@@ -120,6 +125,32 @@ class BrokerRole:
             directories=_ids(given.logs, lambda directory: directory.error is None),
             previous_epoch=given.logs.previous_broker_epoch,
             offline_directories=lambda: _ids(given.logs, lambda directory: directory.error is not None),
+        )
+
+    def _make_fetchers(self) -> ReplicaFetchers:
+        given = self._given
+        return ReplicaFetchers(
+            node_id=given.config.node_id,
+            network=given.network,
+            clock=given.clock,
+            dynamic_config=given.dynamic_config,
+            background=given.background.submit,
+            image=lambda: given.loader.image,
+            broker_epoch=lambda: self.lifecycle.epoch,
+        )
+
+    def _make_replicas(self) -> Replicas:
+        given = self._given
+        return Replicas(
+            given.config.node_id,
+            given.logs,
+            self._log_config,
+            clock=given.clock,
+            lag_time_max_ms=given.config.integer("replica.lag.time.max.ms"),
+            fetchers=self.fetchers,
+            isr_updates=self.isr_updates,
+            traffic=given.traffic,
+            background=given.background.submit,
         )
 
     def _make_moves(self) -> LogDirMoves:
@@ -231,6 +262,8 @@ class BrokerRole:
             await self.groups.stop()
         await self.lifecycle.stop(clean=clean)
         await self.topics.stop()
+        await self.isr_updates.stop()
+        await self.fetchers.stop()
         await self.moves.stop()
         await self.assignments.stop()
 

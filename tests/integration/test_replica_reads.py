@@ -246,6 +246,7 @@ def test_a_throttled_replica_outside_the_isr_gets_nothing_while_the_rate_is_exce
 
     async def scenario(rig: BrokerRig, client: Client) -> None:
         append(rig, b"a" * 1000)
+        await read(client, follower(2, 1))  # commits the record, so broker 3 cannot join the ISR
         rig.leader_quota.reconfigure(broker_config().replaced({LEADER_RATE: "10"}))
         assert values(await read(client, follower(3, 0))), "the rate is checked before the fetch"
         assert rig.leader_quota.is_exceeded
