@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from kcli.errors import ErrorCode
 from kcli.model.ids import Offset
 from kcli.protocol.messages import fetch
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.handlers.shared import partition_reads
-from kcli.server.partitions.fetch_sessions import REFRESH_MAX_MS, WATCHED_FROM, FetchSession
+from kcli.server.partitions.fetch_sessions import WATCHED_FROM, FetchSession
 from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import BrokerRig, batch, topic_image
 from rigs.loops import PATIENCE_S, until
+from rigs.replication import refused
 from rigs.wire_client import Client
 
 COUNT = WATCHED_FROM + 4
@@ -212,13 +214,15 @@ def test_a_quiet_partition_is_read_again_from_time_to_time(tmp_path: Path, reads
     run(tmp_path, scenario)
 
 
-def test_a_follower_outside_the_isr_is_counted_at_each_fetch(tmp_path: Path, reads: list[int]) -> None:
+def test_a_follower_outside_the_isr_is_counted_at_each_fetch(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig) -> None:
+        rig.controller.answer = refused(ErrorCode.INELIGIBLE_REPLICA)
         reader = Reader(await rig.connect(), replica=2)
         leader = rig.replicas.get("t", 0)
         leader.commit_partition((1, 2), (1,), partition_epoch=1)
-        for _ in range(3):
+        for count in range(1, 4):
             await reader.fetch()
+            await until(lambda: len(rig.controller.proposals()) == count and leader.state.change is None)  # noqa: B023
         assert [target.wants.partition for target in session_of(rig, reader).active] == [0]
 
     run(tmp_path, scenario)
@@ -244,7 +248,3 @@ def test_small_sessions_are_not_watched(tmp_path: Path) -> None:
         assert not session_of(rig, reader).quiet
 
     run(tmp_path, scenario)
-
-
-def test_the_refresh_is_shorter_than_the_lag_after_which_a_follower_leaves_the_isr() -> None:
-    assert REFRESH_MAX_MS < 30_000

@@ -57,6 +57,10 @@ REFRESH_MAX_MS = 2000
 """The longest time for which an unchanged partition is not read. A read tells the leader that its follower still
 fetches, and tells the client of a new log start offset."""
 
+REFRESHES_PER_LAG_TIME = 4
+"""Reads of an unchanged partition in replica.lag.time.max.ms, if this is more often. A leader removes a follower from
+the ISR whose fetches it has not seen for this time."""
+
 
 class Quiet(NamedTuple):
     """The waiters of a partition that has nothing new for its client, and the time at which it was read."""
