@@ -162,7 +162,7 @@ def test_a_commit_wakes_a_consumer_of_a_quiet_partition(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_follower_is_told_of_a_commit_by_the_next_fetch_and_not_woken(tmp_path: Path) -> None:
+def test_a_follower_learns_of_a_commit_by_its_next_fetch_and_does_not_wake(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig) -> None:
         reader = await settled(rig, replica=2)
         append(rig, 5, committed=False)
