@@ -54,6 +54,10 @@ LeadershipListener = Callable[[LeaderPartition, bool], None]
 changes."""
 
 
+HostListener = Callable[[str, int], None]
+"""A callback with a topic and the number of a partition of which this broker begins to lead or to follow a replica."""
+
+
 class PartitionFetchers(Protocol):
     """Fetches the followed partitions from their leaders."""
 
@@ -106,6 +110,7 @@ class Replicas:
         self._is_applied = asyncio.Event()
         self._is_applied.set()
         self._listeners: list[LeadershipListener] = []
+        self._host_listeners: list[HostListener] = []
         self.openings = Openings()
         self._ports = LeaderPorts(
             now_ms=lambda: int(clock.monotonic() * 1000),
@@ -138,6 +143,9 @@ class Replicas:
 
     def subscribe(self, listener: LeadershipListener) -> None:
         self._listeners.append(listener)
+
+    def subscribe_hosted(self, listener: HostListener) -> None:
+        self._host_listeners.append(listener)
 
     def get(self, topic: str, partition: int) -> LeaderPartition:
         """Returns a partition that this broker leads. Raises KafkaError, with Kafka's error codes, if this broker does
@@ -349,6 +357,7 @@ class Replicas:
             # If the leader is the only member of the ISR, its whole log is committed, even after a restart.
             leader.change(state)
         self._tell(leader, True)
+        self._tell_hosted(key)
 
     def _begin_term(self, log: PartitionLog, after: PartitionImage) -> LeaderState:
         return begin_term(
@@ -394,6 +403,7 @@ class Replicas:
             traffic=self.traffic.of(diff.topic),
         )
         self._fetchers.follow(followed)
+        self._tell_hosted(key)
 
     def _stop_following(self, key: Key) -> None:
         followed = self._followed.pop(key, None)
@@ -421,6 +431,10 @@ class Replicas:
     def _tell(self, leader: LeaderPartition, led: bool) -> None:
         for listener in self._listeners:
             listener(leader, led)
+
+    def _tell_hosted(self, key: Key) -> None:
+        for listener in self._host_listeners:
+            listener(*key)
 
     # Disks.
 
