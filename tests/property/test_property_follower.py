@@ -87,7 +87,7 @@ class ModelLog:
 
     def own(self) -> OwnLog:
         latest = self.epochs[-1][0] if self.epochs else -1
-        return OwnLog(self.start, self.end, self.high_watermark, latest, self.end_of_epoch)  # type: ignore[arg-type]
+        return OwnLog(self.start, self.end, self.high_watermark, latest, self.end_of_epoch)
 
 
 class Cluster:
@@ -105,7 +105,7 @@ class Cluster:
         log.begin_epoch(self.epoch, log.end)
         self.states = []
         for follower in self.logs:
-            state, cut = begin(self.epoch, follower.own())  # type: ignore[arg-type]
+            state, cut = begin(self.epoch, follower.own())
             if cut is not None:
                 follower.cut(cut.offset)
                 state = state.after(follower.own())
@@ -174,9 +174,9 @@ class Cluster:
                 assert offset == leader.start
                 log.restart(offset)
             case AskEnd():
-                self.act(replica, on_leader_end(leader.end, log.own()), [])  # type: ignore[arg-type]
+                self.act(replica, on_leader_end(leader.end, log.own()), [])
             case AskStart():
-                self.act(replica, on_leader_start(leader.start, log.own()), [])  # type: ignore[arg-type]
+                self.act(replica, on_leader_start(leader.start, log.own()), [])
             case BackOff():
                 pass
             case Ignore() | Fail():

@@ -18,7 +18,7 @@ def key(partition: int) -> TopicPartition:
 
 
 def wanted(offset: Any, topic_id: uuid.UUID = TOPIC) -> Wanted:
-    return Wanted(topic_id, 1, offset, 1, 0)  # type: ignore[arg-type]
+    return Wanted(topic_id, 1, offset, 1, 0)
 
 
 def plan_of(*partitions: int) -> FetchPlan:

@@ -47,10 +47,10 @@ def own(
         return known[-1] if known else (epoch, epochs[0][1])
 
     latest: Any = epochs[-1][0] if epochs else -1
-    return OwnLog(start, end, high_watermark, latest, end_of_epoch)  # type: ignore[arg-type]
+    return OwnLog(start, end, high_watermark, latest, end_of_epoch)
 
 
-STATE: Any = begin(7, own())[0]  # type: ignore[arg-type]
+STATE: Any = begin(7, own())[0]
 
 
 def decide(answer: Any, log: OwnLog | None = None, state: FollowedState = STATE) -> Action:
@@ -62,15 +62,15 @@ def diverging(epoch: Any, end_offset: Any) -> Answer:
 
 
 def test_fetching_begins_at_the_log_end_with_the_last_epoch() -> None:
-    state, cut = begin(7, own())  # type: ignore[arg-type]
+    state, cut = begin(7, own())
     assert (state.fetch_offset, state.last_fetched_epoch, state.leader_epoch) == (10, 5, 7)
     assert (state.phase, state.lag, cut) == (Phase.FETCHING, None, None)
 
 
 def test_a_log_without_epochs_first_drops_what_is_not_committed() -> None:
-    state, cut = begin(7, own(epochs=()))  # type: ignore[arg-type]
-    assert (state.phase, cut) == (Phase.CUTTING, Cut(6, below_high_watermark=False))  # type: ignore[arg-type]
-    assert begin(7, own(6, epochs=()))[1] is None  # type: ignore[arg-type]
+    state, cut = begin(7, own(epochs=()))
+    assert (state.phase, cut) == (Phase.CUTTING, Cut(6, below_high_watermark=False))
+    assert begin(7, own(6, epochs=()))[1] is None
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_a_negative_end_of_a_known_epoch_is_no_offset() -> None:
 
 
 def test_an_answer_to_an_earlier_state_is_ignored() -> None:
-    answer: Any = Answer(high_watermark=9)  # type: ignore[arg-type]
+    answer: Any = Answer(high_watermark=9)
     later: Any = 11
     assert on_answer(STATE, replace(STATE, fetch_offset=later), answer, own()) == Ignore()
-    older: Any = replace(STATE, leader_epoch=6)  # type: ignore[arg-type]
+    older: Any = replace(STATE, leader_epoch=6)
     fenced = Answer(ErrorCode.FENCED_LEADER_EPOCH)
     assert on_answer(STATE, older, fenced, own()) == Ignore()
     for phase in (Phase.CUTTING, Phase.ASKING, Phase.FAILED):
@@ -117,12 +117,12 @@ def test_an_answer_to_an_earlier_state_is_ignored() -> None:
 
 
 def test_out_of_range_compares_first_the_ends_and_then_the_starts() -> None:
-    assert on_leader_end(8, own()) == Cut(8, False)  # type: ignore[arg-type]
-    assert on_leader_end(2, own()) == Cut(2, True)  # type: ignore[arg-type]
-    assert isinstance(on_leader_end(-1, own()), BackOff)  # type: ignore[arg-type]
-    assert on_leader_end(10, own()) == AskStart()  # type: ignore[arg-type]
-    assert on_leader_start(11, own()) == Restart(11)  # type: ignore[arg-type]
-    assert isinstance(on_leader_start(10, own()), BackOff)  # type: ignore[arg-type]
+    assert on_leader_end(8, own()) == Cut(8, False)
+    assert on_leader_end(2, own()) == Cut(2, True)
+    assert isinstance(on_leader_end(-1, own()), BackOff)
+    assert on_leader_end(10, own()) == AskStart()
+    assert on_leader_start(11, own()) == Restart(11)
+    assert isinstance(on_leader_start(10, own()), BackOff)
 
 
 def test_a_refused_question_about_the_ends_waits_or_fails() -> None:
