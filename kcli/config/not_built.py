@@ -20,14 +20,9 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
     prefix: feature
     for feature, prefixes in {
         "quota callbacks": ("client.quota.callback.class",),
-        "quotas of replication": (
-            "alter.log.dirs.replication.quota.window.",
-            "leader.replication.throttled.",
-        ),
+        "quotas of replication": ("alter.log.dirs.replication.quota.window.",),
         "tiered storage": ("remote.", "rsm.config.", "rlmm.config.", "log.local.retention."),
         "replication between brokers": (
-            "replica.lag.",
-            "replica.selector.class",
             "auto.leader.rebalance.enable",
             "leader.imbalance.",
             "log.dir.failure.timeout.ms",

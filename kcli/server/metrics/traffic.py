@@ -43,6 +43,9 @@ class Traffic:
     failed_produces: int = 0
     failed_fetches: int = 0
     corrupt_batches: int = 0
+    isr_expands: int = 0
+    isr_shrinks: int = 0
+    failed_isr_updates: int = 0
 
     def add(self, other: Traffic) -> None:
         for name in NAMES:
