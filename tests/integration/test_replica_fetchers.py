@@ -547,7 +547,7 @@ def test_the_beans_have_kafkas_names() -> None:
         assert lag == found[manager.format("MaxLag")] == {"Value": 2}
         stats = f"kafka.server:type=FetcherStats,name={{}},{thread},brokerHost=leader-2,brokerPort=9092"
         assert found[stats.format("RequestsPerSec")]["Count"] == len(leader.sent(ApiKey.FETCH)) - 1
-        assert found[stats.format("BytesPerSec")]["Count"] > followed.log.size_bytes
+        assert float(found[stats.format("BytesPerSec")]["Count"]) > followed.log.size_bytes
 
     on_a_simulated_network(story)
 
