@@ -37,7 +37,7 @@ from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
-from kcli.server.partitions.fetch_sessions import FetchSessions
+from kcli.server.partitions.fetch_sessions import REFRESHES_PER_LAG_TIME, FetchSessions
 from kcli.server.partitions.fetchers import ReplicaFetchers
 from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.log_cleaning import LogCleaning
@@ -120,7 +120,9 @@ class BrokerRole:
         )
         self.topics = TopicCreator(given.channel, config)
         self.fetch_sessions = FetchSessions(
-            config.integer("max.incremental.fetch.session.cache.slots"), given.rng
+            config.integer("max.incremental.fetch.session.cache.slots"),
+            given.rng,
+            refresh_ms=config.integer("replica.lag.time.max.ms") // REFRESHES_PER_LAG_TIME,
         )
         self.leader_quota = ReplicationQuota(LEADER_RATE, given.dynamic_config.current, clock)
 
@@ -206,6 +208,7 @@ class BrokerRole:
             controller_versions=self._given.channel.versions,
             logs=self._given.logs,
             replicas=self.replicas,
+            fetchers=self.fetchers,
             moves=self.moves,
             fetch_sessions=self.fetch_sessions,
             fetch_max_bytes=node.config.integer("fetch.max.bytes"),
@@ -238,7 +241,7 @@ class BrokerRole:
         self.transactions.load(image)
         self.moves.recover(image)
         self.replicas.load(image)
-        self.replicas.subscribe(self.assignments.leadership_changed)
+        self.replicas.subscribe_hosted(self.assignments.replica_hosted)
         self._given.loader.subscribe(self._metadata_changed)
         await self.replicas.applied()
         await self.lifecycle.unfence()
@@ -276,19 +279,28 @@ class BrokerRole:
         change."""
         await self.replicas.finish_deletions()
 
-    async def stop(self, *, clean: bool) -> None:
-        """Stops the role: gives up leaderships and answers waiting requests.
+    async def leave(self) -> None:
+        """Asks for a controlled shutdown, and returns when the controller lets the broker stop, or after a limit.
 
-        If `clean` is False, this method only ends the tasks. Groups, transactions and the registration do not change.
+        Meanwhile the broker serves clients and followers and applies the metadata, because its leaderships move one
+        after another.
         """
+        await self.lifecycle.leave()
+
+    async def stop(self, *, clean: bool) -> None:
+        """Stops the role, and answers waiting requests.
+
+        If `clean` is False, this method only ends the tasks. Groups and transactions do not change.
+        """
+        await self.lifecycle.stop()
         await self.cleaning.stop()
         await self.transactions.stop_sending()
         await self.remote_verifications.stop()
         if clean:
             await self.transactions.stop()
             await self.groups.stop()
-        await self.lifecycle.stop(clean=clean)
         await self.topics.stop()
+        self.replicas.stop()
         await self.isr_updates.stop()
         await self.fetchers.stop()
         await self.moves.stop()

@@ -1,7 +1,7 @@
 """The beans of a broker, with the object names and attributes of Kafka.
 
 Some beans have no meaning in a broker with one event loop and are left out: request and response queue times, further
-network threads, replica fetchers. The beans for the idle ratio of Kafka's handler and network threads have the idle
+network threads. The beans for the idle ratio of Kafka's handler and network threads have the idle
 ratio of the event loop. It is the share of the time in which the thread of the loop used no CPU.
 """
 
@@ -20,12 +20,14 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.replica.leader import LeaderState
 from kcli.runtime.process import process_figures
 from kcli.server.beans.bean import Bean, bean, gauge
+from kcli.server.beans.fetcher_beans import fetcher_beans
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.meters import Attributes, Meter
 from kcli.server.metrics.requests import ApiTimes
 from kcli.server.network.listener import SocketServer
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.log_cleaning import LogCleaning
+from kcli.server.partitions.parked import ParkedFetch
 from kcli.storage.store.store import LogStore
 
 SERVER, NETWORK, CONTROLLER, LOG, CLUSTER = (
@@ -51,6 +53,7 @@ _TRAFFIC: dict[str, tuple[str, str, bool]] = {
     "bytes_out": ("BytesOutPerSec", "bytes", True),
     "replication_bytes_in": ("ReplicationBytesInPerSec", "bytes", False),
     "replication_bytes_out": ("ReplicationBytesOutPerSec", "bytes", False),
+    "reassignment_bytes_in": ("ReassignmentBytesInPerSec", "bytes", False),
     "bytes_rejected": ("BytesRejectedPerSec", "bytes", True),
     "produces": ("TotalProduceRequestsPerSec", "requests", True),
     "fetches": ("TotalFetchRequestsPerSec", "requests", True),
@@ -83,7 +86,7 @@ def broker_beans(sources: BeanSources) -> Iterator[Bean]:
     for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
         yield from make(sources)
     if isinstance(sources.ports, BrokerPorts):
-        for make_of_broker in (_fetch_sessions, _replicas, _groups, _partitions):
+        for make_of_broker in (_fetch_sessions, replica_beans, fetcher_beans, _groups, partition_beans):
             yield from make_of_broker(sources.ports)
     if sources.cleaning is not None:
         yield from _cleaner(sources, sources.cleaning)
@@ -198,13 +201,17 @@ def _sockets(sources: BeanSources) -> Iterator[Bean]:
 
 
 def _fetch_sessions(broker: BrokerPorts) -> Iterator[Bean]:
-    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(broker.fetch_sessions))
+    sessions = broker.fetch_sessions
+    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(sessions))
+    partitions = sum(len(session.targets) for session in sessions)
+    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchPartitionsCached", partitions)
+    yield bean(SERVER, "LeaderReplication", {"byte-rate": broker.leader_quota.bytes_per_second})
 
 
 # Replicas, and what the controller knows.
 
 
-def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
+def replica_beans(broker: BrokerPorts) -> Iterator[Bean]:
     replicas = broker.replicas
     led = list(replicas)
     states = [leader.state for leader in led]
@@ -222,10 +229,20 @@ def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
         yield gauge(SERVER, "ReplicaManager", name, value)
     parked = {
         "Produce": sum(len(leader.commits) for leader in led),
-        "Fetch": len({id(each) for leader in led for each in leader.parked_fetches}),
+        "Fetch": _parked_fetches(broker),
+        "DeleteRecords": sum(len(leader.deletions) for leader in led),
     }
     for operation, count in parked.items():
         yield gauge(SERVER, "DelayedOperationPurgatory", "PurgatorySize", count, delayedOperation=operation)
+
+
+def _parked_fetches(broker: BrokerPorts) -> int:
+    """The number of parked fetches. A session watches some partitions for its fetch, which is then not in their
+    lists."""
+    replicas = (*broker.replicas, *broker.replicas.followed)
+    waiters: list[object] = [each for replica in replicas for each in replica.parked_fetches]
+    waiters += [session.parked for session in broker.fetch_sessions]
+    return len({id(each) for each in waiters if isinstance(each, ParkedFetch) and not each.finished})
 
 
 def _image_of(broker: BrokerPorts, leader: LeaderPartition) -> PartitionImage | None:
@@ -362,7 +379,7 @@ def _logs(sources: BeanSources) -> Iterator[Bean]:
             yield gauge(LOG, "Log", name, value, topic=topic, partition=str(partition))
 
 
-def _partitions(broker: BrokerPorts) -> Iterator[Bean]:
+def partition_beans(broker: BrokerPorts) -> Iterator[Bean]:
     for replica in (*broker.replicas, *broker.replicas.followed):
         counts = _isr_counts(broker, replica) if isinstance(replica, LeaderPartition) else _NOT_LED
         log = replica.log

@@ -232,8 +232,7 @@ class LeaderPartition:
             self._expand_isr(broker_id)
         if follower.log_end_offset != before.log_end_offset:
             self._advance(0)
-        if len(self.deletions) and follower.log_start_offset != before.log_start_offset:
-            self._end_deletions()
+        self._end_deletions()
 
     @property
     def low_watermark(self) -> Offset:
@@ -247,8 +246,9 @@ class LeaderPartition:
         return min([*starts, self.log.log_start_offset])
 
     def _end_deletions(self) -> None:
-        for deleted in self.deletions.due(self.low_watermark):
-            deleted()
+        if len(self.deletions):
+            for deleted in self.deletions.due(self.low_watermark):
+                deleted()
 
     def _is_eligible(self, replica: BrokerId, follower: FollowerState) -> bool:
         """Whether the broker may join an ISR: its present run has fetched, and it is neither fenced nor stopping."""
@@ -262,7 +262,7 @@ class LeaderPartition:
 
     def _expand_isr(self, replica: BrokerId) -> None:
         self.state = self.state.expanded(replica)
-        self._propose()
+        self._propose("Expanding")
 
     def shrink_isr(self) -> None:
         """Proposes that the replicas that lag leave the ISR. Call this method regularly."""
@@ -272,25 +272,38 @@ class LeaderPartition:
         end = self.log.log_end_offset
         laggards = state.laggards(self.followers, end, self._ports.now_ms(), self._ports.lag_time_max_ms)
         if laggards:
-            for replica in laggards:
-                follower = self.followers[replica]
-                _log.info("%s: broker %d lags: %s, log end offset %d", self, replica, follower, end)
+            _log.info("%s These replicas lag: %s", self._log_prefix, self._progress(laggards))
             self.state = state.reduced(laggards)
-            self._propose()
+            self._propose("Shrinking")
         self._advance(0)  # a replica that was about to join may hold back the high watermark no longer
+        self._end_deletions()  # a broker may have been fenced
 
-    def _propose(self) -> None:
-        change = self.state.change
+    def _propose(self, kind: str) -> None:
+        change, log = self.state.change, self.log
         assert change is not None, "a change was just made"
         _log.info(
-            "%s: the ISR is to become %s, now %s. High watermark %d, log end offset %d",
-            self,
-            change.members,
-            self.state.isr.members,
-            self.log.high_watermark,
-            self.log.log_end_offset,
+            "%s %s ISR from %s to %s. Leader: (highWatermark: %d, endOffset: %d)",
+            self._log_prefix,
+            kind,
+            _listed(self.state.isr.members),
+            _listed(change.members),
+            log.high_watermark,
+            log.log_end_offset,
         )
         self._ports.propose(self)
+
+    @property
+    def _log_prefix(self) -> str:
+        return f"[Partition {self} broker={self.state.node_id}]"
+
+    def _progress(self, replicas: tuple[BrokerId, ...]) -> str:
+        now_ms = self._ports.now_ms()
+        return ", ".join(
+            f"(brokerId: {replica}, endOffset: {follower.log_end_offset}, "
+            + (f"caught up {now_ms - follower.caught_up_ms} ms ago)" if follower.has_fetched else "no fetch)")
+            for replica in replicas
+            for follower in (self.followers[replica],)
+        )
 
     def change_answered(self, change: IsrChange, answer: ResponsePartitionData) -> bool:
         """Applies the controller's answer to a change. Returns True if the change must be sent again."""
@@ -308,24 +321,29 @@ class LeaderPartition:
     def _change_refused(self, error: ErrorCode) -> bool:
         self.traffic.failed_isr_updates += 1
         reaction = reaction_to(error)
-        _log.info("%s: the controller refused a change of the ISR with %s", self, error.name)
+        _log.info("%s The controller refused a change of the ISR with %s", self._log_prefix, error.name)
         if reaction is Reaction.GIVE_UP:
             self.change(self.state.given_up())
         return reaction is Reaction.SEND_AGAIN
 
     def begin_epoch(self, state: LeaderState) -> None:
-        """Begins the next leader epoch of this leader. Waiting requests go on waiting, because no record is lost."""
-        now_ms, end = self._ports.now_ms(), self.log.log_end_offset
-        known, members = self.followers, state.isr.members
-        self.followers = {
-            replica: known[replica].in_next_term(
-                in_isr=replica in members, leader_end_offset=end, now_ms=now_ms
-            )
-            if replica in known
-            else new
-            for replica, new in state.new_followers(now_ms).items()
-        }
+        """Begins the next leader epoch of this leader.
+
+        Waiting produces go on waiting, because no record is lost. Waiting fetches end, because their readers may know
+        only the epoch before. The followers keep their log end offsets only if no epoch lies in between. In an epoch of
+        which this broker has not heard, another broker may have led and the followers may have truncated their logs.
+        """
+        now_ms, members = self._ports.now_ms(), state.isr.members
+        followers = state.new_followers(now_ms)
+        if state.leader_epoch == self.state.leader_epoch + 1:
+            for replica, known in self.followers.items():
+                if replica in followers:
+                    followers[replica] = known.in_next_term(
+                        in_isr=replica in members, leader_end_offset=state.start_offset, now_ms=now_ms
+                    )
+        self.followers = followers
         self.change(state)
+        self.wake_all()
 
     def apply(self, after: PartitionImage) -> None:
         """Applies a state of the partition in this leader epoch from the metadata.
@@ -351,16 +369,14 @@ class LeaderPartition:
                 for replica in replicas
                 if replica != state.node_id
             }
-        if isr != before.isr.members:
-            _log.info("%s: the ISR is %s now, with partition epoch %d", self, isr, partition_epoch)
         self.change(state)
-        if len(self.deletions):
-            self._end_deletions()
+        self._end_deletions()
 
     def _count_change(self, change: IsrChange | None, isr: tuple[BrokerId, ...]) -> None:
-        """Counts a change that this leader proposed and that is committed now."""
+        """Counts and logs a change that this leader proposed and that is committed now."""
         if change is None or sorted(change.members) != sorted(isr):
             return
+        _log.info("%s ISR updated to %s", self._log_prefix, _listed(isr))
         if change.expands:
             self.traffic.isr_expands += 1
         else:
@@ -427,3 +443,7 @@ class LeaderPartition:
         """Ends the wait of every parked fetch."""
         for parked in list(self.parked_fetches):
             parked.finish()
+
+
+def _listed(replicas: tuple[BrokerId, ...]) -> str:
+    return ",".join(map(str, replicas))

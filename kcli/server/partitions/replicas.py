@@ -54,6 +54,10 @@ LeadershipListener = Callable[[LeaderPartition, bool], None]
 changes."""
 
 
+HostListener = Callable[[str, int], None]
+"""A callback with a topic and the number of a partition of which this broker begins to lead or to follow a replica."""
+
+
 class PartitionFetchers(Protocol):
     """Fetches the followed partitions from their leaders."""
 
@@ -105,7 +109,9 @@ class Replicas:
         self._waiting: deque[PartitionDiff] = deque()
         self._is_applied = asyncio.Event()
         self._is_applied.set()
+        self._is_stopped = False
         self._listeners: list[LeadershipListener] = []
+        self._host_listeners: list[HostListener] = []
         self.openings = Openings()
         self._ports = LeaderPorts(
             now_ms=lambda: int(clock.monotonic() * 1000),
@@ -138,6 +144,9 @@ class Replicas:
 
     def subscribe(self, listener: LeadershipListener) -> None:
         self._listeners.append(listener)
+
+    def subscribe_hosted(self, listener: HostListener) -> None:
+        self._host_listeners.append(listener)
 
     def get(self, topic: str, partition: int) -> LeaderPartition:
         """Returns a partition that this broker leads. Raises KafkaError, with Kafka's error codes, if this broker does
@@ -198,6 +207,14 @@ class Replicas:
     async def applied(self) -> None:
         """Returns when no change waits to be applied."""
         await self._is_applied.wait()
+
+    def stop(self) -> None:
+        """Ends all leaderships and fetches, and answers the waiting requests. Later changes only delete replicas."""
+        self._is_stopped = True
+        for key in list(self._leaders):
+            self._stop_leading(key)
+        for key in list(self._followed):
+            self._stop_following(key)
 
     async def finish_deletions(self) -> None:
         """Drops all waiting changes except deletions, and deletes the logs of deleted partitions. Call this method
@@ -292,8 +309,9 @@ class Replicas:
         if after is None or self._is_gone(diff):
             self._drop(diff)
             return
-        if (diff.topic, diff.partition) in self._offline:
-            return  # as in Kafka, until the topic is deleted or the broker starts again
+        # As in Kafka, a replica is offline until its topic is deleted or the broker starts again.
+        if self._is_stopped or (diff.topic, diff.partition) in self._offline:
+            return
         try:
             if after.leader == self.node_id:
                 self._lead(diff, after)
@@ -349,6 +367,7 @@ class Replicas:
             # If the leader is the only member of the ISR, its whole log is committed, even after a restart.
             leader.change(state)
         self._tell(leader, True)
+        self._tell_hosted(key)
 
     def _begin_term(self, log: PartitionLog, after: PartitionImage) -> LeaderState:
         return begin_term(
@@ -394,6 +413,7 @@ class Replicas:
             traffic=self.traffic.of(diff.topic),
         )
         self._fetchers.follow(followed)
+        self._tell_hosted(key)
 
     def _stop_following(self, key: Key) -> None:
         followed = self._followed.pop(key, None)
@@ -421,6 +441,10 @@ class Replicas:
     def _tell(self, leader: LeaderPartition, led: bool) -> None:
         for listener in self._listeners:
             listener(leader, led)
+
+    def _tell_hosted(self, key: Key) -> None:
+        for listener in self._host_listeners:
+            listener(*key)
 
     # Disks.
 

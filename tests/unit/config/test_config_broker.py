@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from kcli.config.broker import BROKER, NEWER, BrokerConfig
@@ -65,6 +67,13 @@ def test_roles_on_their_own() -> None:
     assert config(CONTROLLER_ONLY).metadata_log_dir == "/a"
 
 
+@pytest.mark.parametrize("host", ["", "0.0.0.0"])
+def test_a_controller_listener_on_all_interfaces_gets_this_machines_name(host: str) -> None:
+    texts = {**CONTROLLER_ONLY, "listeners": f"CONTROLLER://{host}:9093"}
+    (listener,) = node_config(texts).advertised_controller_listeners
+    assert listener.host == socket.getfqdn()
+
+
 def test_an_empty_advertised_host_becomes_this_machines_name() -> None:
     texts = {key: value for key, value in COMBINED.items() if key != "advertised.listeners"}
     (listener,) = node_config(texts).advertised_listeners
@@ -100,6 +109,7 @@ def test_listener_scopes() -> None:
         (COMBINED, {"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
         (COMBINED, {"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater"),
         (COMBINED, {"log.retention.ms": "0"}, "log.retention.ms must be unlimited"),
+        (COMBINED, {"replica.selector.class": "x.Near"}, "RackAwareReplicaSelector, found x.Near"),
         (COMBINED, {"log.dirs": ","}, "At least one log directory"),
         (COMBINED, {"log.dirs": ""}, "At least one log directory"),
         (COMBINED, {"log.cleaner.threads": "128"}, "at least 1MB per cleaner thread"),

@@ -343,6 +343,24 @@ def test_the_low_watermark_is_the_smallest_log_start_of_live_replicas(tmp_path: 
     on_a_rig(scenario, tmp_path)
 
 
+@pytest.mark.parametrize(("epoch", "high_watermark", "kept"), [(1, 5, 5), (2, 0, -1)])
+def test_followers_keep_their_ends_unless_another_broker_may_have_led(
+    tmp_path: Path, epoch: int, high_watermark: int, kept: int
+) -> None:
+    """A follower may have truncated its log for a leader of which this broker has never heard."""
+
+    async def scenario(rig: Rig) -> None:
+        leader = rig.leader()
+        rig.append(5)
+        rig.fetch(2)  # broker 3 is in the ISR and has not fetched
+        rig.change(leader_epoch=epoch, partition_epoch=1, isr=(1, 2))
+        assert rig.leader() is leader
+        assert leader.followers[BrokerId(2)].log_end_offset == kept
+        assert leader.log.high_watermark == high_watermark
+
+    on_a_rig(scenario, tmp_path)
+
+
 def test_min_insync_replicas_freezes_commits(tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
         rig.config_of[""] = replace(rig.config_of[""], min_insync_replicas=2)
@@ -355,5 +373,31 @@ def test_min_insync_replicas_freezes_commits(tmp_path: Path) -> None:
         rig.controller.is_open.set()
         await rig.answered()
         assert rig.leader().log.high_watermark == 1
+
+    on_a_rig(scenario, tmp_path, isr=(1,))
+
+
+def test_a_large_number_of_changes_takes_several_requests(tmp_path: Path) -> None:
+    count = 2 * isr_updates.MAX_CHANGES_PER_REQUEST + 1
+    topic = topic_image("t", count, replicas=ALL, isr=(1,))
+
+    async def scenario() -> None:
+        async with Rig(tmp_path, topic) as rig:
+            await rig.replicas.applied()
+            for leader in rig.replicas:
+                leader.follower_fetched(2, log_start_offset=0, log_end_offset=0)
+            await rig.answered()
+            sizes = [len(request.topics[0].partitions) for request in rig.controller.requests]
+            assert sizes == [isr_updates.MAX_CHANGES_PER_REQUEST] * 2 + [1]
+
+    asyncio.run(scenario())
+
+
+def test_after_the_stop_no_change_is_sent(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.isr_updates.stop()
+        rig.fetch(2)
+        await asyncio.sleep(0.01)
+        assert rig.controller.requests == []
 
     on_a_rig(scenario, tmp_path, isr=(1,))

@@ -223,7 +223,7 @@ def test_a_session_adds_new_and_drops_forgotten_partitions() -> None:
         forgotten_topics_data=(fetch.ForgottenTopic(topic="t", partitions=(0,)),),
     )
     scope = all_of(sessions.open(request, 12, 0))
-    assert [(target.topic, target.wants.partition) for target in scope.targets] == [("t", 1), ("u", 7)]
+    assert [(target.topic, target.wants.partition) for target in scope.targets()] == [("t", 1), ("u", 7)]
 
 
 def test_closing_a_session_forgets_it() -> None:
@@ -232,6 +232,19 @@ def test_closing_a_session_forgets_it() -> None:
     closing = fetch.FetchRequest(session_id=session, session_epoch=-1)
     all_of(sessions.open(closing, 12, 0))
     assert len(sessions) == 0
+
+
+def test_a_fetch_reads_only_a_share_of_the_quiet_partitions_again() -> None:
+    sessions = FetchSessions(10, SystemRng(1), refresh_ms=1000)
+    session = sessions._sessions[open_session(sessions, 400, 0)]
+    waiters: dict = {}
+    for target in list(session.active):
+        session.rest(target, waiters, 0)
+    assert not session.active
+    for epoch, active in ((1, 0), (2, 100), (3, 175)):
+        request = fetch.FetchRequest(session_id=session.id, session_epoch=epoch)
+        all_of(sessions.open(request, 12, 1000 if epoch == 1 else 1001))
+        assert len(session.active) == active
 
 
 def test_the_epoch_wraps_to_one() -> None:
@@ -254,7 +267,7 @@ def test_topics_are_grouped_by_id_as_well_as_by_name() -> None:
     )
     scope = all_of(sessions.open(fetch.FetchRequest(topics=topics, session_epoch=-1), 13, 0))
     results = [
-        (target, fetch.PartitionData(partition_index=target.wants.partition)) for target in scope.targets
+        (target, fetch.PartitionData(partition_index=target.wants.partition)) for target in scope.targets()
     ]
     response = all_of(scope.response(results, (), 0))
     assert [(topic.topic_id, len(topic.partitions)) for topic in response.responses] == [
