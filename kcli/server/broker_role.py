@@ -265,6 +265,7 @@ class BrokerRole:
             await self.groups.stop()
         await self.lifecycle.stop(clean=clean)
         await self.topics.stop()
+        self.replicas.stop()
         await self.isr_updates.stop()
         await self.fetchers.stop()
         await self.moves.stop()
