@@ -159,11 +159,11 @@ class Following:
         return None
 
     async def restore(self, background: Background, checkpoint: Callable[[LogDirectory], None]) -> None:
-        """Completes a cut in another thread: writes the lowered recovery point, and reads the producers at the new log
-        end. If the log changes meanwhile, its next use reads the producers.
+        """Completes a cut in another thread: makes the cut and the lowered recovery point durable, and reads the
+        producers at the new log end. If the log changes meanwhile, its next use reads the producers.
 
-        The recovery point must be on the device before the next append. Otherwise a start after a power failure would
-        not check the new records before the old recovery point.
+        Both must be on the device before the next append. Otherwise a start after a power failure would not check the
+        new records before the old recovery point, and dropped segments might return.
         """
         log = self.partition.log
         restoration, truncations = log.begin_restoring_producers(), log.truncations
@@ -172,6 +172,7 @@ class Following:
 
         def work() -> None:
             try:
+                log.sync_cut()
                 checkpoint(log.directory)
                 if restoration is not None:
                     restoration.run()
