@@ -14,7 +14,6 @@ from kcli.raft.voters import ReplicaKey, VoterSet
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.metadata_log import MetadataLog
 
-
 OBSERVER_SESSION_S = 300.0
 """The time without a fetch after which a node is no observer any more. Kafka has the same limit. A voter that was
 removed and has not fetched from this leader is no observer either."""
