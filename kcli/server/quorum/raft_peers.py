@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcli.errors import KcliError, UnsupportedVersionException
+from kcli.errors import ErrorCode, KcliError, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.model.ids import BrokerId
 from kcli.raft.messages import Answered, Message, Outgoing, Unanswered, Unsupported
@@ -30,12 +30,18 @@ RECONNECT_BACKOFF_MAX_S = 0.5
 
 @dataclass(slots=True)
 class _Link:
-    """The connection to one peer. `retry_at`: the time before which no connection is opened."""
+    """The connection to one peer. `retry_at`: the time before which no connection is opened. `opening`: held while a
+    connection is opened, because a new state of the raft node may send a request while an older one still waits.
+    """
 
     address: Address
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    is_replaced: bool = False
     connection: Connection | None = None
     backoff_s: float = RECONNECT_BACKOFF_S
     retry_at: float = 0.0
+    trouble: str = ""
+    """Why the last request has no valid answer. It is logged once until it changes."""
 
 
 class RaftPeers:
@@ -87,7 +93,7 @@ class RaftPeers:
         except UnsupportedVersionException:
             message = Unsupported(outgoing.request_id)
         except (OSError, TimeoutError, KcliError) as error:
-            _log.debug("No answer of node %d at %s: %s", outgoing.peer.id, link.address, error)
+            _note(link, f"does not answer: {str(error) or type(error).__name__}")
             if link.connection is not None:
                 link.connection.close()
                 link.connection = None
@@ -100,8 +106,10 @@ class RaftPeers:
         peer = outgoing.peer
         link = self._links.get(peer.id)
         if link is None or link.address != peer.address:
-            if link is not None and link.connection is not None:
-                link.connection.close()
+            if link is not None:
+                link.is_replaced = True
+                if link.connection is not None:
+                    link.connection.close()
             link = self._links[peer.id] = _Link(peer.address)
         return link
 
@@ -116,16 +124,23 @@ class RaftPeers:
             version=connection.version_for(key, at_least=at_least),
             timeout=self._request_timeout_s,
         )
+        if getattr(response, "error_code", ErrorCode.NONE) is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            _note(link, f"refuses this node, because its cluster is not {self._cluster_id}")
+        else:
+            _note(link, "")
         return Answered(outgoing.request_id, decode_response(outgoing.request, response, self._listener))
 
     async def _connected(self, link: _Link) -> Connection:
         """The open connection, or a new one after the back-off of the last failure. Raises OSError, TimeoutError and
         KcliError."""
+        async with link.opening:
+            if link.connection is None or link.connection.is_closed:
+                link.connection = await self._open(link)
+            return link.connection
+
+    async def _open(self, link: _Link) -> Connection:
         from kcli.client.connection import Connection
 
-        if link.connection is not None and not link.connection.is_closed:
-            return link.connection
-        link.connection = None
         wait_s = link.retry_at - self._clock.monotonic()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
@@ -135,6 +150,14 @@ class RaftPeers:
         connection = await Connection.open(
             self._network, link.address, self._client_id, self._request_timeout_s
         )
-        link.connection = connection
         link.backoff_s, link.retry_at = RECONNECT_BACKOFF_S, 0.0
+        if link.is_replaced:
+            connection.close()
         return connection
+
+
+def _note(link: _Link, trouble: str) -> None:
+    """Logs that a server answers again, or why it has no valid answer, unless the log has the same line already."""
+    if trouble != link.trouble:
+        _log.info("The server at %s %s", link.address, trouble or "answers again")
+        link.trouble = trouble
