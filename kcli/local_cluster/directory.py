@@ -1,11 +1,11 @@
 """The directory of a cluster: creates it, reads it again, and finds the processes that use it.
 
-DIR/cluster.properties          the cluster's id; written last, so it marks a complete cluster
-DIR/cluster.lock                held by the parent process while the cluster runs
-DIR/cluster.log                 the events of a parent in the background
-DIR/node-1/server.properties    for users to edit; plain `kcli server-start` takes it too
-DIR/node-1/server.log           what the node prints
-DIR/node-1/data                 its log directory, formatted once, when the cluster is created
+    DIR/cluster.properties          the cluster's id; written last, so it marks a complete cluster
+    DIR/cluster.lock                held by the parent process while the cluster runs
+    DIR/cluster.log                 the events of a parent in the background
+    DIR/node-1/server.properties    for users to edit; plain `kcli server-start` takes it too
+    DIR/node-1/server.log           what the node prints
+    DIR/node-1/data                 its log directory, formatted once, when the cluster is created
 
 The functions never format a directory of an existing cluster, and never remove a file of the user.
 """

@@ -12,7 +12,7 @@ from kcli.runtime.clock import Clock, SystemClock
 
 POLL_S = 0.1
 """The pause between two looks at the processes. A look costs a system call for each node."""
-LAST_WAIT_S = 10.0
+LAST_WAIT_S = 3.0
 """If the last nodes take longer, they wait for an active controller that is gone. A second SIGTERM ends this wait: no
 other node is left that could take their leaderships."""
 STOP_LIMIT_S = 60.0
@@ -57,7 +57,8 @@ class RollingStop:
         for batch in batches:
             stopping = [nodes[node_id] for node_id in batch]
             self._signal(stopping, signal.SIGTERM, "stopping")
-            if batch is batches[-1] and not self._have_ended(stopping, LAST_WAIT_S):
+            is_last = batch is batches[-1]
+            if is_last and not self._have_ended(stopping, LAST_WAIT_S) and not self._is_urgent():
                 self._signal(stopping, signal.SIGTERM, "stopping without a controller")
             if not self._have_ended(stopping, STOP_LIMIT_S):
                 self._signal(stopping, signal.SIGKILL, "killed")
