@@ -5,9 +5,9 @@
 Each cluster is started with `kcli cluster up`. A topic with replication factor 1 has the same number of partitions in
 each cluster, spread over its nodes. A client of librdkafka produces values of 100 B with acks=all, and reads them.
 
-The figure is the CPU seconds of all nodes and of their parent for a million messages. It is the median of the rounds, in
-which the clusters take turns. The ratio compares it with one node. Other programs on the machine change these figures
-less than they change rates.
+The figure is the CPU seconds of all nodes and of their parent for a million messages: the median of the rounds. In
+each round the clusters take turns. The ratio compares the figure with one node. Other programs on the machine change
+these figures less than they change rates.
 """
 
 from __future__ import annotations
