@@ -22,8 +22,9 @@ MAX_REPLICAS = 3
 """The most replicas of a topic by default, as in Kafka's defaults for its internal topics."""
 PORT_MAX = 65_535
 CONTROLLER, PLAINTEXT = "CONTROLLER", "PLAINTEXT"
+DEFAULT_REPLICATION_FACTOR = "default.replication.factor"
 REPLICATION_FACTOR_KEYS = (
-    "default.replication.factor",
+    DEFAULT_REPLICATION_FACTOR,
     "offsets.topic.replication.factor",
     "share.coordinator.state.topic.replication.factor",
     "transaction.state.log.replication.factor",
@@ -125,7 +126,10 @@ def node_properties(node: NodeLayout, nodes: Sequence[NodeLayout], data: Path | 
         properties["inter.broker.listener.name"] = PLAINTEXT
     if node.rack is not None:
         properties["broker.rack"] = node.rack
-    return properties | replication(sum(each.broker_port is not None for each in nodes))
+    properties |= replication(sum(each.broker_port is not None for each in nodes))
+    if node.controller_port is None:
+        del properties[DEFAULT_REPLICATION_FACTOR]  # only controllers read it
+    return properties
 
 
 def replication(brokers: int) -> dict[str, str]:
