@@ -33,8 +33,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "replica.lag.",
             "replica.selector.class",
             "num.replica.fetchers",
-            "auto.leader.rebalance.enable",
-            "leader.imbalance.",
             "log.dir.failure.timeout.ms",
             "socket.connection.setup.",
         ),
