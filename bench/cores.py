@@ -71,7 +71,10 @@ def create(load: Load, topic: str) -> None:
 
 def read(bootstrap: str, topic: str, count: int) -> None:
     """Reads all partitions without a group, because the coordinator of a group is on one of the nodes."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "log_level": NO_LOG})
+    settings = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 10}
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "bench", "log_level": NO_LOG, **settings}
+    )
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
     seen, deadline = 0, time.monotonic() + TIMEOUT_S
     while seen < count:
