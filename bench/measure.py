@@ -61,7 +61,7 @@ class Bench:
 
     def cpu_s(self) -> float:
         """Returns the CPU seconds that the broker and its children have used so far."""
-        return sum(map(_cpu_s, processes(self.pid)))
+        return sum(map(cpu_s, processes(self.pid)))
 
     def memory_mb(self) -> float:
         """Returns the resident memory of the broker and its children."""
@@ -124,7 +124,7 @@ def _resident_pages(pid: int) -> int:
         return 0
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """Returns the CPU seconds of a process and of its children that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

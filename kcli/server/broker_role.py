@@ -22,20 +22,28 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.removed_topics import RemovedTopics
 from kcli.model.ids import Offset
+from kcli.replica.selector import SELECTORS, leader_only
 from kcli.runtime.clock import Clock
+from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
+from kcli.server.coordinators.broker_links import BrokerLinks
 from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.marker_sender import MarkerSender, RemoteMarkers
 from kcli.server.coordinators.topic_creation import TopicCreator
+from kcli.server.coordinators.transaction_coordinators import RemoteVerifications, TransactionCoordinators
 from kcli.server.coordinators.transaction_markers import MarkerWriter
 from kcli.server.coordinators.transaction_verification import TransactionVerifier
 from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
-from kcli.server.partitions.fetch_sessions import FetchSessions
+from kcli.server.partitions.fetch_sessions import REFRESHES_PER_LAG_TIME, FetchSessions
+from kcli.server.partitions.fetchers import ReplicaFetchers
+from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
+from kcli.server.partitions.replication_quota import LEADER_RATE, ReplicationQuota
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.channel import ControllerChannel, NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
@@ -51,10 +59,10 @@ class Surroundings:
     """The parts of a node that its broker role uses.
 
     The channels lead to the active controller. Each has a queue of its own, so that no heartbeat waits for the request
-    of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration,
-    `assignments` for the directories of replicas. `removed_topics` reads the removals before an offset in the metadata
-    log. `background` runs work that blocks. `cleaner_executor` runs the log cleaner. If it is None, the cleaner makes
-    its own threads.
+    of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration.
+    `assignments` is for the directories of replicas, and `isr_changes` for proposed ISRs. `removed_topics` reads the
+    removals before an offset in the metadata log. `background` runs work that blocks. `cleaner_executor` runs the log
+    cleaner. If it is None, the cleaner makes its own threads.
     """
 
     config: BrokerConfig
@@ -66,6 +74,8 @@ class Surroundings:
     channel: NodeChannel
     heartbeats: ControllerChannel
     assignments: ControllerChannel
+    isr_changes: ControllerChannel
+    network: Network
     removed_topics: Callable[[Offset], RemovedTopics]
     traffic: TrafficTable
     background: Executor
@@ -83,9 +93,9 @@ class BrokerRole:
             logs, clock, lambda: given.dynamic_config.current, executor=given.cleaner_executor
         )
         self.lifecycle = self._make_lifecycle()
-        self.replicas = Replicas(
-            config.node_id, logs, self._log_config, given.traffic, given.background.submit
-        )
+        self.isr_updates = IsrUpdates(config.node_id, given.isr_changes, lambda: self.lifecycle.epoch)
+        self.fetchers = self._make_fetchers()
+        self.replicas = self._make_replicas()
         self.assignments = DirectoryAssignments(
             config.node_id, given.assignments, given.loader, logs, lambda: self.lifecycle.epoch
         )
@@ -98,13 +108,23 @@ class BrokerRole:
             clock,
             metadata=lambda: given.loader.image,
             producer_ids=self.producer_ids,
-            markers=self.markers,
+            markers=self._make_marker_sender(),
         )
-        self.verifier = TransactionVerifier(given.dynamic_config, clock, self.transactions)
+        self.remote_verifications = RemoteVerifications(self._links("AddPartitionsToTxnManager"))
+        self.verifier = TransactionVerifier(
+            given.dynamic_config,
+            clock,
+            TransactionCoordinators(
+                config.node_id, lambda: given.loader.image, self.transactions, self.remote_verifications
+            ),
+        )
         self.topics = TopicCreator(given.channel, config)
         self.fetch_sessions = FetchSessions(
-            config.integer("max.incremental.fetch.session.cache.slots"), given.rng
+            config.integer("max.incremental.fetch.session.cache.slots"),
+            given.rng,
+            refresh_ms=config.integer("replica.lag.time.max.ms") // REFRESHES_PER_LAG_TIME,
         )
+        self.leader_quota = ReplicationQuota(LEADER_RATE, given.dynamic_config.current, clock)
 
     def _make_lifecycle(self) -> BrokerLifecycle:
         given = self._given
@@ -119,6 +139,33 @@ class BrokerRole:
             offline_directories=lambda: _ids(given.logs, lambda directory: directory.error is not None),
         )
 
+    def _make_fetchers(self) -> ReplicaFetchers:
+        given = self._given
+        return ReplicaFetchers(
+            node_id=given.config.node_id,
+            network=given.network,
+            clock=given.clock,
+            dynamic_config=given.dynamic_config,
+            background=given.background.submit,
+            image=lambda: given.loader.image,
+            broker_epoch=lambda: self.lifecycle.epoch,
+            checkpoint=given.logs.checkpoint_directory,
+        )
+
+    def _make_replicas(self) -> Replicas:
+        given = self._given
+        return Replicas(
+            given.config.node_id,
+            given.logs,
+            self._log_config,
+            clock=given.clock,
+            lag_time_max_ms=given.config.integer("replica.lag.time.max.ms"),
+            fetchers=self.fetchers,
+            isr_updates=self.isr_updates,
+            traffic=given.traffic,
+            background=given.background.submit,
+        )
+
     def _make_moves(self) -> LogDirMoves:
         given = self._given
         return LogDirMoves(
@@ -128,6 +175,22 @@ class BrokerRole:
             given.clock,
             given.background,
             lambda: given.loader.image,
+        )
+
+    def _make_marker_sender(self) -> MarkerSender:
+        remote = RemoteMarkers(self._links("txn-marker-sender"))
+        given = self._given
+        return MarkerSender(given.config.node_id, lambda: given.loader.image, self.markers, remote)
+
+    def _links(self, purpose: str) -> BrokerLinks:
+        """Connections to other brokers."""
+        config = self._given.config
+        return BrokerLinks(
+            self._given.network,
+            lambda: self._given.loader.image,
+            listener=config.inter_broker_listener_name,
+            client_id=f"broker-{config.node_id}-{purpose}",
+            timeout_s=config.integer("request.timeout.ms") / 1000,
         )
 
     def ports(self, node: NodePorts) -> BrokerPorts:
@@ -146,9 +209,12 @@ class BrokerRole:
             controller_versions=self._given.channel.versions,
             logs=self._given.logs,
             replicas=self.replicas,
+            fetchers=self.fetchers,
             moves=self.moves,
             fetch_sessions=self.fetch_sessions,
             fetch_max_bytes=node.config.integer("fetch.max.bytes"),
+            replica_selector=SELECTORS.get(node.config.text("replica.selector.class"), leader_only),
+            leader_quota=self.leader_quota,
             groups=self.groups,
             transactions=self.transactions,
             verifier=self.verifier,
@@ -176,7 +242,7 @@ class BrokerRole:
         self.transactions.load(image)
         self.moves.recover(image)
         self.replicas.load(image)
-        self.replicas.subscribe(self.assignments.leadership_changed)
+        self.replicas.subscribe_hosted(self.assignments.replica_hosted)
         self._given.loader.subscribe(self._metadata_changed)
         await self.replicas.applied()
         await self.lifecycle.unfence()
@@ -230,10 +296,14 @@ class BrokerRole:
         await self.lifecycle.stop()
         await self.cleaning.stop()
         await self.transactions.stop_sending()
+        await self.remote_verifications.stop()
         if clean:
             await self.transactions.stop()
             await self.groups.stop()
         await self.topics.stop()
+        self.replicas.stop()
+        await self.isr_updates.stop()
+        await self.fetchers.stop()
         await self.moves.stop()
         await self.assignments.stop()
 
@@ -254,6 +324,7 @@ class BrokerRole:
     def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
         self._expire_producers(after)
         self.cleaning.reconfigure()
+        self.leader_quota.reconfigure(after)
         self.replicas.reconfigure(None)
 
     def _expire_producers(self, config: BrokerConfig) -> None:

@@ -1,50 +1,80 @@
-"""Runs a cluster of real processes on 127.0.0.1, for tests: one controller, and brokers without the controller role.
+"""Runs a cluster of real processes on 127.0.0.1, for tests.
 
-    with ClusterProcesses(tmp_path, brokers=2) as cluster:
+    with ClusterProcesses(tmp_path, nodes=3) as cluster:        # as `kcli cluster up --nodes 3`
         ... cluster.bootstrap ...
+        cluster.nodes[2].kill()
 
-Each node has a directory of its own, which is formatted with `kcli storage format`.
+    ClusterProcesses(tmp_path, brokers=2)                       # one controller, and two nodes that are only brokers
+
+Each node has a directory of its own in the directory of the cluster. In contrast to `kcli cluster up`, a node that ends
+stays down, so that a test can decide.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+from kcli.local_cluster.directory import create_cluster, exists
+from kcli.local_cluster.layout import NodeLayout, node_properties, plan_nodes, ports_needed
+from kcli.local_cluster.ports import free_port, free_ports
+from kcli.local_cluster.supervisor import system_machine
 from kcli.testing.broker_process import BrokerProcess
 
-CLUSTER_ID = "cHJvY2Vzcy1jbHVzdGVyIQ"
 CONTROLLER_ID = 100
+RACKS = ("rack-1",)
 
 
 class ClusterProcesses:
-    """One controller, and brokers with the ids 1, 2 … All of them run after `start`."""
+    """The nodes of a cluster by id. All of them run after `start`.
+
+    With `nodes`, the ids are 1, 2 …, and the first nodes are voters too (`voters_of`). With `brokers`, the brokers have
+    the ids 1, 2 …, and the only controller has the id CONTROLLER_ID. `overrides` are properties of all nodes.
+    """
 
     def __init__(
-        self, directory: Path | str, *, brokers: int, overrides: Mapping[str, str] | None = None
+        self,
+        directory: Path | str,
+        *,
+        nodes: int | None = None,
+        brokers: int | None = None,
+        racks: Sequence[str] = RACKS,
+        overrides: Mapping[str, str] | None = None,
     ) -> None:
+        assert (nodes is None) != (brokers is None), "expected either `nodes` or `brokers`"
         self._directory = Path(directory)
         self._overrides = dict(overrides or {})
-        self.controller = self._make_controller()
-        self.brokers = {broker_id: self._make_broker(broker_id) for broker_id in range(1, brokers + 1)}
+        self._layouts = _combined(nodes, racks) if nodes is not None else _separate(brokers or 0, racks)
+        self.nodes = {layout.node_id: self._node(layout) for layout in self._layouts}
+
+    @property
+    def brokers(self) -> dict[int, BrokerProcess]:
+        """The nodes that serve clients."""
+        return {
+            each.node_id: self.nodes[each.node_id] for each in self._layouts if each.broker_port is not None
+        }
+
+    @property
+    def controller(self) -> BrokerProcess:
+        """The only controller of a cluster with separate `brokers`."""
+        return self.nodes[CONTROLLER_ID]
 
     @property
     def bootstrap(self) -> str:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
     def start(self) -> Self:
-        """Formats and starts the nodes. Raises RuntimeError with the end of its log if a node does not start."""
-        _format(self.controller, "--standalone")
-        for broker in self.brokers.values():
-            _format(broker, "--no-initial-controllers")
-        self.controller.start()
-        with ThreadPoolExecutor() as threads:
-            list(threads.map(BrokerProcess.start, self.brokers.values()))
+        """Starts the nodes that do not run. The first call creates the cluster.
+
+        Raises RuntimeError with the end of its log if a node does not start.
+        """
+        if not exists(self._directory):
+            create_cluster(self._directory, self._layouts, self._overrides, system_machine())
+        down = [node for node in self.nodes.values() if node.process is None]
+        with ThreadPoolExecutor(len(self.nodes)) as threads:
+            list(threads.map(BrokerProcess.start, down))
         return self
 
     def __enter__(self) -> Self:
@@ -59,38 +89,35 @@ class ClusterProcesses:
 
     def kill(self) -> None:
         """Ends all processes that still run."""
-        for node in (*self.brokers.values(), self.controller):
+        for node in self.nodes.values():
             if node.process is not None:
                 node.kill()
 
-    def _make_controller(self) -> BrokerProcess:
-        node = BrokerProcess(self._directory / "controller")
-        listener = f"CONTROLLER://127.0.0.1:{node.controller_port}"
-        node.overrides = {
-            "process.roles": "controller",
-            "node.id": str(CONTROLLER_ID),
-            "listeners": listener,
-            "advertised.listeners": listener,
-            "inter.broker.listener.name": "",
-            **self._overrides,
-        }
-        return node
-
-    def _make_broker(self, broker_id: int) -> BrokerProcess:
-        node = BrokerProcess(self._directory / f"broker-{broker_id}")
-        listener = f"PLAINTEXT://{node.bootstrap}"
-        node.overrides = {
-            "process.roles": "broker",
-            "node.id": str(broker_id),
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller.controller_port}",
-            "listeners": listener,
-            "advertised.listeners": listener,
-            **self._overrides,
-        }
+    def _node(self, layout: NodeLayout) -> BrokerProcess:
+        directory = self._directory / f"node-{layout.node_id}"
+        node = BrokerProcess(
+            directory, node_properties(layout, self._layouts, directory / "data") | self._overrides
+        )
+        node.port = layout.broker_port or node.port
+        node.controller_port = layout.controller_port or node.controller_port
         return node
 
 
-def _format(node: BrokerProcess, voters: str) -> None:
-    path = os.fspath(node.write_properties())
-    command = [sys.executable, "-m", "kcli", "storage", "format", "-t", CLUSTER_ID, "-c", path, voters]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def _combined(nodes: int, racks: Sequence[str]) -> Sequence[NodeLayout]:
+    return plan_nodes(nodes, free_ports(ports_needed(nodes)), racks)
+
+
+def _separate(brokers: int, racks: Sequence[str]) -> Sequence[NodeLayout]:
+    controller = NodeLayout(node_id=CONTROLLER_ID, broker_port=None, controller_port=free_port())
+    return (
+        controller,
+        *(
+            NodeLayout(
+                node_id=broker_id,
+                broker_port=free_port(),
+                controller_port=None,
+                rack=racks[(broker_id - 1) % len(racks)],
+            )
+            for broker_id in range(1, brokers + 1)
+        ),
+    )

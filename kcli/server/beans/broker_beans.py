@@ -1,7 +1,7 @@
 """The beans of a broker, with the object names and attributes of Kafka.
 
 Some beans have no meaning in a broker with one event loop and are left out: request and response queue times, further
-network threads, replica fetchers. The beans for the idle ratio of Kafka's handler and network threads have the idle
+network threads. The beans for the idle ratio of Kafka's handler and network threads have the idle
 ratio of the event loop. It is the share of the time in which the thread of the loop used no CPU.
 """
 
@@ -16,15 +16,18 @@ from kcli import KAFKA_VERSION
 from kcli.errors import KafkaError
 from kcli.metadata.image import MetadataImage, PartitionImage
 from kcli.model.ids import NO_LEADER
-from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.wire.api import ApiKey
+from kcli.replica.leader import LeaderState
 from kcli.runtime.process import process_figures
 from kcli.server.beans.bean import Bean, bean, gauge
+from kcli.server.beans.fetcher_beans import fetcher_beans
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.meters import Attributes, Meter
 from kcli.server.metrics.requests import ApiTimes
 from kcli.server.network.listener import SocketServer
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.log_cleaning import LogCleaning
+from kcli.server.partitions.parked import ParkedFetch
 from kcli.storage.store.store import LogStore
 
 SERVER, NETWORK, CONTROLLER, LOG, CLUSTER = (
@@ -48,13 +51,21 @@ _TRAFFIC: dict[str, tuple[str, str, bool]] = {
     "messages_in": ("MessagesInPerSec", "messages", True),
     "bytes_in": ("BytesInPerSec", "bytes", True),
     "bytes_out": ("BytesOutPerSec", "bytes", True),
+    "replication_bytes_in": ("ReplicationBytesInPerSec", "bytes", False),
     "replication_bytes_out": ("ReplicationBytesOutPerSec", "bytes", False),
+    "reassignment_bytes_in": ("ReassignmentBytesInPerSec", "bytes", False),
     "bytes_rejected": ("BytesRejectedPerSec", "bytes", True),
     "produces": ("TotalProduceRequestsPerSec", "requests", True),
     "fetches": ("TotalFetchRequestsPerSec", "requests", True),
     "failed_produces": ("FailedProduceRequestsPerSec", "requests", True),
     "failed_fetches": ("FailedFetchRequestsPerSec", "requests", True),
     "corrupt_batches": ("InvalidMessageCrcRecordsPerSec", "requests", False),
+}
+# A field of Traffic -> the name of the bean of the replica manager, and the unit.
+_ISR_CHANGES = {
+    "isr_expands": ("IsrExpandsPerSec", "expands"),
+    "isr_shrinks": ("IsrShrinksPerSec", "shrinks"),
+    "failed_isr_updates": ("FailedIsrUpdatesPerSec", "failedUpdates"),
 }
 
 
@@ -75,7 +86,7 @@ def broker_beans(sources: BeanSources) -> Iterator[Bean]:
     for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
         yield from make(sources)
     if isinstance(sources.ports, BrokerPorts):
-        for make_of_broker in (_fetch_sessions, _replicas, _groups, _partitions):
+        for make_of_broker in (_fetch_sessions, replica_beans, fetcher_beans, _groups, partition_beans):
             yield from make_of_broker(sources.ports)
     if sources.cleaning is not None:
         yield from _cleaner(sources, sources.cleaning)
@@ -130,6 +141,9 @@ def _traffic(sources: BeanSources) -> Iterator[Bean]:
             elif by_topic and field in meters:
                 attributes = meters[field].attributes(event_type, now)
                 yield bean(SERVER, "BrokerTopicMetrics", attributes, name, topic=topic)
+        if topic is None:
+            for field, (name, event_type) in _ISR_CHANGES.items():
+                yield bean(SERVER, "ReplicaManager", _attributes(meters.get(field), event_type, now), name)
 
 
 def _attributes(meter: Meter | None, event_type: str, now: float) -> Attributes:
@@ -187,41 +201,58 @@ def _sockets(sources: BeanSources) -> Iterator[Bean]:
 
 
 def _fetch_sessions(broker: BrokerPorts) -> Iterator[Bean]:
-    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(broker.fetch_sessions))
+    sessions = broker.fetch_sessions
+    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(sessions))
+    partitions = sum(len(session.targets) for session in sessions)
+    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchPartitionsCached", partitions)
+    yield bean(SERVER, "LeaderReplication", {"byte-rate": broker.leader_quota.bytes_per_second})
 
 
 # Replicas, and what the controller knows.
 
 
-def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
-    led = list(broker.replicas)
-    own = [log for (topic, _), log in list(broker.logs.logs.items()) if topic != CLUSTER_METADATA_TOPIC]
+def replica_beans(broker: BrokerPorts) -> Iterator[Bean]:
+    replicas = broker.replicas
+    led = list(replicas)
     states = [leader.state for leader in led]
-    offline = sum(
-        1
-        for _, _, partition in _all_partitions(broker.metadata)
-        if broker.node_id in partition.replicas and partition.leader == NO_LEADER
-    )
+    images = [_image_of(broker, leader) for leader in led]
     for name, value in (
-        ("PartitionCount", len(own)),
+        ("PartitionCount", len(replicas) + replicas.followed_count),
         ("LeaderCount", len(led)),
-        ("UnderReplicatedPartitions", sum(len(state.isr.members) < len(state.replicas) for state in states)),
+        ("UnderReplicatedPartitions", sum(map(_is_under_replicated, states, images))),
         ("UnderMinIsrPartitionCount", sum(not state.isr.is_sufficient for state in states)),
         ("AtMinIsrPartitionCount", sum(len(state.isr.members) == state.isr.required for state in states)),
-        ("OfflineReplicaCount", offline),
-        (
-            "ReassigningPartitions",
-            sum(1 for *_, partition in _all_partitions(broker.metadata) if partition.adding),
-        ),
+        ("OfflineReplicaCount", replicas.offline_count),
+        ("ReassigningPartitions", sum(bool(image and (image.adding or image.removing)) for image in images)),
         ("ProducerIdCount", sum(len(leader.log.producers.producers) for leader in led)),
     ):
         yield gauge(SERVER, "ReplicaManager", name, value)
     parked = {
         "Produce": sum(len(leader.commits) for leader in led),
-        "Fetch": len({id(each) for leader in led for each in leader.parked_fetches}),
+        "Fetch": _parked_fetches(broker),
+        "DeleteRecords": sum(len(leader.deletions) for leader in led),
     }
     for operation, count in parked.items():
         yield gauge(SERVER, "DelayedOperationPurgatory", "PurgatorySize", count, delayedOperation=operation)
+
+
+def _parked_fetches(broker: BrokerPorts) -> int:
+    """The number of parked fetches. A session watches some partitions for its fetch, which is then not in their
+    lists."""
+    replicas = (*broker.replicas, *broker.replicas.followed)
+    waiters: list[object] = [each for replica in replicas for each in replica.parked_fetches]
+    waiters += [session.parked for session in broker.fetch_sessions]
+    return len({id(each) for each in waiters if isinstance(each, ParkedFetch) and not each.finished})
+
+
+def _image_of(broker: BrokerPorts, leader: LeaderPartition) -> PartitionImage | None:
+    return broker.metadata.partition(leader.topic, leader.partition)
+
+
+def _is_under_replicated(state: LeaderState, image: PartitionImage | None) -> bool:
+    """Whether the ISR is too small. Replicas that a reassignment adds do not count until it is complete (KIP-455)."""
+    adding = () if image is None else image.adding
+    return len(state.isr.members) < len(state.replicas) - len(adding)
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[tuple[str, int, PartitionImage]]:
@@ -348,17 +379,29 @@ def _logs(sources: BeanSources) -> Iterator[Bean]:
             yield gauge(LOG, "Log", name, value, topic=topic, partition=str(partition))
 
 
-def _partitions(broker: BrokerPorts) -> Iterator[Bean]:
-    for leader in list(broker.replicas):
-        state, log = leader.state, leader.log
-        for name, value in (
-            ("AtMinIsr", int(len(state.isr.members) == state.isr.required)),
-            ("InSyncReplicasCount", len(state.isr.members)),
-            ("LastStableOffsetLag", max(log.high_watermark - log.last_stable_offset, 0)),
-            ("ReplicasCount", len(state.replicas)),
-            ("UnderMinIsr", int(not state.isr.is_sufficient)),
-            ("UnderReplicated", int(len(state.isr.members) < len(state.replicas))),
-        ):
+def partition_beans(broker: BrokerPorts) -> Iterator[Bean]:
+    for replica in (*broker.replicas, *broker.replicas.followed):
+        counts = _isr_counts(broker, replica) if isinstance(replica, LeaderPartition) else _NOT_LED
+        log = replica.log
+        lag = max(log.high_watermark - log.last_stable_offset, 0)
+        for name, value in (*counts.items(), ("LastStableOffsetLag", lag)):
             yield gauge(
-                CLUSTER, "Partition", name, value, topic=leader.topic, partition=str(leader.partition)
+                CLUSTER, "Partition", name, value, topic=replica.topic, partition=str(replica.partition)
             )
+
+
+def _isr_counts(broker: BrokerPorts, leader: LeaderPartition) -> dict[str, int]:
+    state = leader.state
+    return {
+        "AtMinIsr": int(len(state.isr.members) == state.isr.required),
+        "InSyncReplicasCount": len(state.isr.members),
+        "ReplicasCount": len(state.replicas),
+        "UnderMinIsr": int(not state.isr.is_sufficient),
+        "UnderReplicated": int(_is_under_replicated(state, _image_of(broker, leader))),
+    }
+
+
+# Only the leader knows these counts. In Kafka they are 0 on other brokers.
+_NOT_LED = dict.fromkeys(
+    ("AtMinIsr", "InSyncReplicasCount", "ReplicasCount", "UnderMinIsr", "UnderReplicated"), 0
+)

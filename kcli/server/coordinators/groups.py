@@ -56,7 +56,6 @@ class GroupCoordinator:
         self._own_times = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
         self._times: dict[str, ConsumerTimes] = {}
         """A cache for groups that have their own configs. It is cleared when any group config changes."""
-        self._resolving: set[asyncio.Task[None]] = set()
         kind: ShardKind[LogRecord, GroupSend, GroupShard] = ShardKind(
             topic=GROUP_TOPIC.name,
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
@@ -66,6 +65,7 @@ class GroupCoordinator:
             settings=self._settings,
             logger=_log,
             send=self._send,
+            loaded=self._loaded,
         )
         self.shards: CoordinatorShards[LogRecord, GroupSend, GroupShard] = CoordinatorShards(
             kind, config.integer("offsets.topic.num.partitions"), clock
@@ -98,10 +98,11 @@ class GroupCoordinator:
         step: Callable[[GroupShard, Token[AnswerT], int], GroupReady],
         *,
         verification: Verification | None = None,
+        shows_writes: bool = False,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs one step on the shard of a group. Returns the answer or a future of it. Raises KafkaError like
-        `runner`."""
-        return self.shards.call(group_id, step, verification=verification)
+        """Runs one step on the shard of a group (`ShardRunner.call`). Returns the answer or a future of it. Raises
+        KafkaError like `runner`."""
+        return self.shards.call(group_id, step, verification=verification, shows_writes=shows_writes)
 
     @property
     def serves_consumer_protocol(self) -> bool:
@@ -158,19 +159,23 @@ class GroupCoordinator:
         shard.topics_changed(self._topics, (), has_new=True)
         return shard
 
+    def _loaded(self, runner: GroupRunner, before: MetadataImage) -> None:
+        """Brings a shard up to date with the changes of topics since its load began."""
+        if before is self._image:
+            return
+        runner.ask(lambda shard, _: shard.topics_changed(self._topics, (), has_new=True))
+        present = self._image.topics
+        gone = [topic.name for topic in before.topics if present.topic_by_id(topic.topic_id) is None]
+        if gone:
+            runner.run(lambda shard, now_ms: shard.delete_topics(gone, now_ms))
+
     async def stop(self) -> None:
         await self.shards.stop()
-        for task in tuple(self._resolving):
-            task.cancel()
 
     # --- regular expressions
 
     def _send(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        task = asyncio.get_running_loop().create_task(
-            self._resolve(runner, asked), name=f"regexes of {asked.group_id}"
-        )
-        self._resolving.add(task)
-        task.add_done_callback(self._resolving.discard)
+        runner.spawn(self._resolve(runner, asked), name=f"regexes of {asked.group_id}")
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
         """Matches expressions in a thread, because matching many expressions with thousands of topics takes long."""
@@ -179,9 +184,8 @@ class GroupCoordinator:
             found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())
         except Exception:
             _log.exception("[GroupId %s] Couldn't update regular expressions", asked.group_id)
-        if not runner.is_stopped():
-            version = asked.topics.version
-            runner.run(lambda shard, now_ms: shard.regexes_resolved(asked.group_id, found, version, now_ms))
+        version = asked.topics.version
+        runner.run(lambda shard, now_ms: shard.regexes_resolved(asked.group_id, found, version, now_ms))
 
     def _settings(self, leader: LeaderPartition) -> RunnerSettings:
         return RunnerSettings(

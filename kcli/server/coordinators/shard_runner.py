@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Token
-from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.errors import ErrorCode, KafkaError, NotCoordinatorException, error_for
 from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
 from kcli.server.coordinators.alarm import Alarm
@@ -93,14 +93,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._in_flight: deque[tuple[Offset, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._alarm = Alarm(now_ms, self._tick)
-        self._barriers: list[asyncio.Future[None]] = []
         self._delivering: set[asyncio.Future[None]] = set()
         """Many replies of one step that are sent in turns. They are sent even if the runner is stopped meanwhile."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
-
-    def is_stopped(self) -> bool:
-        """Whether the runner was stopped, because another broker has the shard."""
-        return self._stopped
 
     # --- ways to the shard
 
@@ -112,21 +108,30 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._wake_in_time()
 
     def run(self, step: Callable[[ShardT, int], Ready[RecordT, SendT]]) -> None:
-        """Runs a step that no request waits for."""
-        self._accept(self.ask(step))
+        """Runs a step that no request waits for. Does nothing if another broker has the shard."""
+        if not self._stopped:
+            self._accept(self.ask(step))
 
     def call(
         self,
         step: Callable[[ShardT, Token[AnswerT], int], Ready[RecordT, SendT]],
         *,
         verification: Verification | None = None,
+        shows_writes: bool = False,
     ) -> AnswerT | Awaitable[AnswerT]:
         """Runs a step for a request. Returns the answer or a future of it.
 
-        If the records belong to a transaction, `verification` shows that the producer may write them.
+        If the records belong to a transaction, `verification` shows that the producer may write them. If the answer
+        `shows_writes`, it may depend on writes that are not committed yet. So it waits for these writes, even if the
+        step itself writes nothing. Raises NotCoordinatorException if another broker has the shard.
         """
+        self._check_not_stopped()
         token: asyncio.Future[AnswerT] = self._loop.create_future()
-        self._accept(self.ask(lambda shard, now_ms: step(shard, token, now_ms)), verification)
+        ready = self.ask(lambda shard, now_ms: step(shard, token, now_ms))
+        if shows_writes and not ready.records:
+            self._deliver_after_writes(ready)
+        else:
+            self._accept(ready, verification)
         return token.result() if token.done() and token.exception() is None else token
 
     def _accept(self, ready: Ready[RecordT, SendT], verification: Verification | None = None) -> None:
@@ -141,7 +146,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._gather(Write(ready, records, size_bytes, verification=verification))
 
     def end_transaction(self, marker: ControlMarker) -> asyncio.Future[None]:
-        """Appends a marker after the collected writes. The future is done when the marker is committed and replayed."""
+        """Appends a marker after the collected writes. The future is done when the marker is committed and replayed.
+
+        Raises NotCoordinatorException if another broker has the shard.
+        """
+        self._check_not_stopped()
         token: asyncio.Future[None] = self._loop.create_future()
         self._gather(Write(Ready(replies=(Answer(token, None),)), [], len(marker.batch), marker=marker))
         return token
@@ -157,14 +166,35 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         elif self._flush_handle is None:
             self._schedule_flush()
 
+    def _check_not_stopped(self) -> None:
+        if self._stopped:
+            raise NotCoordinatorException
+
+    def spawn(self, work: Coroutine[None, None, None], name: str) -> None:
+        """Runs work of the shard in a task, which is cancelled when the runner stops."""
+        task = self._loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     def when_written(self) -> asyncio.Future[None] | None:
-        """Returns None if all writes are committed. Otherwise returns a future that is done when all writes are
-        committed."""
+        """Returns None if all writes are committed. Otherwise returns a future that is done when the present writes are
+        committed. The future raises KafkaError if they fail."""
         if not self._gathered and not self._in_flight:
             return None
-        barrier: asyncio.Future[None] = self._loop.create_future()
-        self._barriers.append(barrier)
-        return barrier
+        token: asyncio.Future[None] = self._loop.create_future()
+        self._deliver_after_writes(Ready(replies=(Answer(token, None),)))
+        return token
+
+    def _deliver_after_writes(self, ready: Ready[RecordT, SendT]) -> None:
+        """Delivers a `Ready` without records when the present writes are committed, or an error if they fail."""
+        write: Write[RecordT, SendT] = Write(ready, [], 0)
+        if self._gathered:
+            self._gathered.append(write)
+        elif self._in_flight:
+            _, writes = self._in_flight[-1]
+            writes.append(write)
+        else:
+            self._deliver(ready)
 
     # --- the log
 
@@ -226,11 +256,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                     self._deliver(write.ready)
             else:
                 self._fail(write, code)
-        if not self._gathered and not self._in_flight:
-            barriers, self._barriers = self._barriers, []
-            for barrier in barriers:
-                if not barrier.done():
-                    barrier.set_result(None)
 
     def _deliver(self, ready: Ready[RecordT, SendT]) -> None:
         rest = run_in_turns(_delivered(ready), REPLIES_PER_TURN)
@@ -269,18 +294,24 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 
     # --- the end
 
-    async def drain(self) -> None:
-        """Writes the collected records, for a clean stop."""
+    def cancel_tasks(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Writes the collected records, for a clean stop. Raises KafkaError, or TimeoutError if they are not committed
+        in time."""
         self._flush()
         barrier = self.when_written()
         if barrier is not None:
-            await asyncio.wait_for(barrier, self._settings.commit_timeout_ms / 1000)
+            await asyncio.wait_for(barrier, timeout_s)
 
     def stop(self) -> None:
         """Stops, because another broker has the shard. Waiting requests are answered with NOT_COORDINATOR."""
         self._stopped = True
         last = self._shard.resign(self._now_ms())
         self._alarm.cancel()
+        self.cancel_tasks()
         for handle in (self._flush_handle, self._committer):
             if handle is not None:
                 handle.cancel()
@@ -292,10 +323,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             if write.failure is ErrorCode.NONE:
                 self._answer_error(write.ready, self._write_error(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         _answer(last)
-        for barrier in self._barriers:
-            if not barrier.done():
-                barrier.set_exception(error_for(self._write_error(ErrorCode.NOT_LEADER_OR_FOLLOWER)))
-        self._barriers = []
 
 
 def _answer(ready: Ready[RecordT, SendT]) -> None:

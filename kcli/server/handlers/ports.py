@@ -14,6 +14,7 @@ from kcli.config.dynamic import DynamicConfig
 from kcli.config.features import KRAFT_VERSION, supported_ranges
 from kcli.metadata.image import MetadataImage
 from kcli.protocol.wire.api import ApiKey
+from kcli.replica.selector import Selector
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.groups import GroupCoordinator
@@ -25,8 +26,10 @@ from kcli.server.handlers.shared.config_answers import ConfigAnswers
 from kcli.server.handlers.shared.topic_answers import TopicAnswers
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.fetch_sessions import FetchSessions
+from kcli.server.partitions.fetchers import ReplicaFetchers
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
+from kcli.server.partitions.replication_quota import ReplicationQuota
 from kcli.server.quorum.channel import ControllerChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import ProducerIds
@@ -90,9 +93,12 @@ class BrokerPorts(NodePorts):
 
     logs: LogStore
     replicas: Replicas
+    fetchers: ReplicaFetchers
     moves: LogDirMoves
     fetch_sessions: FetchSessions
     fetch_max_bytes: int
+    replica_selector: Selector
+    leader_quota: ReplicationQuota
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     verifier: TransactionVerifier

@@ -35,13 +35,18 @@ class Traffic:
     messages_in: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    replication_bytes_in: int = 0
     replication_bytes_out: int = 0
+    reassignment_bytes_in: int = 0
     bytes_rejected: int = 0
     produces: int = 0
     fetches: int = 0
     failed_produces: int = 0
     failed_fetches: int = 0
     corrupt_batches: int = 0
+    isr_expands: int = 0
+    isr_shrinks: int = 0
+    failed_isr_updates: int = 0
 
     def add(self, other: Traffic) -> None:
         for name in NAMES:

@@ -18,6 +18,7 @@ from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.messages import list_partition_reassignments as lr
+from kcli.protocol.records.metadata import PartitionChangeRecord
 from rigs.controller import ControllerRig
 
 
@@ -167,6 +168,26 @@ class TestCancel:
         assert (sorted(partition.replicas), partition.adding, partition.removing) == ([1, 2], (), ())
         assert partition.leader == 1
 
+    def test_a_repeated_request_does_not_forget_what_is_added(self, rig: ControllerRig) -> None:
+        reassign(rig, [3, 2])
+        reassign(rig, [3, 2])
+        assert (rig.partition("t").adding, rig.partition("t").removing) == ((3,), (1,))
+        assert reassign(rig, None) == (ErrorCode.NONE, None)
+        assert set(rig.partition("t").replicas) == {1, 2}
+
+    def test_an_unclean_way_back_must_be_allowed(self, rig: ControllerRig) -> None:
+        rig.create("u", assignments={0: [1]}, configs={"unclean.leader.election.enable": "true"})
+        reassign(rig, [3, 4], topic="u")
+        # The present replica has left the ISR before the reassignment is complete.
+        replicas = rig.partition("u")
+        rig.replay(
+            [PartitionChangeRecord(partition_id=0, topic_id=rig.image.topics.ids["u"], isr=(3,), leader=3)]
+        )
+        assert replicas.replicas == (3, 4, 1)
+        assert reassign(rig, None, topic="u") == (ErrorCode.NONE, None)
+        after = rig.partition("u")
+        assert (after.replicas, after.isr, after.leader) == ((1,), (1,), 1)
+
     def test_nothing_under_way(self, rig: ControllerRig) -> None:
         assert reassign(rig, None)[0] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
@@ -241,17 +262,3 @@ def test_directories_of_added_replicas_are_chosen_by_their_brokers(rig: Controll
     rig.heartbeat(5)
     reassign(rig, [5, 1])
     assert rig.partition("t").directory(5) == uuid.UUID(int=1)
-
-
-def test_without_replication_no_partition_moves_to_another_broker() -> None:
-    rig = ControllerRig(replicates=False)
-    rig.add_brokers(1, 2)
-    rig.create("t", assignments={0: [1]})
-    code, message = reassign(rig, [2])
-    assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert (
-        message
-        == "A partition cannot move to another broker, because kcli brokers do not replicate partitions yet."
-    )
-    assert reassign(rig, [1]) == (ErrorCode.NONE, None)
-    assert rig.partition("t").replicas == (1,)

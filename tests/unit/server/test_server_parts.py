@@ -26,7 +26,7 @@ from kcli.server import logging as server_logging
 from kcli.server import main
 from kcli.server.housekeeping import LOGS_PER_TURN, NEVER_MS, Housekeeping, PeriodicJob
 from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
-from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
+from kcli.server.quorum.producer_ids import RETRY_PAUSE_S, ProducerIdBlock, ProducerIds
 from kcli.server.requests.turns import Steps
 from rigs.loops import until
 
@@ -74,6 +74,29 @@ def test_without_a_block_the_client_is_to_try_again() -> None:
             await ProducerIds(allocate).next_id()
 
     asyncio.run(scenario())
+
+
+def test_a_refused_block_is_asked_for_again_after_a_pause() -> None:
+    answers: list[ProducerIdBlock | None] = [None, ProducerIdBlock(1000, 10)]
+    asked: list[float] = []
+
+    async def allocate() -> ProducerIdBlock:
+        asked.append(asyncio.get_running_loop().time())
+        block = answers.pop(0)
+        if block is None:
+            raise NotControllerException
+        return block
+
+    async def scenario() -> int:
+        ids = ProducerIds(allocate)
+        while True:
+            try:
+                return await ids.next_id()
+            except CoordinatorLoadInProgressException:
+                continue
+
+    assert asyncio.run(scenario()) == 1000
+    assert asked[1] - asked[0] >= 0.9 * RETRY_PAUSE_S
 
 
 def test_jobs_repeat_and_survive_their_failures(caplog: pytest.LogCaptureFixture) -> None:
@@ -200,7 +223,7 @@ def test_a_session_adds_new_and_drops_forgotten_partitions() -> None:
         forgotten_topics_data=(fetch.ForgottenTopic(topic="t", partitions=(0,)),),
     )
     scope = all_of(sessions.open(request, 12, 0))
-    assert [(target.topic, target.wants.partition) for target in scope.targets] == [("t", 1), ("u", 7)]
+    assert [(target.topic, target.wants.partition) for target in scope.targets()] == [("t", 1), ("u", 7)]
 
 
 def test_closing_a_session_forgets_it() -> None:
@@ -209,6 +232,19 @@ def test_closing_a_session_forgets_it() -> None:
     closing = fetch.FetchRequest(session_id=session, session_epoch=-1)
     all_of(sessions.open(closing, 12, 0))
     assert len(sessions) == 0
+
+
+def test_a_fetch_reads_only_a_share_of_the_quiet_partitions_again() -> None:
+    sessions = FetchSessions(10, SystemRng(1), refresh_ms=1000)
+    session = sessions._sessions[open_session(sessions, 400, 0)]
+    waiters: dict = {}
+    for target in list(session.active):
+        session.rest(target, waiters, 0)
+    assert not session.active
+    for epoch, active in ((1, 0), (2, 100), (3, 175)):
+        request = fetch.FetchRequest(session_id=session.id, session_epoch=epoch)
+        all_of(sessions.open(request, 12, 1000 if epoch == 1 else 1001))
+        assert len(session.active) == active
 
 
 def test_the_epoch_wraps_to_one() -> None:
@@ -231,7 +267,7 @@ def test_topics_are_grouped_by_id_as_well_as_by_name() -> None:
     )
     scope = all_of(sessions.open(fetch.FetchRequest(topics=topics, session_epoch=-1), 13, 0))
     results = [
-        (target, fetch.PartitionData(partition_index=target.wants.partition)) for target in scope.targets
+        (target, fetch.PartitionData(partition_index=target.wants.partition)) for target in scope.targets()
     ]
     response = all_of(scope.response(results, (), 0))
     assert [(topic.topic_id, len(topic.partitions)) for topic in response.responses] == [
