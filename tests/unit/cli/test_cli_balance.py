@@ -75,7 +75,7 @@ def test_dry_run_prints_the_plan_and_moves_nothing(call: Call, cluster: MovingCl
         "1       a           6 -> 4          3 -> 2          6.0 MB -> 4.0 MB",
         "2       b           6 -> 4          3 -> 2          6.0 MB -> 4.0 MB",
         "3       c           0 -> 4          0 -> 2          0 B -> 4.0 MB",
-        "Would move 4 replicas (4.0 MB) and changes 4 partitions in 1 batch.",
+        "Would move 4 replicas (4.0 MB) of 4 partitions in 1 batch.",
     ]
     assert not cluster.sent(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
     assert not cluster.sent(ApiKey.INCREMENTAL_ALTER_CONFIGS)
@@ -115,8 +115,20 @@ def test_balance_moves_elects_and_takes_the_throttle_away(call: Call, cluster: M
     assert "Batch 1 of 1: 4 partitions, 4.0 MB" in done.out
     assert done.out.endswith("The throttle is removed\n")
     again = call("--balance", "--yes")
-    assert again.out.endswith("Moves 0 replicas (0 B) and changes 0 partitions in 0 batches.\n")
+    assert again.out.endswith("Nothing to move.\n")
     assert len(undo_files()) == 1
+
+
+def test_a_change_of_leaders_copies_nothing(call: Call, cluster: MovingCluster) -> None:
+    cluster.replicas = dict.fromkeys(cluster.replicas, (1, 2, 3))
+    cluster.leaders = dict.fromkeys(cluster.leaders, 1)
+    assert call("--balance", "--dry-run").out.endswith("Would move the leaders of 4 partitions in 1 batch.\n")
+    assert call("--balance").code == 0
+    assert counts(cluster) == {1: (6, 2), 2: (6, 2), 3: (6, 2)}
+    assert not cluster.sent(ApiKey.INCREMENTAL_ALTER_CONFIGS), "no throttle is needed"
+    cluster.leaders = dict.fromkeys(cluster.leaders, 1)
+    assert "Nothing to move." in call("--balance").out
+    assert counts(cluster)[1] == (6, 2), "preferred replicas become leaders, also without a move"
 
 
 def test_the_throttle_can_be_chosen(call: Call, cluster: MovingCluster) -> None:
@@ -217,18 +229,21 @@ def test_deleted_partitions_are_left_out(call: Call, cluster: MovingCluster) -> 
     assert done.err.count("Deleted meanwhile: t-") == 1
 
 
-def test_ctrl_c_removes_the_throttle_and_names_what_moves(call: Call, cluster: MovingCluster) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_removes_the_throttle_and_names_what_moves(
+    call: Call, cluster: MovingCluster, number: signal.Signals, code: int
+) -> None:
     cluster.looks = 1_000_000
     alter = cluster.alter
 
     def interrupting(request: Any, version: int) -> Any:
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Timer(0.2, os.kill, (os.getpid(), number)).start()
         return alter(request, version)
 
     for server in cluster.servers.values():
         server.script = {**server.script, ApiKey.ALTER_PARTITION_REASSIGNMENTS: interrupting}
     done = call("--balance")
-    assert done.code == 130
+    assert done.code == code
     assert "Still moving: t-" in done.err
     assert cluster.throttled() == set()
 
@@ -249,9 +264,7 @@ def test_a_terminal_gets_a_question_and_a_progress_line(
 
     code, shown = answering("n\n")
     assert code == 1
-    assert shown.startswith(
-        "This moves 4 replicas (4.0 MB) and changes 4 partitions in 1 batch.\nGo on? [y/N] "
-    )
+    assert shown.startswith("This moves 4 replicas (4.0 MB) of 4 partitions in 1 batch.\nGo on? [y/N] ")
     assert "Nothing was moved." in shown and not undo_files()
     code, shown = answering("y\n")
     assert code == 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kcli.cli.tools.reassign_partitions.plan import Assignment
@@ -31,6 +31,10 @@ because an exchange copies two replicas."""
 
 LEAST_GAIN = 0.01
 """The part of the average that an exchange must transfer. It bounds the number of exchanges."""
+
+
+Pair = tuple[int, int]
+"""The broker that gives a replica, and the broker that receives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,30 +228,41 @@ def _best_broker(board: _Board, replicas: list[int]) -> int:
 
 def _even_counts(board: _Board) -> None:
     """Moves single replicas until no permitted move makes the counts more even."""
-    blocked: set[tuple[int, int]] = set()
+    _until_even(lambda: _uneven_counts(board), lambda source, target: _move_one(board, source, target))
+
+
+def _until_even(pairs: Callable[[], Iterable[Pair]], change: Callable[[int, int], bool]) -> None:
+    """Changes pairs of brokers, in the order of `pairs`, until no pair can be changed.
+
+    A pair that could not be changed is tried again after a change of one of its brokers. At the end all pairs are tried
+    again, because a change of other brokers may also help, but rarely does.
+    """
+    blocked: set[Pair] = set()
+    all_tried = True
     while True:
-        pair = _uneven_pair(board, blocked)
-        if pair is None and not blocked:
-            return
-        if pair is None:
-            # Moves of other brokers may have made a blocked pair possible.
-            again, blocked = blocked, set()
-            if not any(_move_one(board, *each) for each in sorted(again)):
-                return
-        elif not _move_one(board, *pair):
+        for pair in pairs():
+            if pair in blocked:
+                continue
+            if change(*pair):
+                blocked = {each for each in blocked if not {*each} & {*pair}}
+                all_tried = False
+                break
             blocked.add(pair)
+        else:
+            if all_tried:
+                return
+            blocked.clear()
+            all_tried = True
 
 
-def _uneven_pair(board: _Board, blocked: set[tuple[int, int]]) -> tuple[int, int] | None:
-    """Returns the brokers with the most and the fewest replicas that are not blocked, if they differ by two or more."""
+def _uneven_counts(board: _Board) -> Iterator[Pair]:
+    """Yields the pairs of brokers whose counts differ by two or more, the largest and the smallest count first."""
     by_load = sorted(board.racks, key=board.load)
     for source in reversed(by_load):
         for target in by_load:
             if len(board.held[source]) - len(board.held[target]) < 2:
                 break
-            if (source, target) not in blocked:
-                return source, target
-    return None
+            yield source, target
 
 
 def _move_one(board: _Board, source: int, target: int) -> bool:
@@ -256,8 +271,6 @@ def _move_one(board: _Board, source: int, target: int) -> bool:
     Returns False if no replica may move.
     """
     count = len(board.held[source]) - len(board.held[target])
-    if count < 2:
-        return False
     surplus = board.sizes[source] - board.sizes[target]
 
     def misfit(partition: TopicPartition) -> tuple[int, int, TopicPartition]:
@@ -282,23 +295,22 @@ def _move_one(board: _Board, source: int, target: int) -> bool:
 def _even_bytes(board: _Board) -> None:
     """Exchanges replicas until the bytes of all brokers are near the average, or no exchange helps."""
     mean = sum(board.sizes.values()) / max(1, len(board.sizes))
-    blocked: set[tuple[int, int]] = set()
-    while True:
-        by_bytes = sorted(board.sizes, key=lambda broker: (board.sizes[broker], broker))
-        pairs = [
-            (source, target)
-            for source in reversed(by_bytes)
-            for target in by_bytes
-            if board.sizes[source] > mean > board.sizes[target]
-            and max(board.sizes[source] - mean, mean - board.sizes[target]) > BYTES_TOLERANCE * mean
-        ]
-        pair = next((each for each in pairs if each not in blocked), None)
-        if pair is None:
-            return
-        if _exchange(board, *pair, least=LEAST_GAIN * mean):
-            blocked.clear()
-        else:
-            blocked.add(pair)
+    least = LEAST_GAIN * mean
+    _until_even(
+        lambda: _uneven_bytes(board, mean),
+        lambda source, target: _exchange(board, source, target, least=least),
+    )
+
+
+def _uneven_bytes(board: _Board, mean: float) -> Iterator[Pair]:
+    """Yields the pairs of brokers around the average, of which one is too far away from it. The fullest and the
+    emptiest broker come first."""
+    by_bytes = sorted(board.sizes, key=lambda broker: (board.sizes[broker], broker))
+    for source in reversed(by_bytes):
+        for target in by_bytes:
+            over, under = board.sizes[source] - mean, mean - board.sizes[target]
+            if over > 0 and under > 0 and max(over, under) > BYTES_TOLERANCE * mean:
+                yield source, target
 
 
 def _exchange(board: _Board, source: int, target: int, *, least: float) -> bool:

@@ -51,7 +51,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class MoveRow:
-    """A partition that changes. If `copied_bytes` is 0, only the order of the replicas may change."""
+    """A partition that changes, with the bytes of all its new replicas."""
 
     topic: str
     partition: int
@@ -136,7 +136,10 @@ async def _carry_out(
     before = found.assignment
     _show(output, found, changes)
     summary = _summary(found, changes)
-    output.say(f"{'Would move' if wish.dry_run else 'Moves'} {summary}")
+    if changes:
+        output.say(f"{'Would move' if wish.dry_run else 'Moves'} {summary}")
+    else:
+        output.say("Nothing to move.")
     if wish.dry_run:
         return
     if changes:
@@ -160,12 +163,17 @@ def _write_undo(before: Assignment) -> None:
 
 def _summary(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     before = found.assignment
-    size = bytes_text(copied_bytes(changes, before, found.sizes))
-    parts = len(batches(changes, before))
-    return (
-        f"{_plural(copied_replicas(changes, before), 'replica')} ({size}) and changes "
-        f"{_plural(len(changes), 'partition')} in {_plural(parts, 'batch', 'batches')}."
-    )
+    copied = [partition for partition in changes if set(changes[partition]) - set(before[partition])]
+    parts = []
+    if copied:
+        size = bytes_text(copied_bytes(changes, before, found.sizes))
+        parts.append(
+            f"{_plural(copied_replicas(changes, before), 'replica')} ({size}) of {_plural(len(copied), 'partition')}"
+        )
+    if len(copied) < len(changes):
+        parts.append(f"the leaders of {_plural(len(changes) - len(copied), 'partition')}")
+    count = len(batches(changes, before))
+    return f"{' and '.join(parts)} in {_plural(count, 'batch', 'batches')}."
 
 
 def _show(output: Output, found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
