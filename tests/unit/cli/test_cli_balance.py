@@ -19,6 +19,7 @@ from kcli.cli.main import run
 from kcli.cli.tools.reassign_partitions import balancing, execution
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from kcli.protocol.wire.api import ApiKey
 from rigs.moving_cluster import MovingCluster
 from rigs.scripted_cluster import Done
@@ -27,6 +28,11 @@ PARTITIONS = {TopicPartition("t", number): ((1, 2), (2, 1))[number % 2] for numb
 LEADER_RATE = "leader.replication.throttled.rate"
 
 Call = Callable[..., Done]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture
@@ -251,10 +257,6 @@ def test_a_signal_removes_the_throttle_and_names_what_moves(
 def test_a_terminal_gets_a_question_and_a_progress_line(
     call: Call, cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     def answering(answer: str) -> tuple[int, str]:
         shown = Terminal()
         with monkeypatch.context() as patched:
@@ -271,6 +273,25 @@ def test_a_terminal_gets_a_question_and_a_progress_line(
     assert "\rBatch 1 of 1: 0 of 4 partitions, 4.0 MB of 4.0 MB" in shown
 
 
+def test_the_progress_line_does_not_need_every_broker(
+    call: Call, cluster: MovingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alter = cluster.alter
+
+    def failing(request: Any, version: int) -> Any:
+        refused = DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        for server in cluster.servers.values():
+            server.script = {**server.script, ApiKey.DESCRIBE_LOG_DIRS: lambda *_: refused}
+        return alter(request, version)
+
+    for server in cluster.servers.values():
+        server.script = {**server.script, ApiKey.ALTER_PARTITION_REASSIGNMENTS: failing}
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    assert call("--balance", "--yes").code == 0
+    assert "\rBatch 1 of 1: 0 of 4 partitions\x1b[K" in shown.getvalue()
+
+
 def test_a_broker_that_does_not_run_is_refused_unless_it_leaves(call: Call, cluster: MovingCluster) -> None:
     cluster.replicas[TopicPartition("t", 0)] = (1, 9)
     done = call("--balance")
@@ -279,6 +300,15 @@ def test_a_broker_that_does_not_run_is_refused_unless_it_leaves(call: Call, clus
     assert call("--decommission", "8,9").out.startswith("Error: Broker 8 does not run and has no replicas")
     assert call("--decommission", "9").code == 0
     assert 9 not in cluster.replicas[TopicPartition("t", 0)]
+
+
+def test_a_partition_without_a_leader_cannot_be_copied(call: Call, cluster: MovingCluster) -> None:
+    cluster.replicas[TopicPartition("t", 0)] = (9,)
+    cluster.leaders[TopicPartition("t", 0)] = -1
+    done = call("--decommission", "9")
+    assert done.code == 1
+    assert "Error: Without a leader, records cannot be copied: t-0." in done.out
+    assert not cluster.sent(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kcli.cli.amounts import bytes_text
-from kcli.cli.confirm import confirm
+from kcli.cli.confirm import confirm, listed
 from kcli.cli.output import Output, warn
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.tools.reassign_partitions.balance import (
@@ -134,6 +134,11 @@ async def _carry_out(
     changes: Mapping[TopicPartition, tuple[int, ...]],
 ) -> None:
     before = found.assignment
+    if offline := sorted(partition for partition in changes if found.leaders[partition] is None):
+        names = listed([f"{topic}-{number}" for topic, number in offline])
+        raise PlanError(
+            f"Without a leader, records cannot be copied: {names}. Start a broker that has these records."
+        )
     _show(output, found, changes)
     summary = _summary(found, changes)
     if changes:

@@ -184,15 +184,19 @@ class Execution:
     async def _progress(
         self, done: Collection[TopicPartition], receivers: Mapping[TopicPartition, frozenset[int]]
     ) -> str:
-        """Returns the progress as text: partitions, and bytes of the new replicas."""
-        sizes = await replica_sizes(self._client, sorted(set().union(*receivers.values()) & self._alive))
+        """Returns the progress as text: partitions, and bytes of the new replicas if the brokers report them."""
+        shown = f"{len(done)} of {_count(receivers)}"
+        try:
+            sizes = await replica_sizes(self._client, sorted(set().union(*receivers.values()) & self._alive))
+        except KafkaError:
+            return shown  # a broker that restarts must not end the run
         copied = total = 0
         for partition, brokers in receivers.items():
             for broker in brokers:
                 there = sizes.get(broker, {}).get(partition, 0)
                 copied += there
                 total += max(there, self._found.sizes.get(partition, 0))
-        return f"{len(done)} of {_count(receivers)}, {bytes_text(copied)} of {bytes_text(total)}"
+        return f"{shown}, {bytes_text(copied)} of {bytes_text(total)}"
 
     async def _elect(self, partitions: Collection[TopicPartition]) -> None:
         """Makes the first replica of each partition its leader. A failed election only gets a warning."""
