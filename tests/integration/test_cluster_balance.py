@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,9 +64,9 @@ def read(cluster: ClusterProcesses) -> list[str]:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reader"})
     consumer.assign([TopicPartition("orders", number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
     found: list[str] = []
-    while len(found) < len(VALUES):
-        messages = consumer.consume(len(VALUES), PATIENCE_S)
-        assert messages, "records are missing"
+    deadline = time.monotonic() + PATIENCE_S
+    while len(found) < len(VALUES) and time.monotonic() < deadline:
+        messages = consumer.consume(len(VALUES), 0.5)
         found += [message.value().decode() for message in messages if not message.error()]
     consumer.close()
     return sorted(found)

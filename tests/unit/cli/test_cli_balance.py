@@ -41,10 +41,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MovingC
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(execution, "GROWTH_SECONDS", 0.01)
     monkeypatch.setattr(execution, "POLL_SECONDS", 0.01)
-    before = signal.getsignal(signal.SIGTERM)
     with MovingCluster({1: "a", 2: "b", 3: "c"}, PARTITIONS, dict.fromkeys(PARTITIONS, 1_000_000)) as made:
         yield made
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture

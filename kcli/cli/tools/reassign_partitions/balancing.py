@@ -10,7 +10,7 @@ from pathlib import Path
 from kcli.cli.amounts import bytes_text
 from kcli.cli.confirm import confirm, listed
 from kcli.cli.output import Output, warn
-from kcli.cli.signals import finish_on_sigterm
+from kcli.cli.signals import cancelled_on_sigterm
 from kcli.cli.tools.reassign_partitions.balance import (
     BrokerLoad,
     BrokerPlace,
@@ -150,9 +150,9 @@ async def _carry_out(
     if changes:
         confirm(f"This moves {summary}", yes=wish.yes, refused="Nothing was moved.")
         _write_undo({partition: before[partition] for partition in changes})
-    finish_on_sigterm()
     execution = Execution(client, output, found, leaving=wish.leaving, rate=wish.throttle)
-    await execution.run(changes)
+    with cancelled_on_sigterm():
+        await execution.run(changes)
 
 
 def _write_undo(before: Assignment) -> None:
