@@ -37,7 +37,7 @@ def alter_partition_reassignments(
     responses = []
     for topic in request.topics:
         partitions = tuple(
-            _answer(image, settings, updates, topic.name, asked, request.allow_replication_factor_change)
+            _answer(image, updates, topic.name, asked, request.allow_replication_factor_change)
             for asked in topic.partitions
         )
         responses.append(ar.ReassignableTopicResponse(name=topic.name, partitions=partitions))
@@ -52,7 +52,6 @@ def alter_partition_reassignments(
 
 def _answer(
     image: MetadataImage,
-    settings: ControllerSettings,
     updates: PartitionUpdates,
     topic: str,
     asked: ar.ReassignablePartition,
@@ -66,7 +65,7 @@ def _answer(
         else:
             if not allow_replication_factor_change:
                 _check_replication_factor(ref.partition, asked.replicas)
-            _start(image, settings, updates, ref, tuple(map(BrokerId, asked.replicas)))
+            _start(image, updates, ref, tuple(map(BrokerId, asked.replicas)))
     except KafkaError as refused:
         error = ApiError.of(refused)
     return ar.ReassignablePartitionResponse(
@@ -98,7 +97,6 @@ def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) 
 
 def _start(
     image: MetadataImage,
-    settings: ControllerSettings,
     updates: PartitionUpdates,
     ref: PartitionRef,
     target: tuple[BrokerId, ...],
@@ -107,10 +105,6 @@ def _start(
     partition = ref.partition
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     adding = tuple(sorted(set(target) - set(partition.replicas)))
-    if adding and not settings.replicates:
-        raise InvalidReplicaAssignmentException(
-            "A partition cannot move to another broker, because kcli brokers do not replicate partitions yet."
-        )
     replicas = (*target, *removing)
     known = dict(zip(partition.replicas, partition.directories, strict=True))
     updates.change(

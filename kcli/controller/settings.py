@@ -13,8 +13,7 @@ from kcli.metadata.image import VersionRange
 class ControllerSettings:
     """The settings of the node that the decisions need.
 
-    `replicates` is false if brokers cannot copy partitions from each other. `static_config` has the texts of the keys
-    that the node's own file sets. `config` has the values of all keys.
+    `static_config` has the texts of the keys that the node's own file sets. `config` has the values of all keys.
     """
 
     node_id: int
@@ -26,6 +25,5 @@ class ControllerSettings:
     unclean_leader_election_enable: bool = False
     remote_log_storage_system_enable: bool = False
     kraft_version: int = 1
-    replicates: bool = True
     static_config: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, ConfigValue] = field(default_factory=dict)

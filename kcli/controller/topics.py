@@ -149,7 +149,6 @@ def _create_topic(context: TopicContext, topic: ct.CreatableTopic, describable: 
         partitions = _assigned_partitions(context.image, topic)
     else:
         partitions = _placed_partitions(context, topic)
-    _check_replication(context.settings, partitions.values())
     image = TopicImage(topic.name, context.rng.uuid(), partitions)
     records = (
         TopicRecord(name=image.name, topic_id=image.topic_id),
@@ -288,16 +287,6 @@ def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> Partit
     )
 
 
-def _check_replication(settings: ControllerSettings, partitions: Iterable[PartitionImage]) -> None:
-    """Refuses partitions with several replicas if the brokers cannot replicate them."""
-    factor = max(len(partition.replicas) for partition in partitions)
-    if factor > 1 and not settings.replicates:
-        raise InvalidReplicationFactorException(
-            f"Replication factor: {factor} is not possible, because kcli brokers do not replicate partitions yet. "
-            "Use replication factor 1."
-        )
-
-
 def default_directory(image: MetadataImage, broker_id: BrokerId) -> uuid.UUID:
     """The directory of a new replica, if the broker has only one directory.
 
@@ -399,7 +388,6 @@ def _create_partitions(context: TopicContext, request: cp.CreatePartitionsTopic)
         partitions = _place(context, additional, factor)
     else:
         partitions = _additional_assignments(context.image, request, current, additional, factor)
-    _check_replication(context.settings, partitions)
     return [partition_record(topic, current + index, partition) for index, partition in enumerate(partitions)]
 
 

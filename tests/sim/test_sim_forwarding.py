@@ -79,7 +79,7 @@ def test_a_topic_is_created_in_every_version(version: int) -> None:
                 5,
                 "the brokers know the topic",
             )
-        refused = await ask(connection, ApiKey.CREATE_TOPICS, new_topics("u", replicas=2), version)
+        refused = await ask(connection, ApiKey.CREATE_TOPICS, new_topics("u", replicas=3), version)
         assert refused.topics[0].error_code is ErrorCode.INVALID_REPLICATION_FACTOR
 
     on_cluster(story)

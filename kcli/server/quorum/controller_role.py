@@ -180,7 +180,6 @@ def controller_settings(config: BrokerConfig, kraft_version: int) -> ControllerS
         unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
         remote_log_storage_system_enable=config.boolean("remote.log.storage.system.enable"),
         kraft_version=kraft_version,
-        replicates=False,
         static_config=dict(config.texts),
         config=config,
     )

@@ -241,17 +241,3 @@ def test_directories_of_added_replicas_are_chosen_by_their_brokers(rig: Controll
     rig.heartbeat(5)
     reassign(rig, [5, 1])
     assert rig.partition("t").directory(5) == uuid.UUID(int=1)
-
-
-def test_without_replication_no_partition_moves_to_another_broker() -> None:
-    rig = ControllerRig(replicates=False)
-    rig.add_brokers(1, 2)
-    rig.create("t", assignments={0: [1]})
-    code, message = reassign(rig, [2])
-    assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert (
-        message
-        == "A partition cannot move to another broker, because kcli brokers do not replicate partitions yet."
-    )
-    assert reassign(rig, [1]) == (ErrorCode.NONE, None)
-    assert rig.partition("t").replicas == (1,)

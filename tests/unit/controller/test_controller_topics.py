@@ -395,17 +395,3 @@ def test_deletion_can_be_forbidden() -> None:
         delete(rig, dt.DeleteTopicState(name="t"))
     with pytest.raises(InvalidRequestException):
         delete(rig, names=("t",), version=2)
-
-
-def test_without_replication_a_partition_has_one_replica() -> None:
-    rig = ControllerRig(replicates=False)
-    rig.add_brokers(1, 2, 3)
-    assert rig.create("one", 3, 1).error_code is ErrorCode.NONE
-    assert rig.create("set", assignments={0: [1, 2]}).error_code is ErrorCode.INVALID_REPLICATION_FACTOR
-    refused = rig.create("three", 1, 3)
-    assert refused.error_code is ErrorCode.INVALID_REPLICATION_FACTOR
-    assert refused.error_message == (
-        "Replication factor: 3 is not possible, because kcli brokers do not replicate partitions yet. "
-        "Use replication factor 1."
-    )
-    assert "three" not in rig.image.topics
