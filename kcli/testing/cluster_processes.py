@@ -1,14 +1,18 @@
-"""Runs a cluster of real processes on 127.0.0.1, for tests: one controller, and brokers without the controller role.
+"""Runs a cluster of real processes on 127.0.0.1, for tests.
 
     with ClusterProcesses(tmp_path, brokers=2) as cluster:
         ... cluster.bootstrap ...
 
-Each node has a directory of its own, which is formatted with `kcli storage format`.
+With `brokers`, one more node is the controller. With `nodes`, every node is a broker and a controller, and all of them
+vote. Each node has a directory of its own, which is formatted with
+`kcli storage format`.
 """
 
 from __future__ import annotations
 
+import base64
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -23,28 +27,50 @@ CONTROLLER_ID = 100
 
 
 class ClusterProcesses:
-    """One controller, and brokers with the ids 1, 2 … All of them run after `start`."""
+    """Brokers with the ids 1, 2 …, and the controllers. All of them run after `start`."""
 
     def __init__(
-        self, directory: Path | str, *, brokers: int, overrides: Mapping[str, str] | None = None
+        self,
+        directory: Path | str,
+        *,
+        brokers: int = 0,
+        nodes: int = 0,
+        overrides: Mapping[str, str] | None = None,
     ) -> None:
         self._directory = Path(directory)
         self._overrides = dict(overrides or {})
-        self.controller = self._make_controller()
-        self.brokers = {broker_id: self._make_broker(broker_id) for broker_id in range(1, brokers + 1)}
+        if nodes:
+            self.controllers = {
+                node_id: self._make_node(f"node-{node_id}") for node_id in range(1, nodes + 1)
+            }
+            self.brokers = dict(self.controllers)
+        else:
+            self.controllers = {CONTROLLER_ID: self._make_node("controller")}
+            self.brokers = {
+                node_id: self._make_node(f"broker-{node_id}") for node_id in range(1, brokers + 1)
+            }
+        self.nodes = {**self.controllers, **self.brokers}
+        for node_id, node in self.nodes.items():
+            node.overrides = self._properties(node_id, node)
 
     @property
     def bootstrap(self) -> str:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
+    @property
+    def controller(self) -> BrokerProcess:
+        """The first controller. It is the only one if there are `brokers`."""
+        return next(iter(self.controllers.values()))
+
     def start(self) -> Self:
         """Formats and starts the nodes. Raises RuntimeError with the end of its log if a node does not start."""
-        _format(self.controller, "--standalone")
-        for broker in self.brokers.values():
-            _format(broker, "--no-initial-controllers")
-        self.controller.start()
+        voters = [
+            f"{node_id}@127.0.0.1:{node.controller_port}:{_new_id()}"
+            for node_id, node in self.controllers.items()
+        ]
         with ThreadPoolExecutor() as threads:
-            list(threads.map(BrokerProcess.start, self.brokers.values()))
+            list(threads.map(lambda each: self._format(each, ",".join(voters)), self.nodes))
+            list(threads.map(BrokerProcess.start, self.nodes.values()))
         return self
 
     def __enter__(self) -> Self:
@@ -59,38 +85,43 @@ class ClusterProcesses:
 
     def kill(self) -> None:
         """Ends all processes that still run."""
-        for node in (*self.brokers.values(), self.controller):
+        for node in self.nodes.values():
             if node.process is not None:
                 node.kill()
 
-    def _make_controller(self) -> BrokerProcess:
-        node = BrokerProcess(self._directory / "controller")
-        listener = f"CONTROLLER://127.0.0.1:{node.controller_port}"
-        node.overrides = {
-            "process.roles": "controller",
-            "node.id": str(CONTROLLER_ID),
-            "listeners": listener,
-            "advertised.listeners": listener,
-            "inter.broker.listener.name": "",
+    def _format(self, node_id: int, voters: str) -> None:
+        path = os.fspath(self.nodes[node_id].write_properties())
+        known = (
+            ("--initial-controllers", voters)
+            if node_id in self.controllers
+            else ("--no-initial-controllers",)
+        )
+        command = [sys.executable, "-m", "kcli", "storage", "format", "-t", CLUSTER_ID, "-c", path, *known]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    def _make_node(self, name: str) -> BrokerProcess:
+        return BrokerProcess(self._directory / name)
+
+    def _properties(self, node_id: int, node: BrokerProcess) -> dict[str, str]:
+        listeners, roles = [], []
+        if node_id in self.brokers:
+            listeners.append(f"PLAINTEXT://{node.bootstrap}")
+            roles.append("broker")
+        if node_id in self.controllers:
+            listeners.append(f"CONTROLLER://127.0.0.1:{node.controller_port}")
+            roles.append("controller")
+        servers = (f"127.0.0.1:{each.controller_port}" for each in self.controllers.values())
+        return {
+            "process.roles": ",".join(roles),
+            "node.id": str(node_id),
+            "controller.quorum.bootstrap.servers": ",".join(servers),
+            "listeners": ",".join(listeners),
+            "advertised.listeners": ",".join(listeners),
+            "inter.broker.listener.name": "PLAINTEXT" if node_id in self.brokers else "",
             **self._overrides,
         }
-        return node
-
-    def _make_broker(self, broker_id: int) -> BrokerProcess:
-        node = BrokerProcess(self._directory / f"broker-{broker_id}")
-        listener = f"PLAINTEXT://{node.bootstrap}"
-        node.overrides = {
-            "process.roles": "broker",
-            "node.id": str(broker_id),
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller.controller_port}",
-            "listeners": listener,
-            "advertised.listeners": listener,
-            **self._overrides,
-        }
-        return node
 
 
-def _format(node: BrokerProcess, voters: str) -> None:
-    path = os.fspath(node.write_properties())
-    command = [sys.executable, "-m", "kcli", "storage", "format", "-t", CLUSTER_ID, "-c", path, voters]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def _new_id() -> str:
+    """A new directory id, in the form of the command line (KIP-853)."""
+    return base64.urlsafe_b64encode(b"A" + secrets.token_bytes(15)).rstrip(b"=").decode()

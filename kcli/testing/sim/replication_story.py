@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
+import traceback
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from kcli.model.topic_partition import TopicPartition
@@ -97,6 +100,8 @@ def _overrides(failing: Failing, rng: random.Random) -> dict[str, str]:
         "min.insync.replicas": "2",
         "log.roll.ms": rng.choice(("3000", "604800000")),
         "unclean.leader.election.interval.ms": "3000",
+        # A compacted replica has other batches than its leader, so they could not be compared.
+        "log.cleaner.min.compaction.lag.ms": "86400000",
     }
     if failing is Failing.POWER:
         overrides["log.flush.interval.messages"] = "1"
@@ -281,3 +286,33 @@ class ReplicationStory:
             compared_batches=compared,
             faults=self.faults.counts,
         )
+
+
+def main(first: int, count: int) -> None:
+    """Runs many stories, one process for each processor. Prints each failure, and a summary at the end."""
+    failed, total = 0, Outcome()
+    with ProcessPoolExecutor() as processes:
+        for seed, found in zip(
+            range(first, first + count), processes.map(_try, range(first, first + count)), strict=True
+        ):
+            if isinstance(found, str):
+                failed += 1
+                print(f"seed {seed} failed\n{found}", flush=True)
+            else:
+                total.acknowledged += found.acknowledged
+                total.leader_changes += found.leader_changes
+                total.isr_changes += found.isr_changes
+                total.compared_batches += found.compared_batches
+    print(f"{count} stories, {failed} failed: {total}")
+    sys.exit(failed > 0)
+
+
+def _try(seed: int) -> Outcome | str:
+    try:
+        return run_seed(seed)
+    except BaseException as error:
+        return "".join(traceback.format_exception(error, limit=-4))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
