@@ -61,7 +61,7 @@ class Bench:
 
     def cpu_s(self) -> float:
         """Returns the CPU seconds that the broker and its children have used so far."""
-        return sum(map(_cpu_s, processes(self.pid)))
+        return cpu_s_of(self.pid)
 
     def memory_mb(self) -> float:
         """Returns the resident memory of the broker and its children."""
@@ -110,6 +110,11 @@ def processes(pid: int) -> Iterator[int]:
         return
     for child in children:
         yield from processes(int(child))
+
+
+def cpu_s_of(pid: int) -> float:
+    """Returns the CPU seconds that a process and its children have used so far."""
+    return sum(map(_cpu_s, processes(pid)))
 
 
 def resident_mb(pid: int) -> float:
