@@ -20,19 +20,9 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
     prefix: feature
     for feature, prefixes in {
         "quota callbacks": ("client.quota.callback.class",),
-        "quotas of replication": (
-            "replication.quota.window.",
-            "alter.log.dirs.replication.quota.window.",
-            "leader.replication.throttled.",
-            "follower.replication.throttled.",
-        ),
+        "quotas of replication": ("alter.log.dirs.replication.quota.window.",),
         "tiered storage": ("remote.", "rsm.config.", "rlmm.config.", "log.local.retention."),
         "replication between brokers": (
-            "replica.fetch.",
-            "replica.socket.",
-            "replica.lag.",
-            "replica.selector.class",
-            "num.replica.fetchers",
             "auto.leader.rebalance.enable",
             "leader.imbalance.",
             "log.dir.failure.timeout.ms",

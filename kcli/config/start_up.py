@@ -38,6 +38,12 @@ CONTROLLER_KEYS = (
 )
 """The keys of the controller role. A node without this role ignores them."""
 
+REPLICA_SELECTORS = (
+    "org.apache.kafka.common.replica.LeaderSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+)
+"""The values of replica.selector.class. Other Java classes cannot run here."""
+
 MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
 NEWEST_CODEC = 4
 """The highest codec id. The ids are: 0 no compression, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
@@ -97,6 +103,7 @@ def check(config: BrokerConfig) -> None:
     if config.is_broker:
         _check_broker_listeners(config)
         _check_groups(config)
+        _check_replica_selector(config)
     _check_limits(config)
     _ = config.metrics_address  # raises ConfigError if the address is invalid
 
@@ -133,6 +140,15 @@ def _check_node_id(config: BrokerConfig) -> None:
         f"You must set `node.id` to the same value as `broker.id`: they are {config.node_id} "
         f"and {config.integer('broker.id')}",
         "broker.id",
+    )
+
+
+def _check_replica_selector(config: BrokerConfig) -> None:
+    selector = config.text("replica.selector.class")
+    _require(
+        selector in ("", *REPLICA_SELECTORS),
+        f"replica.selector.class: expected {' or '.join(REPLICA_SELECTORS)}, found {selector}",
+        "replica.selector.class",
     )
 
 

@@ -1,91 +1,254 @@
 """The state of a partition's leader. It shows which records are committed, and whether the leader may accept new
 records.
 
-The high watermark is the smallest log end offset of the in-sync replicas. It never goes back while the leader stays the
-same. It does not move while the ISR is smaller than min.insync.replicas (KIP-966). A partition with one replica has an
-ISR of one, so every append is committed at once.
+The high watermark is the smallest log end offset of the replicas that could be elected: the maximal ISR (isr.py), and
+replicas that are about to join it. It never goes back while the leader stays the same. It does not move while the ISR
+is smaller than min.insync.replicas (KIP-966). A partition with one replica has an ISR of one, so every append is
+committed at once.
+
+A follower joins the ISR as soon as it has every committed record. It leaves if it has not caught up with the log end of
+the leader for `replica.lag.time.max.ms`. The time of a fetch from the log end is a time at which the follower had
+caught up. A follower of a busy leader never reaches the present log end. So a fetch that reaches the log end of the
+previous fetch shows that the follower had caught up at that time.
 
 The functions of this module change no state. The caller keeps the present `LeaderState`, one `FollowerState` per
-follower and the high watermark (in the log), and replaces each value by the one that a function returns.
+follower and the high watermark (in the log), and replaces each value by the one that a function returns. Times are
+monotonic and in milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_OFFSET, BrokerId, LeaderEpoch, Offset
 from kcli.model.request_values import ACKS_ALL
-from kcli.replica.isr import Isr, effective_min_isr
+from kcli.replica.isr import Isr, IsrChange, effective_min_isr, expansion, reduction
+
+NEVER_MS = -(1 << 62)
+"""The time of an event that has never happened, because it is before every monotonic time."""
+
+NO_BROKER_EPOCH = -1
+"""The broker epoch of a follower that has not fetched yet, or whose requests contain no epoch (before Fetch v15)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerState:
-    """The state of a follower after its last fetch: the follower has every record below `log_end_offset`."""
+    """The state of a follower after its last fetch: the follower has every record below `log_end_offset`.
+
+    `caught_up_ms` is the last time at which the follower is known to have had the whole log. `fetched_ms` is the time
+    of the last fetch, and `leader_end_offset` the log end offset of the leader at that time.
+    """
 
     log_start_offset: Offset = NO_OFFSET
     log_end_offset: Offset = NO_OFFSET
+    broker_epoch: int = NO_BROKER_EPOCH
+    caught_up_ms: int = NEVER_MS
+    fetched_ms: int = NEVER_MS
+    leader_end_offset: Offset = NO_OFFSET
+
+    @property
+    def has_fetched(self) -> bool:
+        return self.log_end_offset != NO_OFFSET
+
+    def fetched(
+        self,
+        *,
+        log_start_offset: Offset,
+        log_end_offset: Offset,
+        broker_epoch: int,
+        leader_end_offset: Offset,
+        now_ms: int,
+    ) -> FollowerState:
+        """The state after a fetch from `log_end_offset`, while the log of the leader ended at `leader_end_offset`."""
+        caught_up_ms = self.caught_up_ms
+        if log_end_offset >= leader_end_offset:
+            caught_up_ms = now_ms
+        elif log_end_offset >= self.leader_end_offset and self.fetched_ms > caught_up_ms:
+            caught_up_ms = self.fetched_ms
+        return FollowerState(
+            log_start_offset, log_end_offset, broker_epoch, caught_up_ms, now_ms, leader_end_offset
+        )
+
+    def has_caught_up(self, leader_end_offset: Offset, now_ms: int, lag_time_max_ms: int) -> bool:
+        """Whether the follower has the whole log, or had it at most `lag_time_max_ms` ago."""
+        return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_time_max_ms
+
+    def in_next_term(self, *, in_isr: bool, leader_end_offset: Offset, now_ms: int) -> FollowerState:
+        """The state in a new leader epoch of the same leader. The follower keeps its log end offset, and gets a full
+        `replica.lag.time.max.ms` if it is in the ISR."""
+        caught_up_ms = now_ms if in_isr else NEVER_MS
+        return replace(
+            self, caught_up_ms=caught_up_ms, fetched_ms=now_ms, leader_end_offset=leader_end_offset
+        )
 
 
-@dataclass(frozen=True, slots=True)
+Followers = Mapping[BrokerId, FollowerState]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderState:
-    """The leader in one leader epoch, with values from the metadata and the topic's configuration."""
+    """The leader in one leader epoch, with values from the metadata and the topic's configuration.
+
+    `start_offset` is the log end offset at which the leader epoch began. `change` is the change of the ISR that is in
+    flight.
+    """
 
     node_id: BrokerId
     leader_epoch: LeaderEpoch
+    partition_epoch: int
+    start_offset: Offset
     replicas: tuple[BrokerId, ...]
     isr: Isr
+    min_insync_replicas: int
+    change: IsrChange | None = None
 
-    def with_isr(self, members: tuple[BrokerId, ...]) -> LeaderState:
-        return replace(self, isr=Isr(members, self.isr.required))
+    @property
+    def maximal_isr(self) -> tuple[BrokerId, ...]:
+        return self.isr.members if self.change is None else self.change.maximal
+
+    # Changes.
+
+    def with_partition(
+        self, *, replicas: tuple[BrokerId, ...], isr: tuple[BrokerId, ...], partition_epoch: int
+    ) -> LeaderState:
+        """The state with a newer committed state of the partition. A change in flight is forgotten."""
+        required = effective_min_isr(self.min_insync_replicas, replicas=len(replicas))
+        return replace(
+            self, replicas=replicas, isr=Isr(isr, required), partition_epoch=partition_epoch, change=None
+        )
 
     def with_min_insync_replicas(self, count: int) -> LeaderState:
         required = effective_min_isr(count, replicas=len(self.replicas))
-        return replace(self, isr=Isr(self.isr.members, required))
+        return replace(self, min_insync_replicas=count, isr=Isr(self.isr.members, required))
 
-    def new_followers(self) -> dict[BrokerId, FollowerState]:
-        """The followers when the leader epoch begins. Their log end offsets are unknown, so the high watermark cannot
-        move until they fetch."""
-        return {replica: FollowerState() for replica in self.replicas if replica != self.node_id}
+    def expanded(self, replica: BrokerId) -> LeaderState:
+        """The state after the leader has proposed that the replica joins."""
+        assert self.change is None, "one change is in flight at a time"
+        return replace(self, change=expansion(self.isr, replica))
+
+    def reduced(self, leaving: tuple[BrokerId, ...]) -> LeaderState:
+        """The state after the leader has proposed that these replicas leave."""
+        assert self.change is None, "one change is in flight at a time"
+        assert self.node_id not in leaving, "a leader is always in sync with itself"
+        return replace(self, change=reduction(self.isr, leaving))
+
+    def given_up(self) -> LeaderState:
+        """The state after the controller has refused the change in flight."""
+        return replace(self, change=None)
+
+    # Followers.
+
+    def new_followers(self, now_ms: int) -> dict[BrokerId, FollowerState]:
+        """The followers when a new leader begins. Their log end offsets are unknown, so the high watermark cannot move
+        until they fetch."""
+        return {
+            replica: self.new_follower(replica, now_ms)
+            for replica in self.replicas
+            if replica != self.node_id
+        }
+
+    def new_follower(self, replica: BrokerId, now_ms: int) -> FollowerState:
+        return FollowerState(caught_up_ms=now_ms if replica in self.isr.members else NEVER_MS)
+
+    def may_join(self, replica: BrokerId, follower: FollowerState, high_watermark: Offset) -> bool:
+        """Whether the follower has every committed record, and every record from before this leader epoch. The caller
+        checks that its broker is alive."""
+        end = follower.log_end_offset
+        return (
+            self.change is None
+            and replica not in self.isr.members
+            and end >= high_watermark
+            and end >= self.start_offset
+        )
+
+    def laggards(
+        self, followers: Followers, log_end_offset: Offset, now_ms: int, lag_time_max_ms: int
+    ) -> tuple[BrokerId, ...]:
+        """The members of the ISR that must leave it."""
+        if self.change is not None:
+            return ()
+        return tuple(
+            member
+            for member in self.isr.members
+            if member != self.node_id
+            and not followers[member].has_caught_up(log_end_offset, now_ms, lag_time_max_ms)
+        )
+
+    def joining(
+        self,
+        followers: Followers,
+        is_eligible: Callable[[BrokerId, FollowerState], bool],
+        now_ms: int,
+        lag_time_max_ms: int,
+    ) -> list[BrokerId]:
+        """The replicas that are about to join the ISR: eligible ones that had caught up a short time ago. If the high
+        watermark did not wait for them, it would stay ahead of them on a busy leader, and they could not join."""
+        maximal = self.maximal_isr
+        return [
+            replica
+            for replica, follower in followers.items()
+            if replica not in maximal
+            and now_ms - follower.caught_up_ms <= lag_time_max_ms
+            and is_eligible(replica, follower)
+        ]
+
+    # Commits.
 
     def accepts(self, acks: int) -> bool:
         """Whether records may be appended. With acks=all the ISR must be large enough."""
         return acks != ACKS_ALL or self.isr.is_sufficient
 
     def high_watermark(
-        self, current: Offset, log_end_offset: Offset, followers: Mapping[BrokerId, FollowerState]
+        self,
+        current: Offset,
+        log_end_offset: Offset,
+        followers: Followers,
+        joining: Container[BrokerId] = (),
     ) -> Offset:
         """The new high watermark, computed from the current one and the log end offsets of leader and followers."""
-        isr = self.isr
-        if not isr.is_sufficient:
+        if not self.isr.is_sufficient:
             return current
         slowest = log_end_offset
-        if len(isr.members) > 1:
+        if followers:
+            maximal = self.maximal_isr
             for replica, follower in followers.items():
-                if follower.log_end_offset < slowest and replica in isr.members:
+                if follower.log_end_offset < slowest and (replica in maximal or replica in joining):
                     slowest = follower.log_end_offset
         return slowest if slowest > current else current
 
     def produce_outcome(self, offset: Offset, high_watermark: Offset) -> ErrorCode:
         """The error code for a produce with acks=all that waited for the records before `offset` to be committed.
 
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND means that the records are committed, but the ISR has become too small since
-        the append.
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND means that the records are committed, but the maximal ISR has become too small
+        since the append.
         """
         if high_watermark < offset:
             return ErrorCode.REQUEST_TIMED_OUT
-        return ErrorCode.NONE if self.isr.is_sufficient else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        if len(self.maximal_isr) >= self.isr.required:
+            return ErrorCode.NONE
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 def begin_term(
     *,
     node_id: BrokerId,
     leader_epoch: LeaderEpoch,
+    partition_epoch: int,
+    start_offset: Offset,
     replicas: tuple[BrokerId, ...],
     isr: tuple[BrokerId, ...],
     min_insync_replicas: int,
 ) -> LeaderState:
     assert node_id in replicas, f"node {node_id} cannot lead a partition on {replicas}"
     required = effective_min_isr(min_insync_replicas, replicas=len(replicas))
-    return LeaderState(node_id, leader_epoch, replicas, Isr(isr, required))
+    return LeaderState(
+        node_id=node_id,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+        start_offset=start_offset,
+        replicas=replicas,
+        isr=Isr(isr, required),
+        min_insync_replicas=min_insync_replicas,
+    )

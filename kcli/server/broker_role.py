@@ -22,7 +22,9 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.removed_topics import RemovedTopics
 from kcli.model.ids import Offset
+from kcli.replica.selector import SELECTORS, leader_only
 from kcli.runtime.clock import Clock
+from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.topic_creation import TopicCreator
@@ -33,9 +35,12 @@ from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
 from kcli.server.partitions.fetch_sessions import FetchSessions
+from kcli.server.partitions.fetchers import ReplicaFetchers
+from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
+from kcli.server.partitions.replication_quota import LEADER_RATE, ReplicationQuota
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.channel import ControllerChannel, NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
@@ -51,10 +56,10 @@ class Surroundings:
     """The parts of a node that its broker role uses.
 
     The channels lead to the active controller. Each has a queue of its own, so that no heartbeat waits for the request
-    of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration,
-    `assignments` for the directories of replicas. `removed_topics` reads the removals before an offset in the metadata
-    log. `background` runs work that blocks. `cleaner_executor` runs the log cleaner. If it is None, the cleaner makes
-    its own threads.
+    of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration.
+    `assignments` is for the directories of replicas, and `isr_changes` for proposed ISRs. `removed_topics` reads the
+    removals before an offset in the metadata log. `background` runs work that blocks. `cleaner_executor` runs the log
+    cleaner. If it is None, the cleaner makes its own threads.
     """
 
     config: BrokerConfig
@@ -66,6 +71,8 @@ class Surroundings:
     channel: NodeChannel
     heartbeats: ControllerChannel
     assignments: ControllerChannel
+    isr_changes: ControllerChannel
+    network: Network
     removed_topics: Callable[[Offset], RemovedTopics]
     traffic: TrafficTable
     background: Executor
@@ -83,9 +90,9 @@ class BrokerRole:
             logs, clock, lambda: given.dynamic_config.current, executor=given.cleaner_executor
         )
         self.lifecycle = self._make_lifecycle()
-        self.replicas = Replicas(
-            config.node_id, logs, self._log_config, given.traffic, given.background.submit
-        )
+        self.isr_updates = IsrUpdates(config.node_id, given.isr_changes, lambda: self.lifecycle.epoch)
+        self.fetchers = self._make_fetchers()
+        self.replicas = self._make_replicas()
         self.assignments = DirectoryAssignments(
             config.node_id, given.assignments, given.loader, logs, lambda: self.lifecycle.epoch
         )
@@ -105,6 +112,7 @@ class BrokerRole:
         self.fetch_sessions = FetchSessions(
             config.integer("max.incremental.fetch.session.cache.slots"), given.rng
         )
+        self.leader_quota = ReplicationQuota(LEADER_RATE, given.dynamic_config.current, clock)
 
     def _make_lifecycle(self) -> BrokerLifecycle:
         given = self._given
@@ -117,6 +125,32 @@ class BrokerRole:
             directories=_ids(given.logs, lambda directory: directory.error is None),
             previous_epoch=given.logs.previous_broker_epoch,
             offline_directories=lambda: _ids(given.logs, lambda directory: directory.error is not None),
+        )
+
+    def _make_fetchers(self) -> ReplicaFetchers:
+        given = self._given
+        return ReplicaFetchers(
+            node_id=given.config.node_id,
+            network=given.network,
+            clock=given.clock,
+            dynamic_config=given.dynamic_config,
+            background=given.background.submit,
+            image=lambda: given.loader.image,
+            broker_epoch=lambda: self.lifecycle.epoch,
+        )
+
+    def _make_replicas(self) -> Replicas:
+        given = self._given
+        return Replicas(
+            given.config.node_id,
+            given.logs,
+            self._log_config,
+            clock=given.clock,
+            lag_time_max_ms=given.config.integer("replica.lag.time.max.ms"),
+            fetchers=self.fetchers,
+            isr_updates=self.isr_updates,
+            traffic=given.traffic,
+            background=given.background.submit,
         )
 
     def _make_moves(self) -> LogDirMoves:
@@ -149,6 +183,8 @@ class BrokerRole:
             moves=self.moves,
             fetch_sessions=self.fetch_sessions,
             fetch_max_bytes=node.config.integer("fetch.max.bytes"),
+            replica_selector=SELECTORS.get(node.config.text("replica.selector.class"), leader_only),
+            leader_quota=self.leader_quota,
             groups=self.groups,
             transactions=self.transactions,
             verifier=self.verifier,
@@ -226,6 +262,8 @@ class BrokerRole:
             await self.groups.stop()
         await self.lifecycle.stop(clean=clean)
         await self.topics.stop()
+        await self.isr_updates.stop()
+        await self.fetchers.stop()
         await self.moves.stop()
         await self.assignments.stop()
 
@@ -246,6 +284,7 @@ class BrokerRole:
     def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
         self._expire_producers(after)
         self.cleaning.reconfigure()
+        self.leader_quota.reconfigure(after)
         self.replicas.reconfigure(None)
 
     def _expire_producers(self, config: BrokerConfig) -> None:

@@ -172,6 +172,8 @@ class Node:
                 channel=self._channel(FORWARDING_LIMIT_S),
                 heartbeats=self._channel(self.config.integer("broker.heartbeat.interval.ms") / 1000),
                 assignments=self._channel(ASSIGNMENTS_LIMIT_S),
+                network=self.network,
+                isr_changes=self._channel(None),
                 removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
                 background=self._background,
@@ -179,8 +181,9 @@ class Node:
             )
         )
 
-    def _channel(self, limit_s: float) -> NodeChannel:
-        """A way to the active controller, with a queue and a connection of its own."""
+    def _channel(self, limit_s: float | None) -> NodeChannel:
+        """A way to the active controller, with a queue and a connection of its own. `limit_s` is the longest wait of a
+        request, or None."""
         remote = RemoteController(
             self.network,
             lambda: self.quorum.view.leader_address,
@@ -417,6 +420,10 @@ class Node:
             *log_jobs(self.logs, self.config, self.clock),
             PeriodicJob("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
         ]
+        if self.broker is not None:
+            # As in Kafka, a replica leaves the ISR 1 to 1.5 times this lag after it had caught up for the last time.
+            lag_ms = self.config.integer("replica.lag.time.max.ms")
+            jobs.append(PeriodicJob("isr expiration", max(lag_ms // 2, 1), self.broker.replicas.shrink_isrs))
         if self.metrics_endpoint is not None:
             jobs.append(PeriodicJob("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners)))
         return jobs

@@ -13,7 +13,7 @@ import pytest
 from kcli.errors import NotLeaderOrFollowerException, UnknownTopicOrPartitionException
 from kcli.metadata.delta import MetadataDelta
 from kcli.protocol.records.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
-from kcli.server.partitions.replicas import AT_ONCE_PARTITIONS, SLICE_PARTITIONS, Replicas
+from kcli.server.partitions.replicas import AT_ONCE_PARTITIONS, SLICE_PARTITIONS
 from rigs.data_path import NODE, BrokerRig
 from rigs.loops import until
 
@@ -53,12 +53,7 @@ def run(directory: Path, scenario: Callable[..., Any]) -> None:
         async with BrokerRig(directory) as rig:
             # In a thread, as a broker has it.
             loop = asyncio.get_running_loop()
-            rig.replicas = Replicas(
-                NODE,
-                rig.logs,
-                rig.log_config,
-                background=lambda work: loop.run_in_executor(None, work),
-            )
+            rig.replicas = rig.make_replicas(lambda work: loop.run_in_executor(None, work))
             await scenario(rig)
 
     asyncio.run(main())

@@ -18,7 +18,7 @@ from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import api_versions, fetch, list_offsets, produce
 from kcli.protocol.wire.api import API, ApiKey
-from rigs.data_path import BrokerRig, batch, topic_image
+from rigs.data_path import BrokerRig, batch, image_of, topic_image
 from rigs.loops import PATIENCE_S, until
 from rigs.wire_client import Client
 
@@ -172,12 +172,8 @@ def test_deleting_the_topic_wakes_its_readers(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig, client: Client) -> None:
         waiting = asyncio.ensure_future(read(client, fetch_request(max_wait_ms=600_000)))
         await until(lambda: rig.replicas.get("t", 0).parked_fetches)
-        from rigs.data_path import image_of
-
         gone = rig.replicas.get("t", 0)
-        rig.metadata = image_of()
-        rig.replicas._image = rig.metadata
-        rig.replicas._stop_leading("t", 0)
+        rig.publish(image_of())
         row = await asyncio.wait_for(waiting, PATIENCE_S)
         assert row.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert not gone.is_leader
@@ -327,7 +323,7 @@ def test_a_partition_led_elsewhere_is_refused_with_the_leader(tmp_path: Path) ->
         assert (row.error_code, row.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
         assert [node.node_id for node in response.node_endpoints] == [2]
 
-    away = topic_image("away", leader=2, replicas=(1, 2), leader_epoch=7)
+    away = topic_image("away", leader=2, replicas=(2, 3), leader_epoch=7)
     run(tmp_path, scenario, away)
 
 
@@ -445,7 +441,7 @@ def test_a_smaller_isr_commits_what_the_missing_replica_held_back(tmp_path: Path
         )
         await until(lambda: len(rig.replicas.get("pair", 0).commits))
         leader = rig.replicas.get("pair", 0)
-        leader.change(leader.state.with_isr((1,)))
+        leader.commit_partition((1, 2), (1,), partition_epoch=1)
         assert (await asyncio.wait_for(waiting, PATIENCE_S)).error_code is ErrorCode.NONE
 
     pair = topic_image("pair", replicas=(1, 2))

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from kcli.config.topic import LogConfig
+from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import (
     BrokerRegistration,
     Endpoint,
@@ -21,6 +22,7 @@ from kcli.metadata.image import (
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.wire.api import ApiKey
+from kcli.replica.selector import rack_aware
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
@@ -30,16 +32,22 @@ from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.partitions.fetch_sessions import FetchSessions
+from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.replicas import Replicas
+from kcli.server.partitions.replication_quota import LEADER_RATE, ReplicationQuota
 from kcli.server.quorum.remote_controller import ApiRanges
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.quotas import ClientQuotas
+from kcli.storage.directory import Background
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
-from kcli.storage.store.store import LogStore
+from kcli.storage.store.store import LogStore, run_inline
 from rigs.quorum import broker_config
+from rigs.replication import RecordedFetchers, ScriptedIsrController
 from rigs.wire_client import Client, connect
 
 NODE = 1
+BROKER_EPOCH = 5
+LAG_TIME_MAX_MS = 30_000
 CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
 
 
@@ -76,7 +84,7 @@ def image_of(*topics: TopicImage) -> MetadataImage:
         offset=42,
         brokers={
             node: BrokerRegistration(
-                node, 5, uuid.UUID(int=1000 + node), {"PLAINTEXT": endpoint}, {}, fenced=False
+                node, BROKER_EPOCH, uuid.UUID(int=1000 + node), {"PLAINTEXT": endpoint}, {}, fenced=False
             )
             for node in (NODE, 2)
         },
@@ -107,12 +115,30 @@ class BrokerRig:
         )
         self.logs = LogStore.open(self.disk, self.clock, [self.directory], node_id=NODE, rng=SystemRng(1))
         self.metrics = Metrics(self.clock)
-        self.replicas = Replicas(NODE, self.logs, self.log_config, self.metrics.traffic)
+        self.fetchers = RecordedFetchers()
+        self.controller = ScriptedIsrController()
+        self.isr_updates = IsrUpdates(NODE, self.controller, lambda: BROKER_EPOCH)
+        self.replicas = self.make_replicas(run_inline)
         self.fetch_sessions = FetchSessions(1000, SystemRng(2))
         self.fetch_max_bytes = 57_671_680
+        self.replica_selector = rack_aware
+        self.leader_quota = ReplicationQuota(LEADER_RATE, broker_config(), self.clock)
         self.quotas = ClientQuotas(broker_config(), self.clock)
         self.node_id = NODE
         self.set_metadata(image_of(*topics))
+
+    def make_replicas(self, background: Background) -> Replicas:
+        return Replicas(
+            NODE,
+            self.logs,
+            self.log_config,
+            clock=self.clock,
+            lag_time_max_ms=LAG_TIME_MAX_MS,
+            fetchers=self.fetchers,
+            isr_updates=self.isr_updates,
+            traffic=self.metrics.traffic,
+            background=background,
+        )
 
     def log_config(self, topic: str) -> LogConfig:
         return self.config_of.get(topic, self.config_of[""])
@@ -120,6 +146,12 @@ class BrokerRig:
     def set_metadata(self, image: MetadataImage) -> None:
         self.metadata = image
         self.replicas.load(image)
+
+    def publish(self, image: MetadataImage) -> None:
+        """Makes `image` the next metadata of the broker."""
+        delta = MetadataDelta.between(self.metadata, image)
+        self.metadata = image
+        self.replicas.apply(delta, image)
 
     def features(self) -> SimpleNamespace:
         return SimpleNamespace(
@@ -154,6 +186,7 @@ class BrokerRig:
         for client in self.clients:
             client.close()
         await self.sockets.close()
+        await self.isr_updates.stop()
         await asyncio.sleep(0)
         self.logs.close()
 

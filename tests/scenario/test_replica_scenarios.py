@@ -55,11 +55,13 @@ class ReplicaWorld(Commands):
         self._state = begin_term(
             node_id=1,
             leader_epoch=int(given.get("epoch", "1")),
+            partition_epoch=0,
+            start_offset=self._log_end,
             replicas=_nodes(given["replicas"]),
             isr=_nodes(given["isr"]),
             min_insync_replicas=int(given.get("min", "1")),
         )
-        self._followers = self.state.new_followers()
+        self._followers = self.state.new_followers(0)
         self._advance(0)
 
     def _do_produce(self, words: list[str]) -> None:
@@ -88,7 +90,11 @@ class ReplicaWorld(Commands):
         self._advance(0)
 
     def _do_isr(self, words: list[str]) -> None:
-        self._state = self.state.with_isr(_nodes(words[0]))
+        self._state = self.state.with_partition(
+            replicas=self.state.replicas,
+            isr=_nodes(words[0]),
+            partition_epoch=self.state.partition_epoch + 1,
+        )
         self._advance(0)
 
     def _do_min(self, words: list[str]) -> None:

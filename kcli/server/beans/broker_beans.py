@@ -16,14 +16,15 @@ from kcli import KAFKA_VERSION
 from kcli.errors import KafkaError
 from kcli.metadata.image import MetadataImage, PartitionImage
 from kcli.model.ids import NO_LEADER
-from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.wire.api import ApiKey
+from kcli.replica.leader import LeaderState
 from kcli.runtime.process import process_figures
 from kcli.server.beans.bean import Bean, bean, gauge
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.meters import Attributes, Meter
 from kcli.server.metrics.requests import ApiTimes
 from kcli.server.network.listener import SocketServer
+from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.storage.store.store import LogStore
 
@@ -48,6 +49,7 @@ _TRAFFIC: dict[str, tuple[str, str, bool]] = {
     "messages_in": ("MessagesInPerSec", "messages", True),
     "bytes_in": ("BytesInPerSec", "bytes", True),
     "bytes_out": ("BytesOutPerSec", "bytes", True),
+    "replication_bytes_in": ("ReplicationBytesInPerSec", "bytes", False),
     "replication_bytes_out": ("ReplicationBytesOutPerSec", "bytes", False),
     "bytes_rejected": ("BytesRejectedPerSec", "bytes", True),
     "produces": ("TotalProduceRequestsPerSec", "requests", True),
@@ -55,6 +57,12 @@ _TRAFFIC: dict[str, tuple[str, str, bool]] = {
     "failed_produces": ("FailedProduceRequestsPerSec", "requests", True),
     "failed_fetches": ("FailedFetchRequestsPerSec", "requests", True),
     "corrupt_batches": ("InvalidMessageCrcRecordsPerSec", "requests", False),
+}
+# A field of Traffic -> the name of the bean of the replica manager, and the unit.
+_ISR_CHANGES = {
+    "isr_expands": ("IsrExpandsPerSec", "expands"),
+    "isr_shrinks": ("IsrShrinksPerSec", "shrinks"),
+    "failed_isr_updates": ("FailedIsrUpdatesPerSec", "failedUpdates"),
 }
 
 
@@ -130,6 +138,9 @@ def _traffic(sources: BeanSources) -> Iterator[Bean]:
             elif by_topic and field in meters:
                 attributes = meters[field].attributes(event_type, now)
                 yield bean(SERVER, "BrokerTopicMetrics", attributes, name, topic=topic)
+        if topic is None:
+            for field, (name, event_type) in _ISR_CHANGES.items():
+                yield bean(SERVER, "ReplicaManager", _attributes(meters.get(field), event_type, now), name)
 
 
 def _attributes(meter: Meter | None, event_type: str, now: float) -> Attributes:
@@ -194,25 +205,18 @@ def _fetch_sessions(broker: BrokerPorts) -> Iterator[Bean]:
 
 
 def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
-    led = list(broker.replicas)
-    own = [log for (topic, _), log in list(broker.logs.logs.items()) if topic != CLUSTER_METADATA_TOPIC]
+    replicas = broker.replicas
+    led = list(replicas)
     states = [leader.state for leader in led]
-    offline = sum(
-        1
-        for _, _, partition in _all_partitions(broker.metadata)
-        if broker.node_id in partition.replicas and partition.leader == NO_LEADER
-    )
+    images = [_image_of(broker, leader) for leader in led]
     for name, value in (
-        ("PartitionCount", len(own)),
+        ("PartitionCount", len(replicas) + replicas.followed_count),
         ("LeaderCount", len(led)),
-        ("UnderReplicatedPartitions", sum(len(state.isr.members) < len(state.replicas) for state in states)),
+        ("UnderReplicatedPartitions", sum(map(_is_under_replicated, states, images))),
         ("UnderMinIsrPartitionCount", sum(not state.isr.is_sufficient for state in states)),
         ("AtMinIsrPartitionCount", sum(len(state.isr.members) == state.isr.required for state in states)),
-        ("OfflineReplicaCount", offline),
-        (
-            "ReassigningPartitions",
-            sum(1 for *_, partition in _all_partitions(broker.metadata) if partition.adding),
-        ),
+        ("OfflineReplicaCount", replicas.offline_count),
+        ("ReassigningPartitions", sum(bool(image and (image.adding or image.removing)) for image in images)),
         ("ProducerIdCount", sum(len(leader.log.producers.producers) for leader in led)),
     ):
         yield gauge(SERVER, "ReplicaManager", name, value)
@@ -222,6 +226,16 @@ def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
     }
     for operation, count in parked.items():
         yield gauge(SERVER, "DelayedOperationPurgatory", "PurgatorySize", count, delayedOperation=operation)
+
+
+def _image_of(broker: BrokerPorts, leader: LeaderPartition) -> PartitionImage | None:
+    return broker.metadata.partition(leader.topic, leader.partition)
+
+
+def _is_under_replicated(state: LeaderState, image: PartitionImage | None) -> bool:
+    """Whether the ISR is too small. Replicas that a reassignment adds do not count until it is complete (KIP-455)."""
+    adding = () if image is None else image.adding
+    return len(state.isr.members) < len(state.replicas) - len(adding)
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[tuple[str, int, PartitionImage]]:
@@ -349,16 +363,28 @@ def _logs(sources: BeanSources) -> Iterator[Bean]:
 
 
 def _partitions(broker: BrokerPorts) -> Iterator[Bean]:
-    for leader in list(broker.replicas):
-        state, log = leader.state, leader.log
-        for name, value in (
-            ("AtMinIsr", int(len(state.isr.members) == state.isr.required)),
-            ("InSyncReplicasCount", len(state.isr.members)),
-            ("LastStableOffsetLag", max(log.high_watermark - log.last_stable_offset, 0)),
-            ("ReplicasCount", len(state.replicas)),
-            ("UnderMinIsr", int(not state.isr.is_sufficient)),
-            ("UnderReplicated", int(len(state.isr.members) < len(state.replicas))),
-        ):
+    for replica in (*broker.replicas, *broker.replicas.followed):
+        counts = _isr_counts(broker, replica) if isinstance(replica, LeaderPartition) else _NOT_LED
+        log = replica.log
+        lag = max(log.high_watermark - log.last_stable_offset, 0)
+        for name, value in (*counts.items(), ("LastStableOffsetLag", lag)):
             yield gauge(
-                CLUSTER, "Partition", name, value, topic=leader.topic, partition=str(leader.partition)
+                CLUSTER, "Partition", name, value, topic=replica.topic, partition=str(replica.partition)
             )
+
+
+def _isr_counts(broker: BrokerPorts, leader: LeaderPartition) -> dict[str, int]:
+    state = leader.state
+    return {
+        "AtMinIsr": int(len(state.isr.members) == state.isr.required),
+        "InSyncReplicasCount": len(state.isr.members),
+        "ReplicasCount": len(state.replicas),
+        "UnderMinIsr": int(not state.isr.is_sufficient),
+        "UnderReplicated": int(_is_under_replicated(state, _image_of(broker, leader))),
+    }
+
+
+# Only the leader knows these counts. In Kafka they are 0 on other brokers.
+_NOT_LED = dict.fromkeys(
+    ("AtMinIsr", "InSyncReplicasCount", "ReplicasCount", "UnderMinIsr", "UnderReplicated"), 0
+)

@@ -1,8 +1,16 @@
-"""DeleteRecords (key 21, versions 0-2): moves the log start offset forward (KIP-107). -1 means the high watermark."""
+"""DeleteRecords (key 21, versions 0-2): moves the log start offset forward (KIP-107). -1 means the high watermark.
+
+The leader deletes at once. The response waits until all live replicas have deleted the records too, at most the timeout
+of the request. A follower learns the log start offset of its leader by its next fetch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 from kcli.errors import (
     ErrorCode,
@@ -22,13 +30,20 @@ from kcli.protocol.messages.delete_records import (
     DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
+from kcli.replica.waiting import ProduceWait
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.handlers.shared.hosted_partitions import error_of_ended
+from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.requests.access import DELETE_TOPIC, per_resource
+from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
 ACCESS = per_resource(DELETE_TOPIC)
 
 _NO_LOW_WATERMARK = -1
+HIGH_WATERMARK = -1
+"""The offset that stands for the high watermark."""
 
 
 PARTITIONS_PER_TURN = 20
@@ -36,11 +51,25 @@ PARTITIONS_PER_TURN = 20
 deleted."""
 
 
+class Deletion(NamedTuple):
+    """A deletion that waits until the low watermark of the partition reaches `offset`."""
+
+    topic: str
+    leader: LeaderPartition
+    offset: Offset
+
+
 def handle(
     context: BrokerContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
-    return run_in_turns(
-        _by_partition(request, lambda topic, part: _delete(context, topic.name, part)), PARTITIONS_PER_TURN
+    waiting: list[Deletion] = []
+    response = run_in_turns(
+        _by_partition(request, lambda topic, part: _delete(context, topic.name, part, waiting)),
+        PARTITIONS_PER_TURN,
+    )
+    return then(
+        response,
+        lambda deleted: _wait(context, request.timeout_ms, deleted, waiting) if waiting else deleted,
     )
 
 
@@ -65,19 +94,82 @@ def _by_partition(
     return DeleteRecordsResponse(topics=topics)
 
 
-def _delete(context: BrokerContext, topic: str, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    context: BrokerContext, topic: str, part: DeleteRecordsPartition, waiting: list[Deletion]
+) -> DeleteRecordsPartitionResult:
     try:
         if is_internal(topic):
             raise InvalidTopicException(f"Cannot delete records of internal topic {topic}")
         leader = context.ports.replicas.get(topic, part.partition_index)
-        if leader.log.config.compact and not leader.log.config.delete:
+        log = leader.log
+        if log.config.compact and not log.config.delete:
             raise PolicyViolationException(f"Records of {topic} are compacted and never deleted")
-        low_watermark = leader.log.delete_records_before(Offset(part.offset))
+        offset = log.high_watermark if part.offset == HIGH_WATERMARK else Offset(part.offset)
+        log.delete_records_before(offset)
     except KafkaError as error:
         return _failed(part.partition_index, error.code)
     except StorageError:
         return _failed(part.partition_index, KafkaStorageException.code)
+    low_watermark = leader.low_watermark
+    if low_watermark < offset:
+        waiting.append(Deletion(topic, leader, offset))
     return DeleteRecordsPartitionResult(partition_index=part.partition_index, low_watermark=low_watermark)
+
+
+def _wait(
+    context: BrokerContext, timeout_ms: int, response: DeleteRecordsResponse, waiting: list[Deletion]
+) -> asyncio.Future[DeleteRecordsResponse]:
+    """Returns a future of the response, which is done when all partitions have reached their low watermarks or the time
+    is over."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[DeleteRecordsResponse] = loop.create_future()
+    results: dict[tuple[str, int], DeleteRecordsPartitionResult] = {}
+
+    def reached(deletion: Deletion) -> None:
+        leader = deletion.leader
+        results[deletion.topic, leader.partition] = _outcome(context, deletion)
+        parked.committed()
+
+    def done() -> None:
+        timer.cancel()
+        if not answer.done():
+            answer.set_result(_after_wait(response, waiting, results))
+
+    parked = ParkedProduce(ProduceWait(len(waiting)), done)
+    timer = loop.call_later(max(timeout_ms, 0) / 1000, parked.finish)
+    for deletion in waiting:
+        deletion.leader.deletions.wait_for(deletion.offset, partial(reached, deletion))
+    return answer
+
+
+def _outcome(context: BrokerContext, deletion: Deletion) -> DeleteRecordsPartitionResult:
+    leader = deletion.leader
+    if not leader.is_leader:
+        return _failed(leader.partition, error_of_ended(context, leader))
+    return DeleteRecordsPartitionResult(partition_index=leader.partition, low_watermark=leader.low_watermark)
+
+
+def _after_wait(
+    response: DeleteRecordsResponse,
+    waiting: list[Deletion],
+    results: Mapping[tuple[str, int], DeleteRecordsPartitionResult],
+) -> DeleteRecordsResponse:
+    """The response with the results of the partitions that waited. A partition without a result has timed out."""
+    waited = {
+        (topic, leader.partition): _failed(leader.partition, ErrorCode.REQUEST_TIMED_OUT)
+        for topic, leader, _ in waiting
+    } | dict(results)
+    return DeleteRecordsResponse(
+        topics=tuple(
+            replace(
+                topic,
+                partitions=tuple(
+                    waited.get((topic.name, part.partition_index), part) for part in topic.partitions
+                ),
+            )
+            for topic in response.topics
+        )
+    )
 
 
 def _failed(partition: int, code: ErrorCode) -> DeleteRecordsPartitionResult:

@@ -1,4 +1,5 @@
-"""DescribeProducers (key 61, version 0): the producer state of a partition, from its leader (KIP-664)."""
+"""DescribeProducers (key 61, version 0): the producer state of a partition on this broker, the leader or a follower
+(KIP-664)."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def _described(context: BrokerContext, topic: str, index: int) -> Steps[Partitio
     except KafkaError as error:
         return _failed(index, error)
     try:
-        log = context.ports.replicas.get(topic, index).log
+        log = context.ports.replicas.hosted(topic, index).log
     except KafkaError as error:
         # Kafka gives a text only if the name is invalid.
         return PartitionResponse(partition_index=index, error_code=error.code)

@@ -9,41 +9,22 @@ of records. The connection sends all other records from their files (network/ans
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
 from typing import cast
 
-from kcli.errors import (
-    CorruptRecordError,
-    CorruptRecordException,
-    ErrorCode,
-    KafkaError,
-    KafkaStorageException,
-    NotLeaderOrFollowerException,
-    OffsetOutOfRangeException,
-    StorageError,
-    UnknownLeaderEpochException,
-    UnknownTopicIdException,
-    UnsupportedCompressionTypeException,
-)
-from kcli.model.ids import LeaderEpoch, Offset
-from kcli.model.request_values import READ_COMMITTED
-from kcli.protocol.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
-from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
+from kcli.errors import ErrorCode, KafkaError, KafkaStorageException, StorageError
+from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint, PartitionData
 from kcli.replica.waiting import FetchWait
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.handlers.shared.hosted_partitions import has_ended
 from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
+from kcli.server.handlers.shared.partition_reads import (
+    PartitionRead,
+    failed_read,
+    read_all,
+    read_partition,
+)
 from kcli.server.partitions.fetch_sessions import FetchScope, FetchTarget, replica_of
-from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
 from kcli.server.requests.turns import Steps, run_in_turns
@@ -51,33 +32,12 @@ from kcli.storage.log.log import LogSlice
 
 ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
 
-_log = logging.getLogger(__name__)
-
 # The most bytes of records that are copied into an answer. Other records are sent from their files, so that an unread
 # answer takes little memory.
 COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
 
 # A step reads a partition, or makes the answer for a partition. It takes 3 to 10 µs.
 STEPS_PER_TURN = 200
-
-_LEADER_HINT_FROM = 16
-_STORAGE_ERROR_FROM = 6
-_ZSTD_FROM = 10
-_NO_LEADER = LeaderIdAndEpoch()
-_LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-
-
-@dataclass(slots=True)
-class PartitionRead:
-    """The result for one partition: a slice of its log, or a response without records."""
-
-    target: FetchTarget
-    leader: LeaderPartition | None
-    slice: LogSlice | None = None
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    aborted: tuple[AbortedTransaction, ...] | None = None
-    answer: PartitionData | None = None
 
 
 def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -96,16 +56,22 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
         else:
             request = context.throttle.limit_fetch(request)
     scope = yield from broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
-    reads = yield from _read_all(context, scope)
-    if replica_id >= 0:
-        _report_follower(replica_id, reads)
+    reads = yield from read_all(context, scope, is_arrival=True)
     min_bytes = min(request.min_bytes, request.max_bytes, broker.fetch_max_bytes)
-    # A partition with an error or a divergence is answered at once.
+    # A partition with an error, a divergence or a preferred replica is answered at once.
     if reads and request.max_wait_ms > 0 and not any(read.answer is not None for read in reads):
-        sizes = [0 if read.slice is None else read.slice.size_bytes for read in reads]
+        sizes = [_waited_bytes(read, min_bytes) for read in reads]
         if sum(sizes) < min_bytes:
             return _WaitingFetch(context, scope, reads, sizes, min_bytes)
     return (yield from _respond(context, scope, reads))
+
+
+def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:
+    """The bytes that a partition adds to the bytes for which a fetch waits. At least `min_bytes` if waiting is of no
+    use."""
+    if read.slice is None or (read.is_full and read.slice.size_bytes):
+        return min_bytes
+    return read.slice.size_bytes
 
 
 async def _flat(large: Awaitable[FetchResponse | _WaitingFetch]) -> FetchResponse:
@@ -115,153 +81,6 @@ async def _flat(large: Awaitable[FetchResponse | _WaitingFetch]) -> FetchRespons
 
 def error_response(_context: BrokerContext, _request: FetchRequest, error: KafkaError) -> FetchResponse:
     return FetchResponse(error_code=error.code)
-
-
-# Reading.
-
-
-def _read_all(context: BrokerContext, scope: FetchScope) -> Steps[list[PartitionRead]]:
-    """Reads slices in the order of the request, within the limits of the request. Yields after each partition.
-
-    The first slice with records contains at least one whole batch, even if that exceeds the limits.
-    """
-    request = scope.request
-    left = min(request.max_bytes, context.ports.fetch_max_bytes)
-    reads = []
-    at_least_one = True
-    for target in scope.targets:
-        read = _read(context, request, target, scope.replica_id, left, at_least_one)
-        if read.slice is not None and read.slice.size_bytes:
-            left -= read.slice.size_bytes
-            at_least_one = False
-        reads.append(read)
-        yield
-    return reads
-
-
-def _read(
-    context: BrokerContext,
-    request: FetchRequest,
-    target: FetchTarget,
-    replica_id: int,
-    left: int,
-    at_least_one: bool,
-) -> PartitionRead:
-    wants = target.wants
-    topic = target.topic
-    try:
-        if context.api_version >= TOPIC_ID_FROM:
-            found = context.ports.metadata.topics.topic_by_id(target.topic_id)
-            if found is None:
-                raise UnknownTopicIdException
-            topic = found.name
-        leader = context.ports.replicas.get(topic, wants.partition)
-        leader.check_epoch(wants.current_leader_epoch)
-        log = leader.log
-        if log.config.compression_type == "zstd" and context.api_version < _ZSTD_FROM:
-            raise UnsupportedCompressionTypeException
-        if replica_id >= 0 and replica_id not in leader.followers:
-            raise _not_a_replica(leader, wants.current_leader_epoch)
-        if wants.last_fetched_epoch >= 0 and (diverged := _divergence(leader, target)) is not None:
-            return PartitionRead(target, leader, answer=diverged)
-        last_stable_offset = log.last_stable_offset
-        if replica_id >= 0:
-            limit = log.log_end_offset
-        elif request.isolation_level == READ_COMMITTED:
-            limit = last_stable_offset
-        else:
-            limit = log.high_watermark
-        size_max = max(min(left, wants.partition_max_bytes), 0)
-        offset = Offset(wants.fetch_offset)
-        part = log.read(offset, size_max, end_offset=limit, at_least_one=at_least_one)
-        aborted = None
-        if request.isolation_level == READ_COMMITTED and replica_id < 0:
-            aborted = _aborted(leader, offset, part)
-        return PartitionRead(target, leader, part, log.high_watermark, last_stable_offset, aborted)
-    except KafkaError as error:
-        return PartitionRead(target, None, answer=_failed(context, topic, wants.partition, error))
-    except CorruptRecordError as error:
-        # The error is not KAFKA_STORAGE_ERROR, because a consumer would retry after that error and would not report the
-        # damage.
-        _log.error("Fetch of %s-%d from offset %d: %s", topic, wants.partition, wants.fetch_offset, error)
-        return PartitionRead(
-            target, None, answer=_failed(context, topic, wants.partition, CorruptRecordException(str(error)))
-        )
-    except StorageError as error:
-        return PartitionRead(
-            target, None, answer=_failed(context, topic, wants.partition, KafkaStorageException(str(error)))
-        )
-
-
-def _report_follower(replica_id: int, reads: list[PartitionRead]) -> None:
-    """Records the progress of a follower, once per fetch. Do not call it when a waiting fetch reads again: the follower
-    has made no progress, and the call would wake the same fetch."""
-    for read in reads:
-        if read.leader is not None and read.slice is not None:
-            wants = read.target.wants
-            read.leader.follower_fetched(
-                replica_id, log_start_offset=wants.log_start_offset, log_end_offset=wants.fetch_offset
-            )
-
-
-def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
-    if epoch >= 0:
-        return UnknownLeaderEpochException(f"{leader} has no such replica in epoch {leader.leader_epoch}")
-    return NotLeaderOrFollowerException(f"{leader} has no such replica")
-
-
-def _divergence(leader: LeaderPartition, target: FetchTarget) -> PartitionData | None:
-    """A response with the point at which the reader's log diverged from this log (KIP-595). None if the logs agree."""
-    wants, log = target.wants, leader.log
-    epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wants.last_fetched_epoch))
-    if epoch < 0 or wants.fetch_offset < log.log_start_offset:
-        raise OffsetOutOfRangeException
-    if epoch >= wants.last_fetched_epoch and end_offset >= wants.fetch_offset:
-        return None
-    return PartitionData(
-        partition_index=wants.partition,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
-    )
-
-
-def _aborted(leader: LeaderPartition, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions that have records in the slice. A read_committed consumer drops these records."""
-    log = leader.log
-    # This is checked first, because most logs have no aborted transactions. Finding the end offset of the slice needs a
-    # read of the index.
-    if not part.size_bytes or not log.has_aborted_transactions(offset):
-        return ()
-    upper = log.upper_bound_offset(offset, part.size_bytes)
-    return tuple(
-        AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
-        for entry in log.aborted_transactions(offset, upper)
-    )
-
-
-_REFUSED_UNREAD = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-"""Errors with which Kafka refuses a partition before it reads. The list of aborted transactions of such a partition is
-empty, not null."""
-
-
-def _failed(context: BrokerContext, topic: str, index: int, error: KafkaError) -> PartitionData:
-    code, version = error.code, context.api_version
-    if code is ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_FROM:
-        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    leader = _NO_LEADER
-    if code in _LEADER_MOVED and version >= _LEADER_HINT_FROM:
-        image = context.ports.metadata.partition(topic, index)
-        if image is not None:
-            leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
-    return PartitionData(
-        partition_index=index,
-        error_code=code,
-        high_watermark=-1,
-        aborted_transactions=() if code in _REFUSED_UNREAD else None,
-        current_leader=leader,
-    )
 
 
 # Waiting for records.
@@ -307,10 +126,13 @@ class _WaitingFetch:
             None  # the read after the wait, if it takes turns
         )
         self._parked = ParkedFetch(
-            FetchWait(min_bytes, self._size), measure=self._measure, done=self._wait_is_over
+            FetchWait(min_bytes, self._size),
+            measure=self._measure,
+            done=self._wait_is_over,
+            reads_uncommitted=scope.replica_id >= 0,
         )
         self._timer = loop.call_later(scope.request.max_wait_ms / 1000, self._parked.finish)
-        self._parked.park([read.leader.parked_fetches for read in reads if read.leader is not None])
+        self._parked.park([read.source.parked_fetches for read in reads if read.source is not None])
         self.answer.add_done_callback(self._answered)
         if len(reads) > STEPS_PER_TURN:
             self._look_at_changes(reads)
@@ -318,12 +140,15 @@ class _WaitingFetch:
     def _look_at_changes(self, reads: list[PartitionRead]) -> None:
         """Measures the partitions that have changed since they were read in an earlier turn of the loop."""
         for read in reads:
-            leader = read.leader
-            assert leader is not None
-            if not leader.is_leader:
+            source = read.source
+            assert source is not None
+            if has_ended(source):
                 self._parked.finish()
-            elif leader.log.high_watermark != read.high_watermark:
-                self._parked.changed(leader.parked_fetches, 0, measure=True)
+            elif (source.log.log_end_offset, source.log.high_watermark) != (
+                read.log_end_offset,
+                read.high_watermark,
+            ):
+                self._parked.measure_again(source.parked_fetches)
 
     def _measure(self, changed: Iterable[int]) -> int:
         """Reads the changed partitions again. Returns the size of all slices. Unchanged partitions keep the sizes of
@@ -331,11 +156,10 @@ class _WaitingFetch:
         scope = self._scope
         left = min(scope.request.max_bytes, self._context.ports.fetch_max_bytes)
         for number in changed:
-            read = _read(self._context, scope.request, scope.targets[number], scope.replica_id, left, True)
-            if read.slice is None:
-                return self._min_bytes
-            self._size += read.slice.size_bytes - self._sizes[number]
-            self._sizes[number] = read.slice.size_bytes
+            read = read_partition(self._context, scope, scope.targets[number], left, True)
+            size = _waited_bytes(read, self._min_bytes)
+            self._size += size - self._sizes[number]
+            self._sizes[number] = size
         return self._size
 
     def _wait_is_over(self) -> None:
@@ -367,7 +191,7 @@ class _WaitingFetch:
             self._reading.add_done_callback(self._responded)
 
     def _read_again(self) -> Steps[FetchResponse]:
-        reads = yield from _read_all(self._context, self._scope)
+        reads = yield from read_all(self._context, self._scope)
         return (yield from _respond(self._context, self._scope, reads))
 
     def _responded(self, response: asyncio.Future[FetchResponse]) -> None:
@@ -416,7 +240,7 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
                         records = cached
                         left -= len(cached)
             if read.answer is None:
-                read.answer = _answer(scope, read, records)
+                read.answer = _answer(context, scope, read, records)
         if read.answer.error_code is not ErrorCode.NONE:
             _count_failure(context, read.target, read.answer.error_code)
         if read.answer.current_leader.leader_id >= 0:
@@ -427,23 +251,27 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
 
 
 def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> PartitionData:
-    topic = read.target.topic if read.leader is None else read.leader.topic
-    return _failed(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
+    topic = read.target.topic if read.source is None else read.source.topic
+    return failed_read(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
 
 
-def _answer(scope: FetchScope, read: PartitionRead, records: bytes | bytearray | LogSlice) -> PartitionData:
-    assert read.leader is not None
-    traffic = read.leader.traffic
+def _answer(
+    context: BrokerContext, scope: FetchScope, read: PartitionRead, records: bytes | bytearray | LogSlice
+) -> PartitionData:
+    assert read.source is not None
+    traffic = read.source.traffic
     traffic.fetches += 1
     if scope.replica_id < 0:
         traffic.bytes_out += len(records)
     else:
         traffic.replication_bytes_out += len(records)
+        if read.is_throttled:
+            context.ports.leader_quota.record(len(records))
     return PartitionData(
         partition_index=read.target.wants.partition,
         high_watermark=read.high_watermark,
         last_stable_offset=read.last_stable_offset,
-        log_start_offset=read.leader.log.log_start_offset,
+        log_start_offset=read.source.log.log_start_offset,
         aborted_transactions=read.aborted,
         records=cast(bytes, records),  # buffers and ranges of files go to the connection as they are
     )

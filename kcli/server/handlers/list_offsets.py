@@ -37,7 +37,7 @@ from kcli.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.handlers.shared.hosted_partitions import HostedPartition, leader_of
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, next_turn, run_in_turns
@@ -53,6 +53,9 @@ _FIRST_VERSION: dict[int, int] = {
 }
 _OFFSET_NOT_AVAILABLE_FROM = 5
 _NOTHING = -1
+CONSUMER = -1
+DEBUGGING_REPLICA = -2
+"""The replica id with which a tool asks any replica, and not only the leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +173,12 @@ def _answer(
         if twice:
             raise InvalidRequestException(f"{topic}-{index} is asked for more than once")
         _check_version(part.timestamp, context.api_version)
-        leader = context.ports.replicas.get(topic, index)
-        leader.check_epoch(part.current_leader_epoch)
-        found = yield from _find(context, leader, part.timestamp, request)
+        source = context.ports.replicas.hosted(topic, index)
+        if request.replica_id == DEBUGGING_REPLICA:
+            source.check_epoch(part.current_leader_epoch)
+        else:
+            source = leader_of(source, part.current_leader_epoch)
+        found = yield from _find(context, source, part.timestamp, request)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     except StorageError as error:
@@ -192,22 +198,22 @@ def _check_version(timestamp: int, version: int) -> None:
 
 
 def _find(
-    context: BrokerContext, leader: LeaderPartition, timestamp: int, request: ListOffsetsRequest
+    context: BrokerContext, source: HostedPartition, timestamp: int, request: ListOffsetsRequest
 ) -> Generator[None, None, Found]:
-    log = leader.log
-    is_consumer = request.replica_id < 0
+    log = source.log
+    is_consumer = request.replica_id == CONSUMER
     if not is_consumer:
         limit = log.log_end_offset
     elif request.isolation_level == READ_COMMITTED:
         limit = log.last_stable_offset
     else:
         limit = log.high_watermark
-    lagging = is_consumer and log.high_watermark < _epoch_start(leader)
+    lagging = is_consumer and log.high_watermark < _epoch_start(source)
     match timestamp:
         case OffsetSpec.LATEST:
             if lagging:
                 raise _not_available(context)
-            return Found(limit, _NOTHING, leader.leader_epoch)
+            return Found(limit, _NOTHING, source.leader_epoch)
         case OffsetSpec.EARLIEST | OffsetSpec.EARLIEST_LOCAL:
             return Found(log.log_start_offset, _NOTHING, log.epoch_for_offset(log.log_start_offset))
         case OffsetSpec.MAX_TIMESTAMP:
@@ -225,11 +231,11 @@ def _find(
     return Found(record.offset, record.timestamp_ms, log.epoch_for_offset(record.offset))
 
 
-def _epoch_start(leader: LeaderPartition) -> int:
+def _epoch_start(source: HostedPartition) -> int:
     """The first offset of the present leader epoch. Until the leader has committed this offset, its high watermark may
     be too low."""
-    for epoch, start_offset in reversed(leader.log.leader_epochs.entries):
-        if epoch == leader.leader_epoch:
+    for epoch, start_offset in reversed(source.log.leader_epochs.entries):
+        if epoch == source.leader_epoch:
             return start_offset
     return _NOTHING
 

@@ -15,6 +15,7 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.handlers.shared.hosted_partitions import leader_of
 from kcli.server.requests.access import CLUSTER_ACTION, DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
@@ -56,8 +57,7 @@ def _by_partition(
 
 def _answer(context: BrokerContext, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        leader = context.ports.replicas.get(topic, part.partition)
-        leader.check_epoch(part.current_leader_epoch)
+        leader = leader_of(context.ports.replicas.hosted(topic, part.partition), part.current_leader_epoch)
         epoch, end_offset = leader.log.end_offset_for_epoch(LeaderEpoch(part.leader_epoch))
     except KafkaError as error:
         return _failed(part.partition, error.code)

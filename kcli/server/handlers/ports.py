@@ -14,6 +14,7 @@ from kcli.config.dynamic import DynamicConfig
 from kcli.config.features import KRAFT_VERSION, supported_ranges
 from kcli.metadata.image import MetadataImage
 from kcli.protocol.wire.api import ApiKey
+from kcli.replica.selector import Selector
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.groups import GroupCoordinator
@@ -27,6 +28,7 @@ from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
+from kcli.server.partitions.replication_quota import ReplicationQuota
 from kcli.server.quorum.channel import ControllerChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import ProducerIds
@@ -93,6 +95,8 @@ class BrokerPorts(NodePorts):
     moves: LogDirMoves
     fetch_sessions: FetchSessions
     fetch_max_bytes: int
+    replica_selector: Selector
+    leader_quota: ReplicationQuota
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     verifier: TransactionVerifier

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -59,6 +59,7 @@ from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
 from kcli.replica.waiting import ProduceWait
 from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.handlers.shared.hosted_partitions import error_of_ended
 from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.parked import ParkedProduce
@@ -324,7 +325,7 @@ def _refused(
             error.code.name,
             error.message,
         )
-    failed = _failed(index, error, _leader_hint(context, topic, index, error))
+    failed = _failed(index, error, _leader_hint(context, topic, index, error.code))
     if log is None or error.code in _WITHOUT_LOG_START:
         return failed
     return replace(failed, log_start_offset=log.log_start_offset)
@@ -390,8 +391,8 @@ def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER
     )
 
 
-def _leader_hint(context: BrokerContext, topic: str, index: int, error: KafkaError) -> LeaderIdAndEpoch:
-    if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or context.api_version < _LEADER_HINT_FROM:
+def _leader_hint(context: BrokerContext, topic: str, index: int, code: ErrorCode) -> LeaderIdAndEpoch:
+    if code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or context.api_version < _LEADER_HINT_FROM:
         return _NO_LEADER
     image = context.ports.metadata.partition(topic, index)
     if image is None:
@@ -437,35 +438,43 @@ def _wait(
     passes first, each uncommitted partition has an error."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
+    outcomes = [ErrorCode.REQUEST_TIMED_OUT] * len(pending)
 
     def done() -> None:
         timer.cancel()
         if not answer.done():
-            answer.set_result(_with_endpoints(context, _after_wait(context, response, pending)))
+            failures = {
+                (leader.topic, leader.partition): outcome
+                for (leader, _), outcome in zip(pending, outcomes, strict=True)
+                if outcome is not ErrorCode.NONE
+            }
+            answer.set_result(_with_endpoints(context, _after_wait(context, response, failures)))
+
+    def committed(number: int) -> None:
+        # The outcome is taken now, because the leader may lose its ISR or its leadership while other partitions wait.
+        outcomes[number] = _outcome(context, *pending[number])
+        parked.committed()
 
     parked = ParkedProduce(ProduceWait(len(pending)), done)
     timer = loop.call_later(max(request.timeout_ms, 0) / 1000, parked.finish)
-    for leader, offset in pending:
-        leader.commits.wait_for(offset, parked.committed)
+    for number, (leader, offset) in enumerate(pending):
+        leader.commits.wait_for(offset, partial(committed, number))
     return answer
 
 
-def _after_wait(context: BrokerContext, response: ProduceResponse, pending: Pending) -> ProduceResponse:
-    failures = {
-        (leader.topic, leader.partition): error
-        for leader, offset in pending
-        if (error := _outcome(leader, offset)) is not ErrorCode.NONE
-    }
+def _after_wait(
+    context: BrokerContext, response: ProduceResponse, failures: Mapping[tuple[str, int], ErrorCode]
+) -> ProduceResponse:
+    """The response after the wait, with the errors of the partitions whose records are not committed."""
     if not failures:
         return response
     return ProduceResponse(
         responses=tuple(
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
+            replace(
+                topic,
                 partition_responses=tuple(
-                    replace(part, error_code=failures[key])
-                    if (key := (_name(context, topic), part.index)) in failures
+                    replace(part, error_code=code, current_leader=_leader_hint(context, key[0], key[1], code))
+                    if (code := failures.get(key := (_name(context, topic), part.index))) is not None
                     else part
                     for part in topic.partition_responses
                 ),
@@ -482,7 +491,8 @@ def _name(context: BrokerContext, topic: TopicProduceResponse) -> str:
     return "" if found is None else found.name
 
 
-def _outcome(leader: LeaderPartition, offset: Offset) -> ErrorCode:
-    if not leader.is_leader:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return leader.state.produce_outcome(offset, leader.log.high_watermark)
+def _outcome(context: BrokerContext, leader: LeaderPartition, offset: Offset) -> ErrorCode:
+    """The error code of a partition whose wait has ended, because of a commit or because of the end of its leader."""
+    if leader.is_leader:
+        return leader.state.produce_outcome(offset, leader.log.high_watermark)
+    return error_of_ended(context, leader)

@@ -35,6 +35,7 @@ class Traffic:
     messages_in: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    replication_bytes_in: int = 0
     replication_bytes_out: int = 0
     bytes_rejected: int = 0
     produces: int = 0
@@ -42,6 +43,9 @@ class Traffic:
     failed_produces: int = 0
     failed_fetches: int = 0
     corrupt_batches: int = 0
+    isr_expands: int = 0
+    isr_shrinks: int = 0
+    failed_isr_updates: int = 0
 
     def add(self, other: Traffic) -> None:
         for name in NAMES:

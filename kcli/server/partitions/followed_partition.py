@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 
-from kcli.model.ids import BrokerId, LeaderEpoch
+from kcli.model.ids import BrokerId, LeaderEpoch, Offset
+from kcli.replica.follower import OwnLog
 from kcli.server.metrics.traffic import Traffic
 from kcli.server.partitions.known_epochs import check_known_epoch
 from kcli.server.partitions.parked import ParkedFetches
@@ -56,6 +57,30 @@ class FollowedPartition:
     def check_epoch(self, known_epoch: int) -> None:
         """Raises KafkaError if the client's leader epoch is not the leader epoch of this broker (KIP-320)."""
         check_known_epoch(self, known_epoch, self.leader_epoch)
+
+    @property
+    def own_log(self) -> OwnLog:
+        """The log, as the decisions of a follower see it."""
+        log = self.log
+        return OwnLog(
+            log.log_start_offset,
+            log.log_end_offset,
+            log.high_watermark,
+            log.leader_epochs.latest_epoch,
+            log.end_offset_for_epoch,
+        )
+
+    def advance(self, high_watermark: Offset, log_start_offset: Offset) -> None:
+        """Takes over the leader's high watermark and log start offset, as far as this log has the records. Answers the
+        parked fetches that are due. Raises StorageError."""
+        log = self.log
+        before = log.high_watermark
+        log.set_high_watermark(high_watermark)
+        if log_start_offset > log.log_start_offset:
+            log.delete_records_before(min(log_start_offset, log.high_watermark))
+        if log.high_watermark > before:
+            for parked in list(self.parked_fetches):
+                parked.changed(self.parked_fetches, 0, measure=True)
 
     def resign(self) -> None:
         """Ends this object, and answers the parked fetches."""

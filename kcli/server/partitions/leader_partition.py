@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 
 from kcli.errors import (
+    ErrorCode,
     KafkaStorageException,
     NotEnoughReplicasException,
     NotLeaderOrFollowerException,
     StorageError,
     TimeoutException,
 )
+from kcli.metadata.image import BrokerRegistration, PartitionImage
 from kcli.model.buffers import Buffer
 from kcli.model.ids import BrokerId, LeaderEpoch, Offset
 from kcli.model.request_values import ACKS_ALL
-from kcli.replica.leader import FollowerState, LeaderState
+from kcli.protocol.messages.alter_partition import ResponsePartitionData
+from kcli.replica.isr import IsrChange, Reaction, reaction_to
+from kcli.replica.leader import NO_BROKER_EPOCH, FollowerState, LeaderState
 from kcli.replica.waiting import CommitQueue
 from kcli.server.metrics.traffic import Traffic
 from kcli.server.partitions.known_epochs import check_known_epoch
@@ -25,13 +31,32 @@ from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
 from kcli.storage.log.validation import CheckedBatch
 
+_log = logging.getLogger("kcli.server.Partition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderPorts:
+    """The parts of the broker that all its leaders use.
+
+    `now_ms` is the monotonic time. `brokers` returns the registered brokers. `propose` sends the change in flight of a
+    leader to the controller.
+    """
+
+    now_ms: Callable[[], int]
+    lag_time_max_ms: int
+    brokers: Callable[[], Mapping[int, BrokerRegistration]]
+    propose: Callable[[LeaderPartition], None]
+    openings: Openings
+
 
 class LeaderPartition:
     """One partition while this broker leads it."""
 
     __slots__ = (
+        "_ports",
         "_queue",
         "commits",
+        "deletions",
         "followers",
         "is_leader",
         "log",
@@ -48,19 +73,21 @@ class LeaderPartition:
         partition: int,
         log: PartitionLog,
         state: LeaderState,
-        traffic: Traffic | None = None,
-        openings: Openings | None = None,
+        traffic: Traffic,
+        ports: LeaderPorts,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.log = log
         self.state = state
-        self.followers = state.new_followers()
-        self.traffic = traffic or Traffic()
+        self._ports = ports
+        self.followers = state.new_followers(ports.now_ms())
+        self.traffic = traffic
         self.commits: CommitQueue[Callable[[], None]] = CommitQueue()
         self.parked_fetches: ParkedFetches = {}
         self.is_leader = True
-        self._queue = AppendQueue(openings or Openings())
+        self.deletions: CommitQueue[Callable[[], None]] = CommitQueue()
+        self._queue = AppendQueue(ports.openings)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -168,11 +195,176 @@ class LeaderPartition:
             parked.changed(self.parked_fetches, 0, measure=True)
         return result
 
-    def follower_fetched(self, replica: int, *, log_start_offset: int, log_end_offset: int) -> None:
+    # Followers and the ISR.
+
+    def follower_fetched(
+        self,
+        replica: int,
+        *,
+        log_start_offset: int,
+        log_end_offset: int,
+        broker_epoch: int = NO_BROKER_EPOCH,
+    ) -> None:
         """Records a fetch of a follower. A fetch from `log_end_offset` shows that the follower has every record before
-        this offset."""
-        self.followers[BrokerId(replica)] = FollowerState(Offset(log_start_offset), Offset(log_end_offset))
-        self._advance(0)
+        this offset. If the follower is in sync now, proposes that it joins the ISR.
+
+        Raises NotLeaderOrFollowerException if the broker has no replica, or if a newer run of the broker is registered.
+        """
+        broker_id = BrokerId(replica)
+        before = self.followers.get(broker_id)
+        if before is None:
+            raise NotLeaderOrFollowerException(f"{self} has no replica on broker {replica}")
+        registered = self._ports.brokers().get(broker_id)
+        if registered is not None and NO_BROKER_EPOCH < broker_epoch < registered.epoch:
+            raise NotLeaderOrFollowerException(
+                f"The fetch of {self} is from an older run of broker {replica}, with broker epoch {broker_epoch}"
+            )
+        follower = self.followers[broker_id] = before.fetched(
+            log_start_offset=Offset(log_start_offset),
+            log_end_offset=Offset(log_end_offset),
+            broker_epoch=broker_epoch,
+            leader_end_offset=self.log.log_end_offset,
+            now_ms=self._ports.now_ms(),
+        )
+        if self.state.may_join(broker_id, follower, self.log.high_watermark) and self._is_eligible(
+            broker_id, follower
+        ):
+            self._expand_isr(broker_id)
+        if follower.log_end_offset != before.log_end_offset:
+            self._advance(0)
+        if len(self.deletions) and follower.log_start_offset != before.log_start_offset:
+            self._end_deletions()
+
+    @property
+    def low_watermark(self) -> Offset:
+        """The smallest log start offset of the replicas on live brokers. DeleteRecords waits for it."""
+        brokers = self._ports.brokers()
+        starts = [
+            follower.log_start_offset
+            for replica, follower in self.followers.items()
+            if (registered := brokers.get(replica)) is not None and not registered.fenced
+        ]
+        return min([*starts, self.log.log_start_offset])
+
+    def _end_deletions(self) -> None:
+        for deleted in self.deletions.due(self.low_watermark):
+            deleted()
+
+    def _is_eligible(self, replica: BrokerId, follower: FollowerState) -> bool:
+        """Whether the broker may join an ISR: its present run has fetched, and it is neither fenced nor stopping."""
+        registered = self._ports.brokers().get(replica)
+        return (
+            registered is not None
+            and registered.active
+            and follower.has_fetched
+            and follower.broker_epoch in (NO_BROKER_EPOCH, registered.epoch)
+        )
+
+    def _expand_isr(self, replica: BrokerId) -> None:
+        self.state = self.state.expanded(replica)
+        self._propose()
+
+    def shrink_isr(self) -> None:
+        """Proposes that the replicas that lag leave the ISR. Call this method regularly."""
+        state = self.state
+        if not self.followers:
+            return
+        end = self.log.log_end_offset
+        laggards = state.laggards(self.followers, end, self._ports.now_ms(), self._ports.lag_time_max_ms)
+        if laggards:
+            for replica in laggards:
+                follower = self.followers[replica]
+                _log.info("%s: broker %d lags: %s, log end offset %d", self, replica, follower, end)
+            self.state = state.reduced(laggards)
+            self._propose()
+        self._advance(0)  # a replica that was about to join may hold back the high watermark no longer
+
+    def _propose(self) -> None:
+        change = self.state.change
+        assert change is not None, "a change was just made"
+        _log.info(
+            "%s: the ISR is to become %s, now %s. High watermark %d, log end offset %d",
+            self,
+            change.members,
+            self.state.isr.members,
+            self.log.high_watermark,
+            self.log.log_end_offset,
+        )
+        self._ports.propose(self)
+
+    def change_answered(self, change: IsrChange, answer: ResponsePartitionData) -> bool:
+        """Applies the controller's answer to a change. Returns True if the change must be sent again."""
+        state = self.state
+        if not self.is_leader or state.change is not change:
+            return False  # the metadata already has a newer state of the partition
+        if answer.error_code is not ErrorCode.NONE:
+            return self._change_refused(answer.error_code)
+        if answer.leader_epoch != state.leader_epoch or answer.partition_epoch < state.partition_epoch:
+            self.traffic.failed_isr_updates += 1
+            return False
+        self.commit_partition(state.replicas, tuple(map(BrokerId, answer.isr)), answer.partition_epoch)
+        return False
+
+    def _change_refused(self, error: ErrorCode) -> bool:
+        self.traffic.failed_isr_updates += 1
+        reaction = reaction_to(error)
+        _log.info("%s: the controller refused a change of the ISR with %s", self, error.name)
+        if reaction is Reaction.GIVE_UP:
+            self.change(self.state.given_up())
+        return reaction is Reaction.SEND_AGAIN
+
+    def begin_epoch(self, state: LeaderState) -> None:
+        """Begins the next leader epoch of this leader. Waiting requests go on waiting, because no record is lost."""
+        now_ms, end = self._ports.now_ms(), self.log.log_end_offset
+        known, members = self.followers, state.isr.members
+        self.followers = {
+            replica: known[replica].in_next_term(
+                in_isr=replica in members, leader_end_offset=end, now_ms=now_ms
+            )
+            if replica in known
+            else new
+            for replica, new in state.new_followers(now_ms).items()
+        }
+        self.change(state)
+
+    def apply(self, after: PartitionImage) -> None:
+        """Applies a state of the partition in this leader epoch from the metadata.
+
+        Nothing changes if the leader has learned this state or a newer one from an answer of the controller. Kafka
+        applies an equal state too and thereby forgets a change in flight. The high watermark could then pass a joining
+        replica that the controller adds to the ISR.
+        """
+        if after.partition_epoch > self.state.partition_epoch:
+            self.commit_partition(after.replicas, after.isr, after.partition_epoch)
+
+    def commit_partition(
+        self, replicas: tuple[BrokerId, ...], isr: tuple[BrokerId, ...], partition_epoch: int
+    ) -> None:
+        """Takes over a committed state of the partition, which may move the high watermark."""
+        before = self.state
+        self._count_change(before.change, isr)
+        state = before.with_partition(replicas=replicas, isr=isr, partition_epoch=partition_epoch)
+        if replicas != before.replicas:
+            now_ms, known = self._ports.now_ms(), self.followers
+            self.followers = {
+                replica: known.get(replica) or state.new_follower(replica, now_ms)
+                for replica in replicas
+                if replica != state.node_id
+            }
+        if isr != before.isr.members:
+            _log.info("%s: the ISR is %s now, with partition epoch %d", self, isr, partition_epoch)
+        self.change(state)
+        if len(self.deletions):
+            self._end_deletions()
+
+    def _count_change(self, change: IsrChange | None, isr: tuple[BrokerId, ...]) -> None:
+        """Counts a change that this leader proposed and that is committed now."""
+        if change is None or sorted(change.members) != sorted(isr):
+            return
+        if change.expands:
+            self.traffic.isr_expands += 1
+        else:
+            self.traffic.isr_shrinks += 1
 
     def change(self, state: LeaderState) -> None:
         """Applies a change of the ISR or of min.insync.replicas, which may move the high watermark."""
@@ -183,7 +375,9 @@ class LeaderPartition:
         """Moves the high watermark and answers the requests that are due. `size_bytes` is the size of the present
         append, or 0."""
         log = self.log
-        high_watermark = self.state.high_watermark(log.high_watermark, log.log_end_offset, self.followers)
+        followers = self.followers
+        joining = self._joining() if followers else ()
+        high_watermark = self.state.high_watermark(log.high_watermark, log.log_end_offset, followers, joining)
         moves = high_watermark > log.high_watermark
         if moves:
             log.set_high_watermark(high_watermark)
@@ -197,12 +391,22 @@ class LeaderPartition:
             for parked in list(self.parked_fetches):
                 parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
 
+    def _joining(self) -> Container[BrokerId]:
+        """The replicas outside the maximal ISR for which the high watermark waits. If all replicas are in the maximal
+        ISR, the time is not needed, and reading it for each append would cost more than the rest of this method."""
+        state = self.state
+        if len(state.maximal_isr) == len(state.replicas):
+            return ()
+        return state.joining(
+            self.followers, self._is_eligible, self._ports.now_ms(), self._ports.lag_time_max_ms
+        )
+
     async def wait_committed(self, offset: Offset, timeout: float) -> None:
         """Waits until everything before `offset` is committed. `timeout` is in seconds.
 
         Raises TimeoutException, or NotLeaderOrFollowerException if the leadership ends first.
         """
-        if self.log.high_watermark < offset:
+        if self.log.high_watermark < offset and self.is_leader:
             committed = asyncio.Event()
             self.commits.wait_for(offset, committed.set)
             try:
@@ -216,8 +420,8 @@ class LeaderPartition:
         """Ends the leadership, and answers all waiting requests."""
         self.is_leader = False
         self.wake_all()
-        for committed in self.commits.end():
-            committed()
+        for waiting in (*self.commits.end(), *self.deletions.end()):
+            waiting()
 
     def wake_all(self) -> None:
         """Ends the wait of every parked fetch."""

@@ -10,16 +10,23 @@ from kcli.replica.waiting import FetchWait, ProduceWait
 class ParkedFetch:
     """One fetch that waits. `done` is called once when the wait ends, unless the fetch is cancelled."""
 
-    __slots__ = ("_changed", "_done", "_lists", "_measure", "_wait", "finished")
+    __slots__ = ("_changed", "_done", "_lists", "_measure", "_reads_uncommitted", "_wait", "finished")
 
     def __init__(
-        self, wait: FetchWait, *, measure: Callable[[Iterable[int]], int], done: Callable[[], None]
+        self,
+        wait: FetchWait,
+        *,
+        measure: Callable[[Iterable[int]], int],
+        done: Callable[[], None],
+        reads_uncommitted: bool = False,
     ) -> None:
         """Makes a wait. `measure` gets the numbers of the partitions that changed, and returns the bytes that the fetch
         would get now.
 
-        If a partition has an error, `measure` returns min_bytes or more.
+        If a partition has an error, `measure` returns min_bytes or more. `reads_uncommitted` is True for a follower,
+        which reads records before they are committed. So a commit gives a follower nothing to read.
         """
+        self._reads_uncommitted = reads_uncommitted
         self._wait = wait
         self._changed: dict[int, None] = {}
         self.finished = False
@@ -39,13 +46,22 @@ class ParkedFetch:
         `measure` is True if older bytes of the partition became readable. The count of appended bytes does not include
         these bytes.
         """
-        if self.finished:
+        if self.finished or (self._reads_uncommitted and not size_bytes):
             return
         self._changed[partition[self]] = None
         if self._wait.appended(size_bytes) or measure:
-            changed, self._changed = self._changed, {}
-            if self._wait.measured(self._measure(changed)):
-                self.finish()
+            self._measure_changed()
+
+    def measure_again(self, partition: ParkedFetches) -> None:
+        """Measures a partition that may have changed before this fetch was added to its list."""
+        if not self.finished:
+            self._changed[partition[self]] = None
+            self._measure_changed()
+
+    def _measure_changed(self) -> None:
+        changed, self._changed = self._changed, {}
+        if self._wait.measured(self._measure(changed)):
+            self.finish()
 
     def finish(self) -> None:
         """Ends the wait and calls `done`, because the time is over, the bytes are enough, or a partition has another

@@ -1,7 +1,8 @@
-"""The partitions that this broker leads: their logs, the leader's decisions, and the waiting clients.
+"""The replicas on this broker: partitions that it leads, and partitions that it follows.
 
-`Replicas` applies each delta of the metadata: it creates, reconfigures or deletes logs, and begins or ends leaderships.
-A new leader epoch is written to the log's epoch cache before the first append in that epoch.
+`Replicas` applies each delta of the metadata. It creates, reconfigures or deletes logs, begins or ends leaderships, and
+starts or stops the fetchers of followed partitions. A partition keeps its log when its leader changes. A new leader
+epoch is written to the log's epoch cache before the first append in that epoch.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from kcli.config.topic import LogConfig
 from kcli.errors import (
@@ -22,13 +23,16 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.metadata.delta import MetadataDelta, PartitionDiff
-from kcli.metadata.image import MetadataImage, PartitionImage
+from kcli.metadata.image import LeaderRecoveryState, MetadataImage, PartitionImage
 from kcli.model.configs import ConfigResourceType
 from kcli.model.ids import BrokerId
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
-from kcli.replica.leader import begin_term
+from kcli.replica.leader import LeaderState, begin_term
+from kcli.runtime.clock import Clock
 from kcli.server.metrics.traffic import TrafficTable
-from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.partitions.followed_partition import FollowedPartition
+from kcli.server.partitions.isr_updates import IsrUpdates
+from kcli.server.partitions.leader_partition import LeaderPartition, LeaderPorts
 from kcli.server.partitions.openings import Openings
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import PartitionLog
@@ -50,14 +54,40 @@ LeadershipListener = Callable[[LeaderPartition, bool], None]
 changes."""
 
 
+class PartitionFetchers(Protocol):
+    """Fetches the followed partitions from their leaders."""
+
+    def follow(self, partition: FollowedPartition) -> None:
+        """Begins to fetch from `partition.leader`. If that broker is NO_LEADER or not alive, waits for a change of the
+        metadata."""
+        ...
+
+    def forget(self, partition: FollowedPartition) -> None:
+        """Stops fetching. An answer that is in flight is dropped."""
+        ...
+
+    def metadata_changed(self, image: MetadataImage) -> None:
+        """Takes over changed endpoints, live brokers and throttles."""
+        ...
+
+
+Key = tuple[str, int]
+"""A topic name and the number of a partition."""
+
+
 class Replicas:
-    """The partitions that this broker leads."""
+    """The replicas on this broker."""
 
     def __init__(
         self,
         node_id: BrokerId,
         logs: LogStore,
         log_config: Callable[[str], LogConfig],
+        *,
+        clock: Clock,
+        lag_time_max_ms: int,
+        fetchers: PartitionFetchers,
+        isr_updates: IsrUpdates,
         traffic: TrafficTable | None = None,
         background: Background = run_inline,
     ) -> None:
@@ -66,19 +96,45 @@ class Replicas:
         self.logs = logs
         self.traffic = traffic or TrafficTable()
         self._log_config = log_config
-        self._leaders: dict[tuple[str, int], LeaderPartition] = {}
+        self._fetchers = fetchers
+        self._leaders: dict[Key, LeaderPartition] = {}
+        self._followed: dict[Key, FollowedPartition] = {}
+        # Partitions whose log is in an offline directory. Requests for them get KAFKA_STORAGE_ERROR.
+        self._offline: dict[Key, None] = {}
         self._image = MetadataImage()
         self._waiting: deque[PartitionDiff] = deque()
         self._is_applied = asyncio.Event()
         self._is_applied.set()
         self._listeners: list[LeadershipListener] = []
         self.openings = Openings()
+        self._ports = LeaderPorts(
+            now_ms=lambda: int(clock.monotonic() * 1000),
+            lag_time_max_ms=lag_time_max_ms,
+            brokers=lambda: self._image.brokers,
+            propose=isr_updates.submit,
+            openings=self.openings,
+        )
 
     def __iter__(self) -> Iterator[LeaderPartition]:
+        """Iterates over the partitions that this broker leads."""
         return iter(self._leaders.values())
 
     def __len__(self) -> int:
         return len(self._leaders)
+
+    @property
+    def followed(self) -> Iterator[FollowedPartition]:
+        """Iterates over the partitions that this broker follows."""
+        return iter(self._followed.values())
+
+    @property
+    def followed_count(self) -> int:
+        return len(self._followed)
+
+    @property
+    def offline_count(self) -> int:
+        """The number of replicas in offline log directories."""
+        return len(self._offline)
 
     def subscribe(self, listener: LeadershipListener) -> None:
         self._listeners.append(listener)
@@ -94,19 +150,22 @@ class Replicas:
     def find(self, topic: str, partition: int) -> LeaderPartition | None:
         return self._leaders.get((topic, partition))
 
+    def hosted(self, topic: str, partition: int) -> LeaderPartition | FollowedPartition:
+        """Returns the replica on this broker, led or followed. Raises KafkaError like `get`."""
+        key = (topic, partition)
+        found = self._leaders.get(key) or self._followed.get(key)
+        if found is None:
+            self._refuse(topic, partition)
+        return found
+
     def _refuse(self, topic: str, partition: int) -> NoReturn:
-        image = self._image.partition(topic, partition)
-        if image is None:
+        if self._image.partition(topic, partition) is None:
             raise UnknownTopicOrPartitionException
-        if image.leader == self.node_id and not self._is_waiting(topic, partition):
+        if (topic, partition) in self._offline:
             raise KafkaStorageException(f"Partition {topic}-{partition} is in an offline log directory")
         raise NotLeaderOrFollowerException(
             f"Partition {topic}-{partition} is not led by broker {self.node_id}"
         )
-
-    def _is_waiting(self, topic: str, partition: int) -> bool:
-        """Whether a change of this partition waits to be applied."""
-        return any(diff.topic == topic and diff.partition == partition for diff in self._waiting)
 
     # Metadata.
 
@@ -123,15 +182,18 @@ class Replicas:
         return partition is not None and self.node_id in partition.replicas
 
     def load(self, image: MetadataImage) -> None:
-        """Begins to lead the partitions that the metadata assigns, in slices. `applied` waits for the last slice."""
+        """Begins to lead and to follow the partitions that the metadata assigns, in slices. `applied` waits for the
+        last slice."""
         self._image = image
         self._is_applied.clear()
         is_idle = not self._waiting
         for topic in image.topics:
             for index, partition in topic.partitions.items():
-                self._waiting.append(PartitionDiff(topic.name, topic.topic_id, index, None, partition))
+                if self.node_id in partition.replicas:
+                    self._waiting.append(PartitionDiff(topic.name, topic.topic_id, index, None, partition))
         if is_idle:
             self._apply_slice()
+        self._fetchers.metadata_changed(image)
 
     async def applied(self) -> None:
         """Returns when no change waits to be applied."""
@@ -147,7 +209,7 @@ class Replicas:
         """Applies a small change at once, and a large change in slices. Requests are served between the slices."""
         self._image = image
         is_idle = not self._waiting
-        self._waiting.extend(delta.partitions_changed())
+        self._waiting.extend(self._changes(delta))
         self._is_applied.clear()
         if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
             self._apply_slice()
@@ -157,6 +219,22 @@ class Replicas:
         topics = {resource.name for resource in changed if resource.type is ConfigResourceType.TOPIC}
         if topics:
             self.reconfigure(topics)
+        self._fetchers.metadata_changed(image)
+
+    def _changes(self, delta: MetadataDelta) -> list[PartitionDiff]:
+        """The changes of this broker's replicas: first those that go, then those that it leads, then those that it
+        follows. As in Kafka, a fetcher never works on a partition that the same delta gives to this broker to lead."""
+        changes = [diff for diff in delta.partitions_changed() if self._concerns_us(diff)]
+        changes.sort(key=self._rank)
+        return changes
+
+    def _concerns_us(self, diff: PartitionDiff) -> bool:
+        return any(each is not None and self.node_id in each.replicas for each in (diff.before, diff.after))
+
+    def _rank(self, diff: PartitionDiff) -> int:
+        if diff.after is None or self._is_gone(diff):
+            return 0
+        return 1 if diff.after.leader == self.node_id else 2
 
     def _apply_slice(self) -> None:
         if not self.logs.is_open:
@@ -190,7 +268,7 @@ class Replicas:
     def _is_to_make(self, diff: PartitionDiff) -> bool:
         return (
             diff.after is not None
-            and diff.after.leader == self.node_id
+            and self.node_id in diff.after.replicas
             and self.logs.get(diff.topic, diff.partition) is None
         )
 
@@ -205,67 +283,134 @@ class Replicas:
                 config = self._log_config(leader.topic)
                 leader.log.update_config(config)
                 leader.change(leader.state.with_min_insync_replicas(config.min_insync_replicas))
+        for followed in self._followed.values():
+            if topics is None or followed.topic in topics:
+                followed.log.update_config(self._log_config(followed.topic))
 
     def _apply(self, diff: PartitionDiff) -> None:
         after = diff.after
         if after is None or self._is_gone(diff):
             self._drop(diff)
-        elif after.leader == self.node_id:
-            self._lead(diff, after)
-        else:
-            self._stop_leading(diff.topic, diff.partition)
+            return
+        try:
+            if after.leader == self.node_id:
+                self._lead(diff, after)
+            else:
+                self._follow(diff, after)
+        except (StorageError, KafkaError) as error:
+            _log.error("Partition %s-%d is offline: %s", diff.topic, diff.partition, error)
+            self._take_offline((diff.topic, diff.partition))
 
     def _is_gone(self, diff: PartitionDiff) -> bool:
         """Whether this broker has no replica of the partition any more."""
         return diff.after is None or self.node_id not in diff.after.replicas
 
+    def _log_of(self, diff: PartitionDiff, after: PartitionImage) -> PartitionLog:
+        """The log of a replica, with the present config. Makes the log if it does not exist. Raises KafkaError or
+        StorageError if its directory is offline."""
+        config = self._log_config(diff.topic)
+        assigned = after.directory(self.node_id) if after.directories else None
+        log = self.logs.create(
+            diff.topic, diff.partition, diff.topic_id, config, assigned=assigned, more=True
+        )
+        log.directory.check()
+        log.update_config(config)
+        return log
+
+    # Leaders.
+
     def _lead(self, diff: PartitionDiff, after: PartitionImage) -> None:
         key = (diff.topic, diff.partition)
         current = self._leaders.get(key)
         if current is not None and current.leader_epoch == after.leader_epoch:
-            current.change(current.state.with_isr(after.isr))
+            current.apply(after)
             return
-        config = self._log_config(diff.topic)
-        try:
-            assigned = after.directory(self.node_id) if after.directories else None
-            log = self.logs.create(
-                diff.topic, diff.partition, diff.topic_id, config, assigned=assigned, more=True
-            )
-            log.append_leader_epoch(after.leader_epoch)
-        except (StorageError, KafkaError) as error:
-            _log.error("Partition %s-%d cannot be led: %s", diff.topic, diff.partition, error)
-            self._stop_leading(*key)
-            return
+        log = self._log_of(diff, after)
+        self._stop_following(key)
+        log.append_leader_epoch(after.leader_epoch)
+        state = self._begin_term(log, after)
+        if after.recovery_state is LeaderRecoveryState.RECOVERING:
+            _log.info("%s-%d: the leader has no log to recover after its unclean election", *key)
         if current is not None:
-            self._stop_leading(*key)
-        state = begin_term(
+            leader = current
+            leader.begin_epoch(state)
+        else:
+            traffic = self.traffic.of(diff.topic)
+            leader = self._leaders[key] = LeaderPartition(
+                diff.topic, diff.partition, log, state, traffic, self._ports
+            )
+            # If the leader is the only member of the ISR, its whole log is committed, even after a restart.
+            leader.change(state)
+        self._offline.pop(key, None)
+        self._tell(leader, True)
+
+    def _begin_term(self, log: PartitionLog, after: PartitionImage) -> LeaderState:
+        return begin_term(
             node_id=self.node_id,
             replicas=after.replicas,
             isr=after.isr,
             leader_epoch=after.leader_epoch,
-            min_insync_replicas=config.min_insync_replicas,
+            partition_epoch=after.partition_epoch,
+            start_offset=log.log_end_offset,
+            min_insync_replicas=log.config.min_insync_replicas,
         )
-        log.update_config(config)
-        traffic = self.traffic.of(diff.topic)
-        leader = self._leaders[key] = LeaderPartition(
-            diff.topic, diff.partition, log, state, traffic, self.openings
-        )
-        # If the leader is the only member of the ISR, its whole log is committed, even after a restart.
-        log.set_high_watermark(state.high_watermark(log.high_watermark, log.log_end_offset, leader.followers))
-        self._tell(leader, True)
 
-    def _stop_leading(self, topic: str, partition: int) -> None:
-        leader = self._leaders.pop((topic, partition), None)
+    def _stop_leading(self, key: Key) -> None:
+        leader = self._leaders.pop(key, None)
         if leader is not None:
             leader.resign()
             self._tell(leader, False)
 
+    def shrink_isrs(self) -> Generator[None, None, None]:
+        """Proposes that lagging replicas leave the ISRs of the led partitions. Yields after each partition."""
+        for leader in list(self._leaders.values()):
+            if leader.is_leader:
+                leader.shrink_isr()
+            yield
+
+    # Followers.
+
+    def _follow(self, diff: PartitionDiff, after: PartitionImage) -> None:
+        key = (diff.topic, diff.partition)
+        current = self._followed.get(key)
+        if current is not None and current.leader_epoch == after.leader_epoch:
+            return  # only the ISR or the replicas have changed
+        self._stop_leading(key)
+        self._stop_following(key)
+        followed = self._followed[key] = FollowedPartition(
+            diff.topic,
+            diff.partition,
+            diff.topic_id,
+            self._log_of(diff, after),
+            leader=after.leader,
+            leader_epoch=after.leader_epoch,
+            traffic=self.traffic.of(diff.topic),
+        )
+        self._offline.pop(key, None)
+        self._fetchers.follow(followed)
+
+    def _stop_following(self, key: Key) -> None:
+        followed = self._followed.pop(key, None)
+        if followed is not None:
+            self._fetchers.forget(followed)
+            followed.resign()
+
+    # Replicas that go.
+
     def _drop(self, diff: PartitionDiff) -> None:
-        self._stop_leading(diff.topic, diff.partition)
+        key = (diff.topic, diff.partition)
+        self._stop_leading(key)
+        self._stop_following(key)
+        self._offline.pop(key, None)
         try:
             self.logs.delete(diff.topic, diff.partition, more=True)
         except StorageError as error:
             _log.error("Partition %s-%d cannot be deleted: %s", diff.topic, diff.partition, error)
+
+    def _take_offline(self, key: Key) -> None:
+        self._offline[key] = None
+        self._stop_leading(key)
+        self._stop_following(key)
 
     def _tell(self, leader: LeaderPartition, led: bool) -> None:
         for listener in self._listeners:
@@ -274,20 +419,23 @@ class Replicas:
     # Disks.
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Ends the leadership of the partitions in a failed directory. Requests for these partitions get
-        KAFKA_STORAGE_ERROR."""
-        for key, leader in list(self._leaders.items()):
-            if leader.log.directory is directory:
-                self._stop_leading(*key)
+        """Takes the replicas in a failed directory offline. Requests for them get KAFKA_STORAGE_ERROR."""
+        for replicas in (self._leaders, self._followed):
+            for key in [key for key, replica in replicas.items() if replica.log.directory is directory]:
+                self._take_offline(key)
 
     def log_moved(self, topic: str, partition: int, log: PartitionLog) -> None:
         """Replaces the log of a partition by its copy in another directory."""
-        leader = self._leaders.get((topic, partition))
+        key = (topic, partition)
+        leader, followed = self._leaders.get(key), self._followed.get(key)
         if leader is not None:
             leader.log = log
             log.append_leader_epoch(leader.leader_epoch)
             leader.wake_all()
+        elif followed is not None:
+            followed.log = log
+            followed.wake_all()
 
     def log_lost(self, topic: str, partition: int) -> None:
-        """Ends the leadership of a partition, because its log cannot be reached."""
-        self._stop_leading(topic, partition)
+        """Takes a replica offline, because its log cannot be reached."""
+        self._take_offline((topic, partition))

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
 from kcli.config.topic import LogConfig
 from kcli.errors import (
-    CorruptRecordException,
     InvalidRecordException,
     OffsetOutOfRangeException,
     RecordBatchTooLargeException,
@@ -35,7 +34,7 @@ from kcli.model.ids import (
     Position,
 )
 from kcli.model.steps import last_of
-from kcli.protocol.batches.batch import BatchHeader, crc_is_valid
+from kcli.protocol.batches.batch import BatchHeader
 from kcli.runtime.disk import File, begin_replacing, end_replacing
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
@@ -46,7 +45,8 @@ from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
 from kcli.storage.log.record_validation import Validation
-from kcli.storage.log.replay import replay
+from kcli.storage.log.replay import ProducerRestoration, replay
+from kcli.storage.log.replicated import check_run, read_run
 from kcli.storage.log.retention import deletable_count
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.slice import LogSlice
@@ -128,7 +128,8 @@ class PartitionLog:
         self.validation = validation
         self.segments = segments
         self.leader_epochs = leader_epochs
-        self.producers = producers
+        self._producers: ProducerState | None = producers  # None after a truncation, until they are restored
+        self._producer_expiration_ms = producers.expiration_ms
         self.snapshots = ProducerSnapshots(directory.disk, path, file_names)
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
@@ -204,7 +205,7 @@ class PartitionLog:
                 checked, leader_epoch=leader_epoch, now_ms=now_ms, verification=verification
             )
         if origin is AppendOrigin.REPLICATION:
-            return self._append_replicated(records, now_ms)
+            return self._append_replicated(records, leader_epoch, now_ms)
         batches = []
         next_offset = self.log_end_offset
         for header, batch in split_batches(records):
@@ -255,51 +256,73 @@ class PartitionLog:
         placed = place(records, header, self.config, self.log_end_offset, leader_epoch, now_ms, found)
         return self._write((placed,), leader_epoch, now_ms)
 
-    def _append_replicated(self, records: Buffer, now_ms: int) -> AppendResult:
-        """Appends batches of the leader's log. The batches keep offsets and epochs. Their order and checksums are
-        checked."""
-        batches: list[PlacedBatch] = []
-        next_offset = self.log_end_offset
-        for header, batch in split_batches(records):
-            if header.base_offset < next_offset:
-                if self.size_bytes or batches or header.last_offset < next_offset:
-                    raise InvalidRecordException(
-                        f"Append to {self._topic_partition} at offset {header.base_offset}, expected {next_offset} "
-                        f"or more"
-                    )
-                # The log start offset of the leader is inside this batch. So the log of this replica must begin with
-                # this batch.
-                self.truncate_fully_and_start_at(header.base_offset)
-            if not crc_is_valid(batch, 0, header):
-                raise CorruptRecordException(
-                    f"Record is corrupt (stored crc = {header.crc}) in topic partition {self._topic_partition}."
-                )
-            batches.append(PlacedBatch(header, header.base_offset, len(batch), (batch,), NO_TIMESTAMP))
-            next_offset = header.next_offset
-        if not batches:
-            return AppendResult(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, self.log_start_offset, 0)
-        if len(records) <= self.config.segment_size_bytes:
-            return self._write(batches, None, now_ms)
-        # The batches do not fit into one segment, so they are appended one by one, and the log can roll in between.
-        results = [self._write((batch,), None, now_ms) for batch in batches]
-        return AppendResult(
-            results[0].base_offset, results[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, len(records)
-        )
+    def _append_replicated(self, records: Buffer, leader_epoch: LeaderEpoch, now_ms: int) -> AppendResult:
+        first_offset = last_offset = NO_OFFSET
+        size_bytes = 0
+        for result in self.replicate(records, leader_epoch=leader_epoch, now_ms=now_ms):
+            first_offset = result.base_offset if first_offset == NO_OFFSET else first_offset
+            last_offset = result.last_offset
+            size_bytes += result.size_bytes
+        return AppendResult(first_offset, last_offset, NO_TIMESTAMP, self.log_start_offset, size_bytes)
+
+    def replicate(
+        self, records: Buffer, *, leader_epoch: LeaderEpoch, now_ms: int
+    ) -> Generator[AppendResult, None, None]:
+        """Appends batches of the leader's log, which keep their offsets and epochs. A generator: each step checks and
+        writes at most STEP_BYTES or STEP_BATCHES, with one write.
+
+        Takes no batch with a newer epoch than `leader_epoch`, in which the records were fetched (−1: no limit). Skips
+        an incomplete batch at the end. Raises KafkaError for invalid batches, StorageError on a bad disk.
+        """
+        position = 0
+        while True:
+            self.directory.check()
+            run = read_run(
+                records,
+                position,
+                leader_epoch=leader_epoch,
+                run_max_bytes=self.config.segment_size_bytes,
+                topic_partition=self._topic_partition,
+            )
+            if not run.batches:
+                return
+            self._check_begins_at_end(run.batches[0].header)
+            check_run(records, run, self.log_end_offset, self._topic_partition)
+            yield self._write(run.batches, None, now_ms, memoryview(records)[position : run.end])
+            position = run.end
+
+    def _check_begins_at_end(self, first: BatchHeader) -> None:
+        """Raises InvalidRecordException if a batch of the leader begins before the log end. An empty log begins at the
+        batch, because the leader's log start offset is inside this batch."""
+        if first.base_offset >= self.log_end_offset:
+            return
+        if self.size_bytes or first.last_offset < self.log_end_offset:
+            raise InvalidRecordException(
+                f"Append to {self._topic_partition} at offset {first.base_offset}, expected {self.log_end_offset} "
+                f"or more"
+            )
+        self.truncate_fully_and_start_at(first.base_offset)
 
     def _write(
-        self, batches: Sequence[PlacedBatch], leader_epoch: LeaderEpoch | None, now_ms: int
+        self,
+        batches: Sequence[PlacedBatch],
+        leader_epoch: LeaderEpoch | None,
+        now_ms: int,
+        run: Buffer | None = None,
     ) -> AppendResult:
         """Appends the batches. No other method makes the log longer. If `leader_epoch` is None, each batch has its own
-        epoch."""
+        epoch. `run` is the buffer of all batches, if they are one after another in one buffer."""
         if len(batches) == 1:
             first = last = batches[0]
             size, buffers = first.size_bytes, first.buffers
             newest_ms = first.header.max_timestamp_ms
         else:
             first, last = batches[0], batches[-1]
-            size = sum(batch.size_bytes for batch in batches)
-            buffers = tuple(buffer for batch in batches for buffer in batch.buffers)
-            newest_ms = max(batch.header.max_timestamp_ms for batch in batches)
+            size = sum([batch.size_bytes for batch in batches]) if run is None else len(run)
+            buffers = (
+                tuple(buffer for batch in batches for buffer in batch.buffers) if run is None else (run,)
+            )
+            newest_ms = max([batch.header.max_timestamp_ms for batch in batches])
         if size > self.config.segment_size_bytes:
             raise RecordBatchTooLargeException(
                 f"The append to {self._topic_partition} of {size} bytes exceeds the segment size of "
@@ -541,8 +564,17 @@ class PartitionLog:
 
     @on_disk
     def truncate_to(self, offset: Offset) -> None:
-        """Drops all records from `offset` on. Nothing changes if the log ends before `offset`."""
+        """Drops all records from `offset` on. If the log ends before `offset`, only drops a leader epoch without
+        records.
+
+        The producers are restored at their next use, or before it by `begin_restoring_producers`.
+        """
         if offset >= self.log_end_offset:
+            # This broker may have led in an epoch without writing a record, and another leader began its epoch at the
+            # same offset.
+            self.leader_epochs.truncate_end(self.log_end_offset)
+            self._noted_epoch = NO_LEADER_EPOCH
+            self._flush_epochs_soon()
             return
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -562,6 +594,7 @@ class PartitionLog:
             self.drop_segments(list(reversed(self.segments)))
             self._add_segment(offset, self._now_ms())
             self.log_start_offset = self.log_end_offset = offset
+            self.leader_epochs.clear()
             self._after_cut()
 
     def _after_cut(self) -> None:
@@ -572,8 +605,8 @@ class PartitionLog:
         self._flush_epochs_soon()
         self.high_watermark = min(max(self.high_watermark, self.log_start_offset), end)
         self.recovery_point = min(self.recovery_point, end)
-        self.rebuild_producers(self._now_ms())
-        self.producers.on_high_watermark(self.high_watermark)
+        self._producers = None
+        self.snapshots.remove_outside(self.log_start_offset, end)
 
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
@@ -754,6 +787,49 @@ class PartitionLog:
         self.directory = self.directory.closed(self.path)
 
     # --- producer state
+
+    @property
+    def producers(self) -> ProducerState:
+        """The producers at the log end. After a truncation, the first use restores them, which may block."""
+        return self._producers or self._restore_producers()
+
+    @on_disk
+    def _restore_producers(self) -> ProducerState:
+        self._producers = producers = self._new_producers()
+        self.rebuild_producers(self._now_ms())
+        producers.on_high_watermark(self.high_watermark)
+        return producers
+
+    def _new_producers(self) -> ProducerState:
+        return ProducerState(self._topic_partition, self._producer_expiration_ms)
+
+    def expire_producers_after(self, expiration_ms: int) -> None:
+        self._producer_expiration_ms = expiration_ms
+        if self._producers is not None:
+            self._producers.expiration_ms = expiration_ms
+
+    def begin_restoring_producers(self) -> ProducerRestoration | None:
+        """The work that restores the producers after a truncation, for another thread. None if they are known.
+
+        Meanwhile the owner may use the log. `end_restoring_producers` then takes the result.
+        """
+        if self._producers is not None:
+            return None
+        return ProducerRestoration(
+            self._new_producers(),
+            self.snapshots.copy(),
+            segments_from(self.segments, self.log_start_offset),
+            self.log_start_offset,
+            self.log_end_offset,
+            self._now_ms(),
+        )
+
+    def end_restoring_producers(self, restored: ProducerRestoration, truncations: int) -> None:
+        """Takes the restored producers, unless the log has changed since `begin_restoring_producers`. `truncations` is
+        the number of truncations at that time."""
+        if self._producers is None and self.truncations == truncations:
+            self._producers = restored.producers
+            restored.producers.on_high_watermark(self.high_watermark)
 
     def rebuild_producers(self, now_ms: int) -> None:
         """Restores the state of producers at the log end from the newest valid snapshot and the batches after it."""

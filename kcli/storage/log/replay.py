@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 
 from kcli.errors import CorruptRecordError, KafkaError
 from kcli.model.ids import Offset
@@ -17,27 +19,54 @@ _log = logging.getLogger(__name__)
 def replay(
     segments: Iterable[Segment],
     producers: ProducerState,
-    snapshots: ProducerSnapshots,
+    snapshots: ProducerSnapshots | None,
     *,
     start_offset: Offset,
     end_offset: Offset,
-    to_snapshot: Collection[int],
+    to_snapshot: Collection[int] = (),
 ) -> None:
     """Updates the producers with the batches of [start_offset, end_offset). The batches are not checked, because they
     are already in the log.
 
     Writes snapshots at the base offsets in `to_snapshot` and at the end, so that the next start has less to read.
+    Writes none if `snapshots` is None.
     """
     for segment in segments:
         if segment.base_offset >= end_offset:
             break
         producers.end_offset = max(start_offset, segment.base_offset)
-        if segment.base_offset in to_snapshot:
+        if snapshots is not None and segment.base_offset in to_snapshot:
             snapshots.take(producers)
         if producers.end_offset < end_offset:
             _replay_segment(segment, producers)
     producers.end_offset = end_offset
-    snapshots.take(producers)
+    if snapshots is not None:
+        snapshots.take(producers)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRestoration:
+    """The work that restores the producers of a log after a truncation. It changes only its own `producers`, so it
+    may run in any thread."""
+
+    producers: ProducerState
+    snapshots: ProducerSnapshots
+    segments: Sequence[Segment]
+    start_offset: Offset
+    end_offset: Offset
+    now_ms: int
+
+    def run(self) -> None:
+        """Reads the newest valid snapshot and the batches after it. May block. Raises OSError."""
+        producers = self.producers
+        self.snapshots.load(producers, self.end_offset, self.now_ms, removes_invalid=False)
+        start_offset = max(producers.end_offset, self.start_offset)
+        later = [
+            segment
+            for segment, following in zip_longest(self.segments, self.segments[1:])
+            if following is None or following.base_offset > start_offset
+        ]
+        replay(later, producers, None, start_offset=start_offset, end_offset=self.end_offset)
 
 
 def _replay_segment(segment: Segment, producers: ProducerState) -> None:

@@ -51,8 +51,16 @@ class ProducerSnapshots:
         self._offsets.add(offset)
         producers.last_snapshot_offset = offset
 
-    def load(self, producers: ProducerState, end_offset: Offset, now_ms: int) -> None:
-        """Loads the newest valid snapshot at or below `end_offset`. Invalid snapshots are removed."""
+    def copy(self) -> ProducerSnapshots:
+        """The same snapshots, for a reader in another thread."""
+        names = (offset_name(offset, SNAPSHOT_SUFFIX) for offset in self._offsets)
+        return ProducerSnapshots(self._disk, self._directory, names)
+
+    def load(
+        self, producers: ProducerState, end_offset: Offset, now_ms: int, *, removes_invalid: bool = True
+    ) -> None:
+        """Loads the newest valid snapshot at or below `end_offset`. Invalid snapshots are removed, unless
+        `removes_invalid` is False."""
         producers.clear()
         for offset in reversed(self.offsets()):
             if offset > end_offset:
@@ -60,7 +68,8 @@ class ProducerSnapshots:
             try:
                 entries = read_snapshot(self._disk, self.path(offset))
             except CorruptRecordError:
-                self.remove(offset)
+                if removes_invalid:
+                    self.remove(offset)
                 continue
             producers.load(entries, offset, now_ms)
             return

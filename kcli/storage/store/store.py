@@ -20,6 +20,7 @@ from kcli.errors import (
     KafkaStorageException,
     StorageError,
 )
+from kcli.metadata.image import UNASSIGNED_DIRECTORY
 from kcli.model.ids import FIRST_OFFSET, Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
@@ -71,9 +72,6 @@ create."""
 
 STRAYS_SHOWN = 10
 """The largest number of stray logs that the log lists at a start, because thousands may exist."""
-
-FIRST_DIRECTORY_ID = 100
-"""The lowest id of a real directory. Lower ids mean that no directory is chosen yet or that it is lost (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +347,7 @@ class LogStore:
 
     def _directory_for(self, topic: str, partition: int, assigned: uuid.UUID | None) -> LogDirectory:
         online = [directory for directory in self.directories if directory.error is None]
-        if assigned is not None and assigned.int >= FIRST_DIRECTORY_ID:
+        if assigned is not None and assigned != UNASSIGNED_DIRECTORY:
             for directory in online:
                 if directory.id == assigned:
                     return directory
@@ -471,7 +469,7 @@ class LogStore:
         """Sets a new `producer.id.expiration.ms`, for present and future logs."""
         self._settings.producer_expiration_ms = expiration_ms
         for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
-            log.producers.expiration_ms = expiration_ms
+            log.expire_producers_after(expiration_ms)
 
     def remove_expired_producers(self, now_ms: int) -> Generator[None, None, int]:
         """Forgets the producers that were idle for too long. Yields after each log."""

@@ -15,6 +15,7 @@ from kcli.errors import ErrorCode
 from kcli.protocol.messages import api_versions, fetch
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.handlers import fetch as handler
+from kcli.server.handlers.shared import partition_reads
 from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import BrokerRig, batch, image_of, topic_image
 from rigs.loops import PATIENCE_S, until
@@ -75,14 +76,14 @@ def append(rig: BrokerRig, records: bytes, topic: str = "t") -> None:
 
 def test_neighbours_are_served_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = 0
-    read_one = handler._read
+    read_one = partition_reads.read_partition
 
-    def counting(*arguments: Any) -> handler.PartitionRead:
+    def counting(*arguments: Any, **options: Any) -> partition_reads.PartitionRead:
         nonlocal reads
         reads += 1
-        return read_one(*arguments)
+        return read_one(*arguments, **options)
 
-    monkeypatch.setattr(handler, "_read", counting)
+    monkeypatch.setattr(partition_reads, "read_partition", counting)
 
     async def scenario(rig: BrokerRig) -> None:
         client, neighbour = await rig.connect(), await rig.connect()
@@ -130,19 +131,19 @@ def test_a_session_of_many_partitions_is_read_in_turns_too(tmp_path: Path) -> No
 def test_records_that_come_while_it_is_read_end_its_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_one, reads = handler._read, 0
+    read_one, reads = partition_reads.read_partition, 0
     wide = topic_image("wide", 300)
 
     async def scenario(rig: BrokerRig) -> None:
-        def reading(*arguments: Any) -> handler.PartitionRead:
+        def reading(*arguments: Any, **options: Any) -> partition_reads.PartitionRead:
             nonlocal reads
             reads += 1
-            found = read_one(*arguments)
+            found = read_one(*arguments, **options)
             if reads == handler.STEPS_PER_TURN:
                 append(rig, batch(b"while it is read"), "wide")
             return found
 
-        monkeypatch.setattr(handler, "_read", reading)
+        monkeypatch.setattr(partition_reads, "read_partition", reading)
         rig.set_metadata(image_of(TOPIC, wide))
         client = await rig.connect()
         wants = tuple(fetch.FetchPartition(partition=index, partition_max_bytes=1000) for index in range(300))

@@ -17,11 +17,23 @@ from kcli.replica.leader import FollowerState, LeaderState, begin_term
 
 
 def leader(replicas: tuple[int, ...] = (1,), isr: tuple[int, ...] = (1,), min_isr: int = 1) -> LeaderState:
-    return begin_term(node_id=1, replicas=replicas, isr=isr, leader_epoch=5, min_insync_replicas=min_isr)
+    return begin_term(
+        node_id=1,
+        replicas=replicas,
+        isr=isr,
+        leader_epoch=5,
+        partition_epoch=7,
+        start_offset=0,
+        min_insync_replicas=min_isr,
+    )
+
+
+def with_isr(state: LeaderState, *isr: int) -> LeaderState:
+    return state.with_partition(replicas=state.replicas, isr=isr, partition_epoch=state.partition_epoch + 1)
 
 
 def high_watermark(state: LeaderState, current: int, log_end_offset: int, **ends: Any) -> int:
-    followers = state.new_followers()
+    followers = state.new_followers(0)
     followers |= {BrokerId(int(name[1:])): FollowerState(0, end_offset) for name, end_offset in ends.items()}
     return state.high_watermark(current, log_end_offset, followers)
 
@@ -61,25 +73,33 @@ def test_a_follower_ahead_of_the_leader_does_not_count_beyond_its_end() -> None:
 
 def test_only_a_replica_can_lead() -> None:
     with pytest.raises(AssertionError, match="cannot lead"):
-        begin_term(node_id=4, replicas=(1,), isr=(1,), leader_epoch=0, min_insync_replicas=1)
+        begin_term(
+            node_id=4,
+            replicas=(1,),
+            isr=(1,),
+            leader_epoch=0,
+            partition_epoch=0,
+            start_offset=0,
+            min_insync_replicas=1,
+        )
 
 
 def test_a_change_makes_a_new_value_and_keeps_the_rest() -> None:
     state = leader(replicas=(1, 2, 3), isr=(1, 2), min_isr=2)
-    assert state.with_isr((1,)).isr == Isr((1,), required=2)
+    assert with_isr(state, 1).isr == Isr((1,), required=2)
     assert state.with_min_insync_replicas(9).isr == Isr((1, 2), required=3)
     assert state.isr == Isr((1, 2), required=2)
-    assert state.with_isr((1,)).leader_epoch == 5
+    assert with_isr(state, 1).leader_epoch == 5
 
 
 def test_only_acks_all_asks_for_enough_replicas() -> None:
     state = leader(replicas=(1, 2), isr=(1,), min_isr=2)
     assert [state.accepts(acks) for acks in (ACKS_ALL, 0, 1)] == [False, True, True]
-    assert state.with_isr((1, 2)).accepts(ACKS_ALL)
+    assert with_isr(state, 1, 2).accepts(ACKS_ALL)
 
 
 def test_a_produce_that_waited_is_answered_by_what_became_of_it() -> None:
     state = leader(replicas=(1, 2), isr=(1, 2), min_isr=2)
     assert state.produce_outcome(10, 9) is ErrorCode.REQUEST_TIMED_OUT
     assert state.produce_outcome(10, 10) is ErrorCode.NONE
-    assert state.with_isr((1,)).produce_outcome(10, 10) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert with_isr(state, 1).produce_outcome(10, 10) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

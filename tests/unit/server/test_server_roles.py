@@ -244,6 +244,8 @@ class BrokerRig:
                 channel=channel,
                 heartbeats=channel,
                 assignments=channel,
+                isr_changes=channel,
+                network=network.host("broker"),
                 removed_topics=controller.quorum.log.removed_topics,
                 traffic=TrafficTable(),
                 background=executor,

@@ -333,7 +333,7 @@ async def test_a_write_fails_if_the_replicas_are_too_slow(tmp_path: Path) -> Non
 @on_a_loop
 async def test_too_few_replicas_refuse_the_write(tmp_path: Path) -> None:
     async with rig(tmp_path, min_isr=2, replicas=(NODE, 2)) as it:
-        it.leader.state = it.leader.state.with_isr((NODE,))
+        it.leader.state = it.leader.state.with_partition(replicas=(NODE, 2), isr=(NODE,), partition_epoch=1)
         with pytest.raises(CoordinatorNotAvailableException):
             await it.commit(5)
         with pytest.raises(CoordinatorNotAvailableException):

@@ -29,7 +29,7 @@ from kcli.spark.jobs.ingest.database import (
     slices,
 )
 from kcli.spark.jobs.shared.errors import JobError, require
-from kcli.spark.jobs.shared.failures import is_permanent, reason
+from kcli.spark.jobs.shared.failures import TaskFailures, is_permanent, reason
 from kcli.spark.jobs.shared.progress import ProgressLine, lag
 from kcli.spark.jobs.shared.running import Done, summary
 
@@ -87,6 +87,47 @@ Caused by: java.io.EOFException: x
 )
 def test_errors_that_a_repetition_cannot_mend(text: str, permanent: bool) -> None:
     assert is_permanent(text) == permanent
+
+
+class _Store:
+    """The status store of Spark's JVM, with an error for each stage of which a task has failed."""
+
+    def __init__(self) -> None:
+        self.errors: dict[int, str] = {}
+
+    def activeStages(self) -> _ScalaList:
+        return _ScalaList(
+            SimpleNamespace(stageId=lambda stage=stage: stage, attemptId=lambda: 0, numFailedTasks=lambda: 1)
+            for stage in self.errors
+        )
+
+    def taskList(self, stage: int, *_: object) -> _ScalaList:
+        message = SimpleNamespace(isDefined=lambda: True, get=lambda: self.errors[stage])
+        return _ScalaList([SimpleNamespace(errorMessage=lambda: message)])
+
+
+class _ScalaList(list[SimpleNamespace]):
+    def size(self) -> int:
+        return len(self)
+
+    def apply(self, nth: int) -> SimpleNamespace:
+        return self[nth]
+
+
+def test_a_late_failure_of_the_batch_before_is_not_counted() -> None:
+    store = _Store()
+    context = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store)))
+    status = SimpleNamespace(TaskStatus=SimpleNamespace(FAILED=0), TaskSorting=SimpleNamespace(ID=0))
+    apache = SimpleNamespace(
+        apache=SimpleNamespace(spark=SimpleNamespace(status=SimpleNamespace(api=SimpleNamespace(v1=status))))
+    )
+    java = SimpleNamespace(util=SimpleNamespace(List=SimpleNamespace(of=lambda *each: list(each))))
+    jvm = SimpleNamespace(org=apache, java=java)
+    store.errors[4] = PYTHON_ERROR.format("ValueError: of the batch before")
+    failures = TaskFailures(SimpleNamespace(sparkContext=context, _jvm=jvm))
+    assert failures.permanent() is None
+    store.errors[5] = PYTHON_ERROR.format("ValueError: of this batch")
+    assert failures.permanent() == "of this batch"
 
 
 def test_lag_is_what_was_there_and_not_taken() -> None:

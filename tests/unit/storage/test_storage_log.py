@@ -99,7 +99,7 @@ class TestAppend:
     def test_replicated_batches_keep_their_bytes(self) -> None:
         log = rig().create()
         batches = batch_of([b"a"], leader_epoch=4) + batch_of([b"b", b"c"], base_offset=1, leader_epoch=6)
-        append(log, batches, origin=AppendOrigin.REPLICATION)
+        append(log, batches, origin=AppendOrigin.REPLICATION, leader_epoch=6)
         assert log.read(0, 10_000, end_offset=3).read() == batches
         assert log.leader_epochs.entries == [(4, 0), (6, 1)]
 

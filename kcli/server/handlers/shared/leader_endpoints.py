@@ -22,6 +22,6 @@ def leader_endpoints(metadata: MetadataImage, leaders: set[int], listener: str) 
     for node_id in sorted(leaders):
         broker = metadata.brokers.get(node_id)
         endpoint = None if broker is None else broker.endpoints.get(listener)
-        if broker is not None and endpoint is not None:
+        if broker is not None and endpoint is not None and not broker.fenced:
             found.append(LeaderEndpoint(node_id, endpoint.host, endpoint.port, broker.rack))
     return found

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
 
 RAISED = "[USER_RAISED_EXCEPTION] "
@@ -74,10 +75,12 @@ def _python_line(lines: list[str]) -> str | None:
 
 
 class TaskFailures:
-    """Reads the errors of the failed tasks in the stages that run now."""
+    """Reads the errors of failed tasks. It reads only the stages that begin after it was made, because tasks of the
+    batch before may still fail in the same session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._older = {stage.stageId() for stage in self._active_stages()}
 
     def permanent(self) -> str | None:
         """Returns the cause of the first error that would come back in a repetition, or None."""
@@ -91,9 +94,8 @@ class TaskFailures:
     def _texts(self) -> Iterator[str]:
         """Yields the errors of failed tasks."""
         store = self._spark.sparkContext._jsc.sc().statusStore()
-        stages = store.activeStages()
-        for stage in [stages.apply(nth) for nth in range(stages.size())]:
-            if not stage.numFailedTasks():
+        for stage in self._active_stages():
+            if not stage.numFailedTasks() or stage.stageId() in self._older:
                 continue
             api = self._spark._jvm.org.apache.spark.status.api.v1
             failed = self._spark._jvm.java.util.List.of(api.TaskStatus.FAILED)
@@ -103,3 +105,8 @@ class TaskFailures:
             for message in [tasks.apply(nth).errorMessage() for nth in range(tasks.size())]:
                 if message.isDefined():
                     yield message.get()
+
+    def _active_stages(self) -> list[JavaObject]:
+        """Returns the stages with running or waiting tasks, as objects of Spark's JVM."""
+        stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
+        return [stages.apply(nth) for nth in range(stages.size())]

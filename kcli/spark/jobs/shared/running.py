@@ -277,8 +277,8 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
     rows: dict[int, int] = {}
     bad: dict[int, int] = {}
     with Stop().listening() as stop:
-        query = start_stream(writer, options)
         failures = TaskFailures(SparkSession.active())
+        query = start_stream(writer, options)
         try:
             while not query.awaitTermination(POLL_SECONDS):
                 _add_reports(query, rows, bad)

@@ -1,0 +1,128 @@
+"""The Fetch requests of one fetcher: the partitions to fetch, and the fetch session with the leader (KIP-227).
+
+The first request of a session lists every partition. Later requests list only partitions whose values have changed
+since the last request, and those that are no longer fetched. So the work for a request grows with the number of
+changes, and not with the number of partitions. If the leader grants no session, every request is a full one.
+
+In a session the leader keeps the order: a partition that had records moves to the end. Without a session the plan does
+the same, so no partition starves another.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcli.errors import ErrorCode
+from kcli.model.ids import LeaderEpoch, Offset
+from kcli.model.topic_partition import TopicPartition
+
+NO_SESSION = 0
+FIRST_EPOCH = 0
+_EPOCH_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The values with which one partition is fetched."""
+
+    topic_id: uuid.UUID
+    leader_epoch: LeaderEpoch
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    log_start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFetch:
+    """One request: the partitions that it lists, and those that leave the session."""
+
+    session_id: int
+    session_epoch: int
+    partitions: tuple[tuple[TopicPartition, Wanted], ...]
+    forgotten: tuple[tuple[TopicPartition, uuid.UUID], ...] = ()
+
+    @property
+    def is_full(self) -> bool:
+        return self.session_epoch == FIRST_EPOCH
+
+
+class FetchPlan:
+    """The partitions that one fetcher wants from its leader, and the state of the session."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[TopicPartition, Wanted] = {}
+        self._session_id = NO_SESSION
+        self._session_epoch = FIRST_EPOCH
+        self._in_session: dict[TopicPartition, uuid.UUID] = {}
+        """The partitions of the session, with their topic ids."""
+        self._changed: dict[TopicPartition, None] = {}
+        """The partitions whose values differ from the values in the session."""
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def __contains__(self, key: TopicPartition) -> bool:
+        return key in self._wanted
+
+    def want(self, key: TopicPartition, wanted: Wanted) -> None:
+        """Fetches a partition with these values from the next request on."""
+        if self._wanted.get(key) != wanted:
+            self._wanted[key] = wanted
+            self._changed[key] = None
+
+    def forget(self, key: TopicPartition) -> None:
+        """Fetches a partition no more."""
+        if self._wanted.pop(key, None) is not None:
+            self._changed[key] = None
+
+    def had_records(self, keys: Iterable[TopicPartition]) -> None:
+        """Moves partitions to the end of the order."""
+        for key in keys:
+            if key in self._wanted:
+                self._wanted[key] = self._wanted.pop(key)
+
+    def next(self) -> PlannedFetch:
+        """The next request. Call `answered`, `refused` or `lost` with its outcome before the next call."""
+        if self._session_epoch == FIRST_EPOCH:
+            self._changed.clear()
+            self._in_session = {key: wanted.topic_id for key, wanted in self._wanted.items()}
+            return PlannedFetch(self._session_id, FIRST_EPOCH, tuple(self._wanted.items()))
+        listed = []
+        forgotten = []
+        for key in self._changed:
+            wanted, known = self._wanted.get(key), self._in_session.get(key)
+            if known is not None and (wanted is None or wanted.topic_id != known):
+                forgotten.append((key, known))
+                del self._in_session[key]
+            if wanted is not None:
+                listed.append((key, wanted))
+                self._in_session[key] = wanted.topic_id
+        self._changed.clear()
+        return PlannedFetch(self._session_id, self._session_epoch, tuple(listed), tuple(forgotten))
+
+    def answered(self, session_id: int) -> None:
+        """Continues the session that the leader granted, or none if `session_id` is 0."""
+        self._session_id = session_id
+        if session_id == NO_SESSION:
+            self._session_epoch = FIRST_EPOCH
+        elif self._session_epoch == _EPOCH_MAX:
+            self._session_epoch = FIRST_EPOCH + 1
+        else:
+            self._session_epoch += 1
+
+    def refused(self, error_code: ErrorCode) -> None:
+        """Begins another session after an error of the whole request. The leader drops the old session, unless it has
+        none."""
+        if error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._session_id = NO_SESSION
+        self._session_epoch = FIRST_EPOCH
+
+    def lost(self) -> None:
+        """Begins another session, because no answer came."""
+        self._session_epoch = FIRST_EPOCH
+
+    def begin(self) -> None:
+        """Begins with another leader, or with the same leader at another address."""
+        self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH

@@ -1,0 +1,227 @@
+"""The decisions of a follower on one partition, without input or output (KIP-101, KIP-279, KIP-320, KIP-595).
+
+A follower fetches from its log end, and sends the leader epoch that it knows and the epoch of its last record. If the
+leader's log differs before that offset, the answer has no records but the end of the last common epoch. The follower
+cuts its log there and fetches again. It may need several rounds, because each answer goes back by one epoch at least.
+
+If the leader has no record at the fetch offset, the follower asks for the end of the leader's log, and then for its
+start. After that it cuts its log to the leader's end, or begins again at the leader's start.
+
+The caller keeps one `FollowedState` per partition, carries out the returned action, and replaces the state by
+`FollowedState.after`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from kcli.errors import ErrorCode
+from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
+
+
+class Phase(Enum):
+    """What a follower does with a partition. The partition is in a Fetch request only while it is FETCHING."""
+
+    FETCHING = "fetching"
+    CUTTING = "cutting"  # records are dropped, and the state of producers is read again
+    ASKING = "asking"  # the leader is asked for the ends of its log
+    FAILED = "failed"  # waits for a new leader epoch
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLog:
+    """The log of the follower. `end_of_epoch` returns the largest known epoch ≤ its argument, and the offset after its
+    last record. It returns −1 and −1 if it knows no such epoch."""
+
+    start_offset: Offset
+    end_offset: Offset
+    high_watermark: Offset
+    latest_epoch: LeaderEpoch
+    end_of_epoch: Callable[[LeaderEpoch], tuple[LeaderEpoch, Offset]]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedState:
+    """The state of one followed partition in one leader epoch.
+
+    `lag` is the number of records that the leader has committed and this follower lacks, or None before the first
+    answer. The partition is not fetched before `delayed_until_ms`, a time of the monotonic clock.
+    """
+
+    leader_epoch: LeaderEpoch
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    log_start_offset: Offset
+    lag: int | None = None
+    delayed_until_ms: int = 0
+    phase: Phase = Phase.FETCHING
+
+    @property
+    def is_caught_up(self) -> bool:
+        return self.lag is not None and self.lag <= 0
+
+    def after(self, log: OwnLog, *, leader_high_watermark: Offset | None = None) -> FollowedState:
+        """The state after the log has changed, ready for the next fetch. `leader_high_watermark` is part of an answer
+        with records."""
+        lag = self.lag
+        if leader_high_watermark is not None:
+            lag = max(0, leader_high_watermark - log.end_offset)
+        return FollowedState(
+            self.leader_epoch, log.end_offset, log.latest_epoch, log.start_offset, lag, self.delayed_until_ms
+        )
+
+    def delayed(self, until_ms: int) -> FollowedState:
+        """The state after an error that may pass."""
+        return replace(self, delayed_until_ms=until_ms, phase=Phase.FETCHING)
+
+    def during(self, phase: Phase) -> FollowedState:
+        return replace(self, phase=phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The leader's answer for one partition. `diverging_epoch` is −1 if the logs do not diverge. `has_records` is True
+    if the answer has bytes of records."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    high_watermark: Offset = NO_OFFSET
+    log_start_offset: Offset = NO_OFFSET
+    diverging_epoch: LeaderEpoch = NO_LEADER_EPOCH
+    diverging_end_offset: Offset = NO_OFFSET
+    has_records: bool = False
+
+
+# Actions.
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """Do nothing, because the answer belongs to an earlier state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append the records, then set the high watermark, then raise the log start offset."""
+
+    high_watermark: Offset
+    log_start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Drop every record from `offset` on. `below_high_watermark` is True if committed records are dropped, which only
+    an unclean election can cause."""
+
+    offset: Offset
+    below_high_watermark: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Drop all records. The next record has this offset."""
+
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class AskEnd:
+    """Ask the leader for its log end offset, and then call `on_leader_end`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskStart:
+    """Ask the leader for its log start offset, and then call `on_leader_start`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Fetch again after replica.fetch.backoff.ms."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Do not fetch until the metadata has a new leader epoch."""
+
+    reason: str
+
+
+Action = Ignore | Append | Cut | Restart | AskEnd | AskStart | BackOff | Fail
+
+
+def begin(leader_epoch: LeaderEpoch, log: OwnLog) -> tuple[FollowedState, Cut | None]:
+    """The first state in a leader epoch, and the cut that must come before the first fetch.
+
+    A log without epochs cannot show where it diverges from the leader's log. So it keeps only committed records.
+    """
+    state = FollowedState(leader_epoch, log.end_offset, log.latest_epoch, log.start_offset)
+    if log.latest_epoch == NO_LEADER_EPOCH and log.high_watermark < log.end_offset:
+        return state.during(Phase.CUTTING), Cut(log.high_watermark, below_high_watermark=False)
+    return state, None
+
+
+def on_answer(state: FollowedState, asked: FollowedState, answer: Answer, log: OwnLog) -> Action:
+    """The action for an answer to a fetch. `asked` is the state in which the partition was put into the request."""
+    if state.phase is not Phase.FETCHING or _asks_otherwise(state, asked):
+        return Ignore()
+    match answer.error_code:
+        case ErrorCode.NONE:
+            if answer.diverging_epoch != NO_LEADER_EPOCH or answer.diverging_end_offset != NO_OFFSET:
+                return _on_divergence(answer, log)
+            return Append(answer.high_watermark, answer.log_start_offset)
+        case ErrorCode.OFFSET_OUT_OF_RANGE:
+            return AskEnd()
+        case ErrorCode.FENCED_LEADER_EPOCH:
+            return Fail(f"the leader epoch {state.leader_epoch} is fenced")
+        case code:
+            return BackOff(code.name)
+
+
+def on_leader_end(leader_end_offset: Offset, log: OwnLog) -> Action:
+    """The action when the end of the leader's log is known, after OFFSET_OUT_OF_RANGE."""
+    if leader_end_offset < log.end_offset:
+        return _cut(leader_end_offset, log)
+    return AskStart()
+
+
+def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
+    """The action when the start of the leader's log is known, and its end is not before the end of this log."""
+    if leader_start_offset > log.end_offset:
+        return Restart(leader_start_offset)
+    # The leader has the offset now. If it answers with the same error again, a pause prevents a loop.
+    return BackOff("the fetch offset is in the range of the leader")
+
+
+def on_offsets_error(error_code: ErrorCode, state: FollowedState) -> Action:
+    """The action if the leader refuses to tell its end or start."""
+    if error_code is ErrorCode.FENCED_LEADER_EPOCH:
+        return Fail(f"the leader epoch {state.leader_epoch} is fenced")
+    return BackOff(error_code.name)
+
+
+def _asks_otherwise(state: FollowedState, asked: FollowedState) -> bool:
+    return asked.fetch_offset != state.fetch_offset or asked.leader_epoch != state.leader_epoch
+
+
+def _on_divergence(answer: Answer, log: OwnLog) -> Action:
+    """The action for the end of the last epoch that both logs have, as the leader sees it (KIP-279)."""
+    epoch, end_offset = answer.diverging_epoch, answer.diverging_end_offset
+    if end_offset == NO_OFFSET:
+        return _cut(log.high_watermark, log)
+    own_epoch, own_end_offset = log.end_of_epoch(epoch)
+    if own_epoch == NO_LEADER_EPOCH:
+        return _cut(end_offset, log)
+    if own_epoch == epoch:
+        return _cut(min(own_end_offset, end_offset), log)
+    # The leader has an epoch that this log does not have. This log may also differ before that epoch. So it is cut to
+    # its own last epoch before, and the next fetch shows whether that is enough.
+    return _cut(own_end_offset, log)
+
+
+def _cut(offset: Offset, log: OwnLog) -> Action:
+    if offset < 0:
+        return BackOff(f"the leader states an end offset of {offset}")
+    return Cut(Offset(min(offset, log.end_offset)), offset < log.high_watermark)

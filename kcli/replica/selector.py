@@ -1,0 +1,47 @@
+"""The replica from which a consumer should read: the leader, or a follower in the rack of the consumer (KIP-392)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kcli.model.ids import BrokerId, Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A follower from which the consumer may read. `caught_up_ms` is the last time at which it had all records."""
+
+    broker: BrokerId
+    rack: str | None
+    log_end_offset: Offset
+    caught_up_ms: int
+
+
+Selector = Callable[[str, str | None, Iterable[Candidate]], BrokerId | None]
+"""Chooses a follower by the rack of the consumer, the rack of the leader and the followers that the consumer can use.
+The result is None if the consumer should read from the leader."""
+
+
+def leader_only(_rack: str, _leader_rack: str | None, _candidates: Iterable[Candidate]) -> BrokerId | None:
+    return None
+
+
+def rack_aware(rack: str, leader_rack: str | None, candidates: Iterable[Candidate]) -> BrokerId | None:
+    """Chooses the follower in the consumer's rack that has the most records. If the leader is in the same rack, or no
+    follower is, the consumer reads from the leader."""
+    if not rack or rack == leader_rack:
+        return None
+    near = [candidate for candidate in candidates if candidate.rack == rack]
+    if not near:
+        return None
+    return max(near, key=lambda each: (each.log_end_offset, each.caught_up_ms, each.broker)).broker
+
+
+_PACKAGE = "org.apache.kafka.common.replica."
+
+SELECTORS: dict[str, Selector] = {
+    _PACKAGE + "LeaderSelector": leader_only,
+    _PACKAGE + "RackAwareReplicaSelector": rack_aware,
+}
+"""The selectors by their Java class, which is the value of replica.selector.class."""

@@ -1,0 +1,38 @@
+"""The throttled replicas of a topic: `*` for all replicas, or a list of pairs `partition:broker` (KIP-73).
+
+The keys leader.replication.throttled.replicas and follower.replication.throttled.replicas have such lists. A broker
+uses only the pairs with its own id: in the first list as the leader of a partition, in the second as a follower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcli.model.ids import BrokerId
+
+ALL_REPLICAS = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledReplicas:
+    """The partitions of one topic whose replicas on one broker are throttled."""
+
+    is_all: bool = False
+    partitions: frozenset[int] = frozenset()
+
+    def __contains__(self, partition: int) -> bool:
+        return self.is_all or partition in self.partitions
+
+
+def throttled_replicas(entries: Iterable[str], broker: BrokerId) -> ThrottledReplicas:
+    """The throttled replicas on `broker`, from the entries of a valid list."""
+    partitions = set()
+    for entry in entries:
+        text = entry.strip()
+        if text == ALL_REPLICAS:
+            return ThrottledReplicas(is_all=True)
+        partition, _, replica = text.partition(":")
+        if partition and int(replica) == broker:
+            partitions.add(int(partition))
+    return ThrottledReplicas(partitions=frozenset(partitions))

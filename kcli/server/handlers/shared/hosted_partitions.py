@@ -1,0 +1,35 @@
+"""The replicas on this broker, led or followed, and the check that this broker leads a partition."""
+
+from __future__ import annotations
+
+from kcli.errors import ErrorCode, NotLeaderOrFollowerException
+from kcli.server.handlers.ports import BrokerContext
+from kcli.server.partitions.followed_partition import FollowedPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
+
+HostedPartition = LeaderPartition | FollowedPartition
+
+
+def leader_of(source: HostedPartition, known_epoch: int) -> LeaderPartition:
+    """The source, if this broker leads the partition.
+
+    Raises KafkaError if the client's leader epoch is not the one of this broker, and then if this broker does not lead.
+    """
+    source.check_epoch(known_epoch)
+    if not isinstance(source, LeaderPartition):
+        raise NotLeaderOrFollowerException(f"This broker follows {source} and does not lead it")
+    return source
+
+
+def has_ended(source: HostedPartition) -> bool:
+    """Whether another leader epoch has begun, or this broker has no replica any more."""
+    return not (source.is_leader if isinstance(source, LeaderPartition) else source.is_current)
+
+
+def error_of_ended(context: BrokerContext, leader: LeaderPartition) -> ErrorCode:
+    """The error for a request that waited until this broker stopped to lead the partition."""
+    if leader.log.directory.error is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if context.ports.metadata.partition(leader.topic, leader.partition) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER

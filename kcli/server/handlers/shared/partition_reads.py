@@ -1,0 +1,311 @@
+"""Reads partitions for Fetch: checks each partition in Kafka's order, and finds the slice of its log.
+
+Followers read from the leader only, up to the log end. Consumers may also read from a follower (KIP-392). They read up
+to the high watermark or the last stable offset of the replica that they read from.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from kcli.errors import (
+    CorruptRecordError,
+    CorruptRecordException,
+    ErrorCode,
+    InconsistentTopicIdException,
+    KafkaError,
+    KafkaStorageException,
+    NotLeaderOrFollowerException,
+    OffsetOutOfRangeException,
+    StorageError,
+    UnknownLeaderEpochException,
+    UnknownTopicIdException,
+    UnsupportedCompressionTypeException,
+)
+from kcli.model.ids import NO_LEADER, BrokerId, LeaderEpoch, Offset
+from kcli.model.request_values import READ_COMMITTED
+from kcli.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
+from kcli.replica.selector import Candidate, leader_only
+from kcli.server.handlers.ports import BrokerContext
+from kcli.server.handlers.shared.hosted_partitions import HostedPartition, leader_of
+from kcli.server.partitions.fetch_sessions import FetchScope, FetchTarget
+from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.requests.turns import Steps
+from kcli.storage.log.log import LogSlice, PartitionLog
+
+_log = logging.getLogger(__name__)
+
+_READ_FROM_FOLLOWER_SINCE = 11
+_LEADER_HINT_FROM = 16
+_STORAGE_ERROR_FROM = 6
+_ZSTD_FROM = 10
+_UNKNOWN_LEADER = LeaderIdAndEpoch()
+_LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+@dataclass(slots=True)
+class PartitionRead:
+    """The result for one partition: a slice of its log, or a response without records.
+
+    `source` is the replica that was read. `is_throttled` is True if its bytes count for the quota of replication.
+    `is_full` is True if waiting would not give more bytes, because the next records are in another segment.
+    """
+
+    target: FetchTarget
+    source: HostedPartition | None
+    slice: LogSlice | None = None
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_end_offset: int = -1
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    answer: PartitionData | None = None
+    is_throttled: bool = False
+    is_full: bool = False
+
+
+def read_all(
+    context: BrokerContext, scope: FetchScope, *, is_arrival: bool = False
+) -> Steps[list[PartitionRead]]:
+    """Reads slices in the order of the request, within the limits of the request. Yields after each partition.
+
+    The first slice with records contains at least one whole batch, even if that exceeds the limits. If `is_arrival`,
+    records the progress of a follower. A waiting fetch that reads again is no progress.
+    """
+    left = min(scope.request.max_bytes, context.ports.fetch_max_bytes)
+    reads = []
+    at_least_one = True
+    for target in scope.targets:
+        read = read_partition(context, scope, target, left, at_least_one, is_arrival=is_arrival)
+        if read.slice is not None and read.slice.size_bytes:
+            left -= read.slice.size_bytes
+            at_least_one = False
+        reads.append(read)
+        yield
+    return reads
+
+
+def read_partition(
+    context: BrokerContext,
+    scope: FetchScope,
+    target: FetchTarget,
+    left: int,
+    at_least_one: bool,
+    *,
+    is_arrival: bool = False,
+) -> PartitionRead:
+    topic, partition = target.topic, target.wants.partition
+    try:
+        if context.api_version >= TOPIC_ID_FROM:
+            found = context.ports.metadata.topics.topic_by_id(target.topic_id)
+            if found is None:
+                raise UnknownTopicIdException
+            topic = found.name
+        source = context.ports.replicas.hosted(topic, partition)
+        if source.log.topic_id != target.topic_id and target.topic_id is not None:
+            raise InconsistentTopicIdException(f"{source} has another topic id")
+        if scope.replica_id >= 0:
+            return _read_for_follower(context, scope, target, source, left, at_least_one, is_arrival)
+        return _read_for_consumer(context, scope, target, source, left, at_least_one)
+    except KafkaError as error:
+        return PartitionRead(target, None, answer=failed_read(context, topic, partition, error))
+    except CorruptRecordError as error:
+        # The error is not KAFKA_STORAGE_ERROR, because a consumer would retry after that error and would not report the
+        # damage.
+        _log.error("Fetch of %s-%d from offset %d: %s", topic, partition, target.wants.fetch_offset, error)
+        damage = CorruptRecordException(str(error))
+        return PartitionRead(target, None, answer=failed_read(context, topic, partition, damage))
+    except StorageError as error:
+        offline = KafkaStorageException(str(error))
+        return PartitionRead(target, None, answer=failed_read(context, topic, partition, offline))
+
+
+def _read_for_follower(
+    context: BrokerContext,
+    scope: FetchScope,
+    target: FetchTarget,
+    source: HostedPartition,
+    left: int,
+    at_least_one: bool,
+    is_arrival: bool,
+) -> PartitionRead:
+    wants, replica = target.wants, BrokerId(scope.replica_id)
+    leader = leader_of(source, wants.current_leader_epoch)
+    if replica not in leader.followers:
+        raise _not_a_replica(leader, wants.current_leader_epoch)
+    if (diverged := _divergence(leader.log, target)) is not None:
+        return PartitionRead(target, leader, answer=diverged)
+    log, quota = leader.log, context.ports.leader_quota
+    throttled = log.config.leader_replication_throttled_replicas
+    is_throttled = bool(throttled) and quota.throttles(leader.topic, leader.partition, throttled)
+    end_offset = log.log_end_offset
+    if is_throttled and quota.is_exceeded and replica not in leader.state.isr.members:
+        end_offset = Offset(wants.fetch_offset)
+    read = _read_log(context, target, leader, end_offset, left, at_least_one)
+    read.is_throttled = is_throttled
+    if is_arrival:
+        # The response keeps the high watermark from before this call: the follower learns by its next fetch that the
+        # records are committed.
+        leader.follower_fetched(
+            replica,
+            log_start_offset=Offset(wants.log_start_offset),
+            log_end_offset=Offset(wants.fetch_offset),
+            broker_epoch=scope.request.replica_state.replica_epoch,
+        )
+    return read
+
+
+def _read_for_consumer(
+    context: BrokerContext,
+    scope: FetchScope,
+    target: FetchTarget,
+    source: HostedPartition,
+    left: int,
+    at_least_one: bool,
+) -> PartitionRead:
+    wants, request = target.wants, scope.request
+    if context.api_version >= _READ_FROM_FOLLOWER_SINCE:
+        source.check_epoch(wants.current_leader_epoch)
+    else:
+        source = leader_of(source, wants.current_leader_epoch)
+    log = source.log
+    if request.rack_id and isinstance(source, LeaderPartition):
+        preferred = _preferred_replica(context, source, request.rack_id, Offset(wants.fetch_offset))
+        if preferred != NO_LEADER:
+            return PartitionRead(target, source, answer=_elsewhere(log, wants.partition, preferred))
+    if (diverged := _divergence(log, target)) is not None:
+        return PartitionRead(target, source, answer=diverged)
+    is_committed_only = request.isolation_level == READ_COMMITTED
+    limit = log.last_stable_offset if is_committed_only else log.high_watermark
+    read = _read_log(context, target, source, limit, left, at_least_one)
+    if is_committed_only:
+        assert read.slice is not None
+        read.aborted = _aborted(log, Offset(wants.fetch_offset), read.slice)
+    return read
+
+
+def _read_log(
+    context: BrokerContext,
+    target: FetchTarget,
+    source: HostedPartition,
+    end_offset: Offset,
+    left: int,
+    at_least_one: bool,
+) -> PartitionRead:
+    log, wants = source.log, target.wants
+    if log.config.compression_type == "zstd" and context.api_version < _ZSTD_FROM:
+        raise UnsupportedCompressionTypeException
+    size_max = max(min(left, wants.partition_max_bytes), 0)
+    part = log.read(Offset(wants.fetch_offset), size_max, end_offset=end_offset, at_least_one=at_least_one)
+    last_segment = log.segments[-1].base_offset
+    return PartitionRead(
+        target,
+        source,
+        part,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_end_offset,
+        is_full=wants.fetch_offset < last_segment <= end_offset,
+    )
+
+
+def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
+    if epoch >= 0:
+        return UnknownLeaderEpochException(f"{leader} has no such replica in epoch {leader.leader_epoch}")
+    return NotLeaderOrFollowerException(f"{leader} has no such replica")
+
+
+def _divergence(log: PartitionLog, target: FetchTarget) -> PartitionData | None:
+    """A response with the point at which the reader's log diverged from this log (KIP-595). None if the logs agree."""
+    wants = target.wants
+    if wants.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = log.end_offset_for_epoch(LeaderEpoch(wants.last_fetched_epoch))
+    if epoch < 0 or wants.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRangeException
+    if epoch >= wants.last_fetched_epoch and end_offset >= wants.fetch_offset:
+        return None
+    return PartitionData(
+        partition_index=wants.partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
+    )
+
+
+def _preferred_replica(context: BrokerContext, leader: LeaderPartition, rack: str, offset: Offset) -> int:
+    """The follower from which a consumer in `rack` should read `offset`. NO_LEADER if it should read from the leader.
+
+    The followers are the members of the ISR that have the offset and have the listener of the consumer.
+    """
+    selector = context.ports.replica_selector
+    if selector is leader_only:
+        return NO_LEADER
+    brokers = context.ports.metadata.brokers
+    candidates = [
+        Candidate(replica, brokers[replica].rack, state.log_end_offset, state.caught_up_ms)
+        for replica, state in leader.followers.items()
+        if replica in leader.state.isr.members
+        and state.log_start_offset <= offset <= state.log_end_offset
+        and replica in brokers
+        and not brokers[replica].fenced
+        and context.listener in brokers[replica].endpoints
+    ]
+    own = brokers.get(leader.state.node_id)
+    chosen = selector(rack, None if own is None else own.rack, candidates)
+    return NO_LEADER if chosen is None else chosen
+
+
+def _elsewhere(log: PartitionLog, partition: int, preferred: int) -> PartitionData:
+    """The response to a consumer that should read from another replica. It has no records, and no offset is checked."""
+    return PartitionData(
+        partition_index=partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=None,
+        preferred_read_replica=preferred,
+    )
+
+
+def _aborted(log: PartitionLog, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions that have records in the slice. A read_committed consumer drops these records."""
+    # This is checked first, because most logs have no aborted transactions. Finding the end offset of the slice needs a
+    # read of the index.
+    if not part.size_bytes or not log.has_aborted_transactions(offset):
+        return ()
+    upper = log.upper_bound_offset(offset, part.size_bytes)
+    return tuple(
+        AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+        for entry in log.aborted_transactions(offset, upper)
+    )
+
+
+_REFUSED_UNREAD = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""Errors with which Kafka refuses a partition before it reads. The list of aborted transactions of such a partition is
+empty, not null."""
+
+
+def failed_read(context: BrokerContext, topic: str, index: int, error: KafkaError) -> PartitionData:
+    code, version = error.code, context.api_version
+    if code is ErrorCode.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_FROM:
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader = _UNKNOWN_LEADER
+    if code in _LEADER_MOVED and version >= _LEADER_HINT_FROM:
+        image = context.ports.metadata.partition(topic, index)
+        if image is not None:
+            leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        high_watermark=-1,
+        aborted_transactions=() if code in _REFUSED_UNREAD else None,
+        current_leader=leader,
+    )

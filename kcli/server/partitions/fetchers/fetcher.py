@@ -1,0 +1,437 @@
+"""One fetcher: a task that fetches some partitions from one leader, with a connection and a fetch session of its own.
+
+A round is: wait until a partition may be fetched, send a request, carry out the decisions of kcli/replica/follower.py
+for each partition of the answer. If the request fails, the fetcher pauses for replica.fetch.backoff.ms. No answer of a
+leader ends the task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, assert_never
+
+from kcli.config.dynamic import DynamicConfig
+from kcli.errors import ErrorCode, KcliError, error_for
+from kcli.metadata.image import MetadataImage
+from kcli.model.addresses import Address
+from kcli.model.ids import ZERO_ID, BrokerId, Offset
+from kcli.model.request_values import EARLIEST, LATEST
+from kcli.model.topic_partition import TopicIdPartition, TopicPartition
+from kcli.replica.fetch_plan import FetchPlan
+from kcli.replica.follower import (
+    Action,
+    Append,
+    AskEnd,
+    AskStart,
+    BackOff,
+    Cut,
+    Fail,
+    Ignore,
+    OwnLog,
+    Phase,
+    Restart,
+    on_leader_end,
+    on_leader_start,
+    on_offsets_error,
+)
+from kcli.runtime.clock import Clock
+from kcli.runtime.network import Network
+from kcli.server.partitions.fetchers.following import Following
+from kcli.server.partitions.fetchers.leader_connection import SYSTEM_BUFFER, LeaderConnection
+from kcli.server.partitions.fetchers.throttle import FollowerThrottle
+from kcli.storage.directory import Background
+
+if TYPE_CHECKING:
+    from kcli.protocol.messages.fetch import FetchResponse, PartitionData
+    from kcli.server.partitions.fetchers.wire import Sender
+
+_log = logging.getLogger("kcli.server.ReplicaFetcherThread")
+
+TURN_BYTES = 1 << 20
+"""The bytes that are appended in one turn of the event loop, which take about a millisecond."""
+
+TURN_PARTITIONS = 50
+"""The partitions without records that are handled in one turn, which take about a millisecond too."""
+
+_SESSION_ERRORS = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+BUFFER_KEY = "replica.socket.receive.buffer.bytes"
+_CORRELATION_MAX = 2**31 - 1
+_FOREVER = -1
+
+
+class Surroundings:
+    """What all fetchers of a broker share."""
+
+    __slots__ = ("background", "broker_epoch", "clock", "config", "image", "network", "node_id", "throttle")
+
+    def __init__(
+        self,
+        *,
+        node_id: BrokerId,
+        network: Network,
+        clock: Clock,
+        config: DynamicConfig,
+        background: Background,
+        image: Callable[[], MetadataImage],
+        broker_epoch: Callable[[], int],
+        throttle: FollowerThrottle,
+    ) -> None:
+        self.node_id = node_id
+        self.network = network
+        self.clock = clock
+        self.config = config
+        self.background = background
+        self.image = image
+        self.broker_epoch = broker_epoch
+        self.throttle = throttle
+
+
+class ReplicaFetcher:
+    """The fetcher number `number` for the partitions of one leader."""
+
+    def __init__(self, given: Surroundings, leader: BrokerId, number: int, address: Address) -> None:
+        self.leader = leader
+        self.number = number
+        self.address = address
+        self.followings: dict[TopicPartition, Following] = {}
+        self.requests = 0
+        self.bytes_in = 0
+        self._given = given
+        self._by_id: dict[TopicIdPartition, Following] = {}
+        self._plan = FetchPlan()
+        self._delayed: dict[TopicPartition, int] = {}
+        self._asking: list[Following] = []
+        self._restoring: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
+        self._connection: LeaderConnection | None = None
+        self._correlation = 0
+        self._paused_until_ms = 0
+        self._appended_bytes = 0
+        self._failures = 0
+        name = f"broker-{given.node_id}-fetcher-{number}"
+        self._client_id = name
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"{name}-leader-{leader}")
+
+    def __str__(self) -> str:
+        return (
+            f"[ReplicaFetcher replicaId={self._given.node_id}, leaderId={self.leader}, "
+            f"fetcherId={self.number}]"
+        )
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the task has ended, which must not happen before `stop`."""
+        return self._task.done()
+
+    # What the owner calls.
+
+    def add(self, following: Following) -> None:
+        """Begins to fetch a partition."""
+        partition = following.partition
+        self.followings[following.key] = following
+        self._by_id[TopicIdPartition(partition.topic_id, partition.partition)] = following
+        self._act(following, following.begin())
+        self._ready(following)
+
+    def remove(self, key: TopicPartition) -> None:
+        """Stops to fetch a partition. An answer in flight is dropped."""
+        following = self.followings.pop(key)
+        partition = following.partition
+        self._by_id.pop(TopicIdPartition(partition.topic_id, partition.partition), None)
+        self._delayed.pop(key, None)
+        self._plan.forget(key)
+
+    def move_to(self, address: Address) -> None:
+        """Continues at another endpoint of the leader."""
+        self.address = address
+        self._disconnect()
+        self._plan.begin()
+        self._paused_until_ms = 0
+        self._news.set()
+
+    def wake(self) -> None:
+        """Ends a wait, because a throttle may have changed."""
+        self._news.set()
+
+    async def stop(self) -> None:
+        """Ends the task and the connection. Returns when no thread reads a log any more."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._disconnect()
+        await asyncio.gather(*self._restoring, return_exceptions=True)
+
+    # The loop.
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._round()
+            except (OSError, TimeoutError, KcliError) as error:
+                self._failed(str(error) or type(error).__name__)
+            except Exception:
+                _log.exception("%s An answer could not be handled", self)
+                self._failed("of the error above")
+
+    def _failed(self, reason: str) -> None:
+        """Drops the connection, and pauses."""
+        self._disconnect()
+        self._plan.lost()
+        self._failures += 1
+        level = logging.WARNING if self._failures == 1 else logging.DEBUG
+        _log.log(level, "%s A request to %s failed, because %s", self, self.address, reason)
+        self._paused_until_ms = self._now_ms() + self._backoff_ms()
+
+    async def _round(self) -> None:
+        await self._wait_until_ready()
+        planned = self._plan.next()
+        for key, _ in planned.partitions:
+            following = self.followings[key]
+            following.asked = following.state
+        from kcli.server.partitions.fetchers import wire  # its codec is the slowest import of a start
+
+        version = wire.fetch_version(self._given.image().metadata_version)
+        sender = self._sender(version)
+        frame = wire.encode_fetch(
+            planned, wire.limits_of(self._given.config.current), sender, self._next_id()
+        )
+        answer = await self._exchange(frame)
+        response = wire.decode_fetch(answer, version, self._correlation)
+        self.requests += 1
+        self.bytes_in += len(answer)
+        if response.error_code is ErrorCode.NONE:
+            self._plan.answered(response.session_id)
+            self._worked()
+            await self._take(response)
+            await self._ask_offsets()
+        elif response.error_code in _SESSION_ERRORS and not planned.is_full:
+            _log.info("%s The fetch session ended: %s", self, response.error_code.name)
+            self._plan.refused(response.error_code)
+        else:
+            self._plan.refused(response.error_code)
+            raise error_for(response.error_code)
+
+    def _worked(self) -> None:
+        if self._failures:
+            _log.info("%s Requests to %s work again", self, self.address)
+            self._failures = 0
+
+    async def _wait_until_ready(self) -> None:
+        while True:
+            self._news.clear()
+            now_ms = self._now_ms()
+            wait_ms = self._paused_until_ms - now_ms
+            if wait_ms <= 0:
+                self._end_delays(now_ms)
+                throttled_ms = self._apply_throttle()
+                if len(self._plan):
+                    return
+                waits = [until_ms - now_ms for until_ms in self._delayed.values()]
+                wait_ms = min([*waits, throttled_ms] if throttled_ms else waits, default=_FOREVER)
+            try:
+                async with asyncio.timeout(None if wait_ms == _FOREVER else wait_ms / 1000):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    def _end_delays(self, now_ms: int) -> None:
+        if self._delayed:
+            for key, until_ms in list(self._delayed.items()):
+                if until_ms <= now_ms:
+                    del self._delayed[key]
+                    self._ready(self.followings[key])
+
+    def _apply_throttle(self) -> int:
+        """Leaves throttled partitions out of the request while the rate is too high. Returns the milliseconds after
+        which the rate may have fallen, or 0."""
+        throttle = self._given.throttle
+        if not throttle.is_used:
+            return 0
+        wait_ms = throttle.wait_ms()
+        for key, following in self.followings.items():
+            if wait_ms and throttle.covers(key) and not following.state.is_caught_up:
+                self._plan.forget(key)
+            else:
+                self._ready(following)
+        return wait_ms
+
+    # Requests.
+
+    async def _exchange(self, frame: bytes) -> memoryview:
+        """Sends a request, and returns the answer. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
+        async with asyncio.timeout(self._given.config.current.integer("replica.socket.timeout.ms") / 1000):
+            connection = self._connection
+            if connection is None or connection.is_closed:
+                connection = await self._connect()
+            return await connection.exchange(frame)
+
+    async def _connect(self) -> LeaderConnection:
+        config = self._given.config.static
+        # As for listeners, the system tunes the buffer unless the key is set. Kafka's default of 64 KiB is too small
+        # for the rates of a catch-up.
+        size_bytes = config.integer(BUFFER_KEY) if config.is_set(BUFFER_KEY) else SYSTEM_BUFFER
+        self._connection = await LeaderConnection.open(
+            self._given.network, self.address, receive_buffer_bytes=size_bytes
+        )
+        return self._connection
+
+    def _sender(self, version: int) -> Sender:
+        from kcli.server.partitions.fetchers.wire import Sender
+
+        return Sender(self._given.node_id, self._given.broker_epoch(), self._client_id, version)
+
+    def _next_id(self) -> int:
+        self._correlation = self._correlation % _CORRELATION_MAX + 1
+        return self._correlation
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # Answers.
+
+    async def _take(self, response: FetchResponse) -> None:
+        """Carries out the decisions for each partition of a response, with turns for other tasks."""
+        parts = 0
+        with_records = []
+        for topic in response.responses:
+            for part in topic.partitions:
+                following = self._by_id.get(TopicIdPartition(topic.topic_id or ZERO_ID, part.partition_index))
+                if following is None:
+                    continue
+                action = following.decide(part)
+                if isinstance(action, Append):
+                    if part.records:
+                        with_records.append(following.key)
+                    await self._append(following, action, part)
+                else:
+                    self._act(following, action)
+                parts += 1
+                if parts % TURN_PARTITIONS == 0:
+                    await asyncio.sleep(0)
+        self._plan.had_records(with_records)
+
+    async def _append(self, following: Following, action: Append, part: PartitionData) -> None:
+        steps = following.append(action, part.records, self._given.clock.now_ms())
+        while True:
+            try:
+                size_bytes = next(steps)
+            except StopIteration as end:
+                after: Action | None = end.value
+                break
+            self._count(following, size_bytes)
+            self._appended_bytes += size_bytes
+            if self._appended_bytes >= TURN_BYTES:
+                self._appended_bytes = 0
+                await asyncio.sleep(0)
+        if self._is_current(following):
+            if after is not None:
+                self._act(following, after)
+            self._ready(following)
+
+    def _count(self, following: Following, size_bytes: int) -> None:
+        following.partition.traffic.replication_bytes_in += size_bytes
+        throttle = self._given.throttle
+        if throttle.is_used and throttle.covers(following.key):
+            throttle.received(size_bytes)
+
+    def _is_current(self, following: Following) -> bool:
+        return self.followings.get(following.key) is following
+
+    def _act(self, following: Following, action: Action) -> None:
+        match action:
+            case Ignore():
+                pass
+            case Cut() | Restart():
+                self._plan.forget(following.key)
+                error = following.cut(action)
+                if error is None:
+                    self._restore(following)
+                else:
+                    self._act(following, error)
+            case AskEnd() | AskStart():
+                self._plan.forget(following.key)
+                following.state = following.state.during(Phase.ASKING)
+                self._asking.append(following)
+            case BackOff(reason):
+                _log.info("%s %s waits: %s", self, following.partition, reason)
+                until_ms = self._now_ms() + self._backoff_ms()
+                following.state = following.state.delayed(until_ms)
+                self._delayed[following.key] = until_ms
+                self._plan.forget(following.key)
+            case Fail(reason):
+                _log.error("%s %s is not fetched any more: %s", self, following.partition, reason)
+                following.state = following.state.during(Phase.FAILED)
+                self._plan.forget(following.key)
+            case Append():
+                raise AssertionError("records are appended in steps")
+            case _ as unreachable:
+                assert_never(unreachable)
+
+    def _ready(self, following: Following) -> None:
+        """Puts a partition into the next request, if nothing is in its way."""
+        if following.state.phase is Phase.FETCHING and following.key not in self._delayed:
+            self._plan.want(following.key, following.wanted)
+            self._news.set()
+
+    def _restore(self, following: Following) -> None:
+        async def restore() -> None:
+            await following.restore(self._given.background)
+            if self._is_current(following):
+                following.continued()
+                self._ready(following)
+
+        task = asyncio.get_running_loop().create_task(restore(), name=f"restore {following.key}")
+        self._restoring.add(task)
+        task.add_done_callback(self._restoring.discard)
+
+    # The ends of the leader's log.
+
+    async def _ask_offsets(self) -> None:
+        """Asks for the ends of the leader's log after OFFSET_OUT_OF_RANGE: first the end, then the start."""
+        asking, self._asking = self._asking, []
+        if not asking:
+            return
+        try:
+            await self._ask(asking, LATEST, on_leader_end)
+            starts, self._asking = self._asking, []
+            await self._ask(starts, EARLIEST, on_leader_start)
+        finally:
+            for following in asking:
+                if self._is_current(following) and following.state.phase is Phase.ASKING:
+                    self._act(following, BackOff("the leader did not tell the ends of its log"))
+
+    async def _ask(
+        self, asking: list[Following], timestamp: int, decide: Callable[[Offset, OwnLog], Action]
+    ) -> None:
+        """Asks one ListOffsets request for all partitions, and carries out the decisions."""
+        asking = [following for following in asking if self._is_current(following)]
+        if not asking:
+            return
+        from kcli.server.partitions.fetchers import wire
+
+        version = wire.list_offsets_version(self._given.image().metadata_version)
+        wanted = [(following.key, following.state.leader_epoch) for following in asking]
+        frame = wire.encode_list_offsets(wanted, timestamp, self._sender(version), self._next_id())
+        offsets = wire.decode_list_offsets(await self._exchange(frame), version, self._correlation)
+        for following in asking:
+            found = offsets.get(following.key)
+            if found is None or not self._is_current(following):
+                continue
+            error_code, offset = found
+            if error_code is ErrorCode.NONE:
+                self._act(following, decide(offset, following.partition.own_log))
+            else:
+                self._act(following, on_offsets_error(error_code, following.state))
+
+    def _now_ms(self) -> int:
+        return int(self._given.clock.monotonic() * 1000)
+
+    def _backoff_ms(self) -> int:
+        return self._given.config.current.integer("replica.fetch.backoff.ms")

@@ -1,0 +1,182 @@
+"""One followed partition in a fetcher: its state, and the actions on its log.
+
+Appends are done in steps, so that a large answer does not hold the event loop. A cut only drops files and offsets,
+which is fast. The state of the producers at the new log end is then read in another thread, and meanwhile the partition
+is not fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Generator
+
+from kcli.errors import (
+    CorruptRecordError,
+    CorruptRecordException,
+    InvalidRecordException,
+    KafkaError,
+    StorageError,
+)
+from kcli.model.buffers import Buffer
+from kcli.model.ids import LeaderEpoch, Offset
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.fetch import PartitionData
+from kcli.replica.fetch_plan import Wanted
+from kcli.replica.follower import (
+    Action,
+    Answer,
+    Append,
+    BackOff,
+    Cut,
+    Fail,
+    FollowedState,
+    Ignore,
+    Phase,
+    Restart,
+    begin,
+    on_answer,
+)
+from kcli.server.partitions.followed_partition import FollowedPartition
+from kcli.storage.directory import Background
+
+_log = logging.getLogger("kcli.server.ReplicaFetcherThread")
+
+BROKEN_BYTES = (CorruptRecordError, CorruptRecordException, InvalidRecordException)
+"""Errors of bytes that the network or the leader's disk may have damaged. The next fetch may bring valid bytes."""
+
+
+class Following:
+    """One followed partition, from `ReplicaFetchers.follow` to `forget`."""
+
+    __slots__ = ("asked", "is_throttled", "key", "partition", "state")
+
+    def __init__(self, partition: FollowedPartition) -> None:
+        self.partition = partition
+        self.key = TopicPartition(partition.topic, partition.partition)
+        self.state = FollowedState(
+            partition.leader_epoch,
+            partition.log.log_end_offset,
+            partition.log.leader_epochs.latest_epoch,
+            partition.log.log_start_offset,
+        )
+        self.asked: FollowedState | None = None
+        """The state in which the partition was last put into a request."""
+        self.is_throttled = False
+
+    def begin(self) -> Action:
+        """Sets the first state. Returns the action that comes before the first fetch."""
+        self.state, cut = begin(self.partition.leader_epoch, self.partition.own_log)
+        return cut or Ignore()
+
+    @property
+    def wanted(self) -> Wanted:
+        """The values of the next fetch."""
+        state = self.state
+        return Wanted(
+            self.partition.topic_id,
+            state.leader_epoch,
+            state.fetch_offset,
+            state.last_fetched_epoch,
+            state.log_start_offset,
+        )
+
+    def decide(self, part: PartitionData) -> Action:
+        """The action for the leader's answer."""
+        if self.asked is None or not self.partition.is_current:
+            return Ignore()
+        diverging = part.diverging_epoch
+        answer = Answer(
+            part.error_code,
+            Offset(part.high_watermark),
+            Offset(part.log_start_offset),
+            LeaderEpoch(diverging.epoch),
+            Offset(diverging.end_offset),
+            bool(part.records),
+        )
+        return on_answer(self.state, self.asked, answer, self.partition.own_log)
+
+    def append(
+        self, action: Append, records: Buffer | None, now_ms: int
+    ) -> Generator[int, None, Action | None]:
+        """Appends the records of an answer, in steps. Each step returns the appended bytes. The result is the action
+        after an error, or None."""
+        partition = self.partition
+        log = partition.log
+        following: Action | None = None
+        appended = 0
+        try:
+            if records:
+                for result in log.replicate(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms):
+                    appended += result.size_bytes
+                    yield result.size_bytes
+                    if not partition.is_current or partition.log is not log:
+                        return None
+                if not appended:
+                    following = BackOff("the leader sent no whole batch of this leader epoch")
+            partition.advance(action.high_watermark, action.log_start_offset)
+        except BROKEN_BYTES as error:
+            following = BackOff(f"the leader sent damaged records: {error}")
+        except (StorageError, KafkaError) as error:
+            following = Fail(str(error))
+        self.state = self.state.after(partition.own_log, leader_high_watermark=action.high_watermark)
+        return following
+
+    def cut(self, action: Cut | Restart) -> Action | None:
+        """Drops records. The partition stays in the phase CUTTING until `restore` has ended. Returns the action after
+        an error."""
+        self.state = self.state.during(Phase.CUTTING)
+        partition, log = self.partition, self.partition.log
+        try:
+            match action:
+                case Cut():
+                    if action.below_high_watermark:
+                        _log.warning(
+                            "%s is truncated to offset %d below its high watermark %d: the leader lost "
+                            "committed records",
+                            partition,
+                            action.offset,
+                            log.high_watermark,
+                        )
+                    _log.info(
+                        "%s: truncating from offset %d to %d", partition, log.log_end_offset, action.offset
+                    )
+                    log.truncate_to(action.offset)
+                case Restart():
+                    _log.warning(
+                        "%s ends at offset %d, before the leader's log start offset %d; it starts again there",
+                        partition,
+                        log.log_end_offset,
+                        action.offset,
+                    )
+                    log.truncate_fully_and_start_at(action.offset)
+        except (StorageError, KafkaError) as error:
+            return Fail(str(error))
+        return None
+
+    async def restore(self, background: Background) -> None:
+        """Reads the producers at the log end in another thread, after a cut. If the log changes meanwhile, its next use
+        reads them."""
+        log = self.partition.log
+        restoration, truncations = log.begin_restoring_producers(), log.truncations
+        if restoration is None:
+            return
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def work() -> None:
+            try:
+                restoration.run()
+            except (OSError, StorageError) as error:
+                # The files of a deleted log may be gone. A bad disk is noticed when the log is used.
+                _log.info("%s: the producers could not be read: %s", log.path, error)
+            else:
+                loop.call_soon_threadsafe(log.end_restoring_producers, restoration, truncations)
+            loop.call_soon_threadsafe(done.set)
+
+        background(work)
+        await done.wait()
+
+    def continued(self) -> None:
+        """Returns to FETCHING after a cut or after the leader's answer about its ends."""
+        self.state = self.state.after(self.partition.own_log)

@@ -1,0 +1,123 @@
+"""A connection from a fetcher to a leader, with one request at a time.
+
+A Fetch response may have ten megabytes, so its bytes are read into one buffer that is used again. The next request
+overwrites the response. Fetch needs no ApiVersions before it, because its version follows from metadata.version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+from kcli.errors import NetworkException, ProtocolError
+from kcli.model.addresses import Address
+from kcli.protocol.wire.packing import INT32
+from kcli.runtime.network import Network
+
+FRAME_MAX_BYTES = 1 << 30
+"""The largest response. A response has at most replica.fetch.response.max.bytes, or one batch, which max.message.bytes
+limits. The memory is used only as the bytes arrive."""
+
+BUFFER_BYTES = 64 * 1024
+"""The size of the buffer while no records arrive. A larger buffer is kept only until the next small response."""
+
+
+SYSTEM_BUFFER = -1
+"""The size of the socket's receive buffer is left to the operating system."""
+
+
+class LeaderConnection(asyncio.BufferedProtocol):
+    """A connected socket to one leader."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._filled = 0
+        self._answer: asyncio.Future[memoryview] | None = None
+        self._lost: Exception | None = None
+
+    @classmethod
+    async def open(
+        cls, network: Network, address: Address, *, receive_buffer_bytes: int = SYSTEM_BUFFER
+    ) -> LeaderConnection:
+        """Connects to the leader. Raises OSError."""
+        transport, protocol = await network.create_connection(
+            lambda: cls(address), address.host, address.port
+        )
+        assert isinstance(protocol, cls)
+        opened = transport.get_extra_info("socket")
+        if opened is not None and receive_buffer_bytes > 0:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        return protocol
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether either side has closed the connection."""
+        return self._lost is not None
+
+    def close(self) -> None:
+        """Closes the connection immediately."""
+        self._fail(NetworkException(f"The connection to {self.address} was closed"))
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def exchange(self, frame: bytes) -> memoryview:
+        """Sends a whole request frame. Returns the response without its size prefix, in a buffer that the next call
+        overwrites. Raises NetworkException or ProtocolError."""
+        if self._lost is not None:
+            raise self._lost
+        assert self._transport is not None and self._answer is None, "one request at a time"
+        self._filled = 0
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(frame)
+        try:
+            return await self._answer
+        finally:
+            self._answer = None
+
+    # asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        if self._filled < INT32.size:
+            return
+        (size,) = INT32.unpack_from(self._buffer)
+        end = INT32.size + size
+        if not INT32.size <= size <= FRAME_MAX_BYTES:
+            self._refuse(f"{self.address} announced a response of {size} bytes (limit {FRAME_MAX_BYTES})")
+        elif self._answer is None or self._answer.done() or self._filled > end:
+            self._refuse(f"{self.address} sent bytes without a request")
+        elif self._filled == end:
+            self._answer.set_result(memoryview(self._buffer)[INT32.size : end])
+            if size < BUFFER_BYTES < len(self._buffer):
+                self._buffer = bytearray(BUFFER_BYTES)
+        elif end >= len(self._buffer):
+            larger = bytearray(
+                end + 1
+            )  # an event loop needs room for a read that only finds the end of the stream
+            larger[: self._filled] = memoryview(self._buffer)[: self._filled]
+            self._buffer = larger
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(NetworkException(f"{self.address} closed the connection"))
+
+    def _refuse(self, why: str) -> None:
+        self._fail(ProtocolError(why))
+        self.close()
+
+    def _fail(self, error: Exception) -> None:
+        if self._lost is None:
+            self._lost = error
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(self._lost)

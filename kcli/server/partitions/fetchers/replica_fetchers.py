@@ -1,0 +1,167 @@
+"""The fetchers of one broker: which fetcher has which followed partition, and where the leaders are.
+
+A partition belongs to the fetcher (leader, n). n is computed from the name of the partition, and num.replica.fetchers
+is the number of fetchers for each leader. A partition whose leader has no endpoint waits for a change of the metadata.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.dynamic import DynamicConfig
+from kcli.coordinator.hashing import MIN_INT32, java_hash
+from kcli.metadata.image import BrokerRegistration, MetadataImage
+from kcli.model.addresses import Address
+from kcli.model.ids import BrokerId
+from kcli.model.topic_partition import TopicPartition
+from kcli.runtime.clock import Clock
+from kcli.runtime.network import Network
+from kcli.server.partitions.fetchers.fetcher import ReplicaFetcher, Surroundings
+from kcli.server.partitions.fetchers.following import Following
+from kcli.server.partitions.fetchers.throttle import FollowerThrottle
+from kcli.server.partitions.followed_partition import FollowedPartition
+from kcli.storage.directory import Background
+
+_log = logging.getLogger("kcli.server.ReplicaFetcherManager")
+
+FETCHERS_KEY = "num.replica.fetchers"
+
+
+class ReplicaFetchers:
+    """Fetches the followed partitions of this broker from their leaders."""
+
+    def __init__(
+        self,
+        *,
+        node_id: BrokerId,
+        network: Network,
+        clock: Clock,
+        dynamic_config: DynamicConfig,
+        background: Background,
+        image: Callable[[], MetadataImage],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._throttle = FollowerThrottle(node_id, dynamic_config, clock)
+        self._given = Surroundings(
+            node_id=node_id,
+            network=network,
+            clock=clock,
+            config=dynamic_config,
+            background=background,
+            image=image,
+            broker_epoch=broker_epoch,
+            throttle=self._throttle,
+        )
+        self._listener = dynamic_config.static.inter_broker_listener_name
+        self._count = dynamic_config.current.integer(FETCHERS_KEY)
+        self._fetchers: dict[tuple[BrokerId, int], ReplicaFetcher] = {}
+        self._followed: dict[TopicPartition, FollowedPartition] = {}
+        self._waiting: dict[TopicPartition, None] = {}
+        """The partitions whose leader has no endpoint."""
+        self._brokers: object = None
+        self._ending: set[asyncio.Task[None]] = set()
+        dynamic_config.subscribe(self._reconfigure)
+
+    def __iter__(self) -> Iterator[ReplicaFetcher]:
+        return iter(list(self._fetchers.values()))
+
+    def follow(self, partition: FollowedPartition) -> None:
+        """Begins to fetch a partition from its leader."""
+        key = TopicPartition(partition.topic, partition.partition)
+        assert key not in self._followed, f"{key} is fetched already"
+        self._followed[key] = partition
+        self._assign(key, partition)
+
+    def forget(self, partition: FollowedPartition) -> None:
+        """Stops to fetch a partition. An answer in flight is dropped."""
+        key = TopicPartition(partition.topic, partition.partition)
+        if self._followed.get(key) is not partition:
+            return
+        del self._followed[key]
+        if key in self._waiting:
+            del self._waiting[key]
+            return
+        fetcher = self._fetchers[self._place(key, partition)]
+        fetcher.remove(key)
+        if not fetcher.followings:
+            asyncio.get_running_loop().call_soon(self._end_if_idle, fetcher)
+
+    def metadata_changed(self, image: MetadataImage) -> None:
+        """Takes over the endpoints of the leaders and the throttles."""
+        if self._throttle.metadata_changed(image):
+            for fetcher in self:
+                fetcher.wake()
+        if image.brokers is self._brokers:
+            return
+        self._brokers = image.brokers
+        for fetcher in self:
+            address = self._address(image.brokers.get(fetcher.leader))
+            if address is not None and address != fetcher.address:
+                _log.info("%s The leader is now at %s", fetcher, address)
+                fetcher.move_to(address)
+        for key in list(self._waiting):
+            del self._waiting[key]
+            self._assign(key, self._followed[key])
+
+    async def stop(self) -> None:
+        """Ends all fetchers. Returns when no thread reads a log any more."""
+        fetchers, self._fetchers = list(self._fetchers.values()), {}
+        self._followed.clear()
+        self._waiting.clear()
+        await asyncio.gather(*(fetcher.stop() for fetcher in fetchers), *self._ending)
+
+    # Which fetcher.
+
+    def _assign(self, key: TopicPartition, partition: FollowedPartition) -> None:
+        address = self._address(self._given.image().brokers.get(partition.leader))
+        if address is None:
+            self._waiting[key] = None
+            return
+        place = self._place(key, partition)
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = self._fetchers[place] = ReplicaFetcher(self._given, *place, address)
+        fetcher.add(Following(partition))
+
+    def _place(self, key: TopicPartition, partition: FollowedPartition) -> tuple[BrokerId, int]:
+        return partition.leader, fetcher_number(key, self._count)
+
+    def _address(self, leader: BrokerRegistration | None) -> Address | None:
+        endpoint = None if leader is None else leader.endpoints.get(self._listener)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    def _end_if_idle(self, fetcher: ReplicaFetcher) -> None:
+        place = (fetcher.leader, fetcher.number)
+        if not fetcher.followings and self._fetchers.get(place) is fetcher:
+            del self._fetchers[place]
+            self._end(fetcher)
+
+    def _end(self, fetcher: ReplicaFetcher) -> None:
+        task = asyncio.get_running_loop().create_task(fetcher.stop(), name="end of a fetcher")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
+        count = after.integer(FETCHERS_KEY)
+        if count == self._count:
+            return
+        _log.info("%s changes from %d to %d", FETCHERS_KEY, self._count, count)
+        self._count = count
+        fetchers, self._fetchers = list(self._fetchers.values()), {}
+        for fetcher in fetchers:
+            for key in list(fetcher.followings):
+                fetcher.remove(key)
+            self._end(fetcher)
+        for key, partition in self._followed.items():
+            if key not in self._waiting:
+                self._assign(key, partition)
+
+
+def fetcher_number(key: TopicPartition, count: int) -> int:
+    """The number of the fetcher that has a partition, as in Kafka."""
+    value = (31 * java_hash(key.topic) + key.partition) & 0xFFFFFFFF
+    signed = value - 2**32 if value >= 2**31 else value
+    return (0 if signed == MIN_INT32 else abs(signed)) % count

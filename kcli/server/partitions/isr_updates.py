@@ -1,0 +1,142 @@
+"""Sends the changes of ISRs that this broker's leaders propose to the controller (AlterPartition, KIP-497).
+
+One request is in flight, and it contains all changes that waited. A request that fails as a whole is sent again until a
+controller answers, because a leader must learn whether its change is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+
+from kcli.controller.api import ALTER_PARTITION
+from kcli.errors import KafkaError
+from kcli.metadata.image import LeaderRecoveryState
+from kcli.model.ids import BrokerId
+from kcli.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from kcli.replica.isr import IsrChange
+from kcli.replica.leader import NO_BROKER_EPOCH
+from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.quorum.channel import ControllerChannel
+
+_log = logging.getLogger("kcli.server.AlterPartitionManager")
+
+RETRY_PAUSE_S = 0.05
+"""The pause before a change is sent again, as in Kafka after a request that failed as a whole."""
+MAX_CHANGES_PER_REQUEST = 1_000
+"""The largest number of changes in one request. The controller decides on one request without a pause, and a thousand
+changes take it about 30 milliseconds. Kafka has no limit."""
+
+Place = tuple[uuid.UUID | None, int]
+"""A topic id and the number of a partition."""
+
+
+class IsrUpdates:
+    """The proposed changes that wait for an answer of the controller. `channel` has no time limit."""
+
+    def __init__(
+        self, node_id: BrokerId, channel: ControllerChannel, broker_epoch: Callable[[], int]
+    ) -> None:
+        self._node_id = node_id
+        self._channel = channel
+        self._broker_epoch = broker_epoch
+        self._waiting: dict[Place, LeaderPartition] = {}
+        self._sender: asyncio.Task[None] | None = None
+
+    def submit(self, leader: LeaderPartition) -> None:
+        """Sends the change in flight of a leader, together with other changes of the same turn of the loop. The leader
+        gets the answer by `change_answered`."""
+        self._waiting[leader.log.topic_id, leader.partition] = leader
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.get_running_loop().create_task(self._send_all(), name="alter-partition")
+
+    async def stop(self) -> None:
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+
+    async def _send_all(self) -> None:
+        while sent := self._take():
+            try:
+                response = await self._channel.send(ALTER_PARTITION, self._request(sent))
+            except KafkaError as error:
+                _log.warning("%d changes of ISRs could not be sent: %s", len(sent), error.message)
+                self._put_back({place: leader for place, (leader, _) in sent.items()})
+                await asyncio.sleep(RETRY_PAUSE_S)
+            else:
+                if self._answered(sent, response):
+                    await asyncio.sleep(RETRY_PAUSE_S)
+
+    def _take(self) -> dict[Place, tuple[LeaderPartition, IsrChange]]:
+        """Takes changes for a request from the queue. Drops the changes that are not in flight any more, because the
+        metadata has a newer state of the partition or this broker does not lead it any more."""
+        taken: dict[Place, tuple[LeaderPartition, IsrChange]] = {}
+        while self._waiting and len(taken) < MAX_CHANGES_PER_REQUEST:
+            place = next(iter(self._waiting))
+            leader = self._waiting.pop(place)
+            if leader.is_leader and leader.state.change is not None:
+                taken[place] = leader, leader.state.change
+        return taken
+
+    def _put_back(self, unanswered: dict[Place, LeaderPartition]) -> None:
+        """Adds changes to the queue again, unless the partition has a newer entry."""
+        self._waiting = unanswered | self._waiting
+
+    def _answered(
+        self, sent: dict[Place, tuple[LeaderPartition, IsrChange]], response: AlterPartitionResponse
+    ) -> bool:
+        """Gives the answers to the leaders. Returns whether changes must be sent again."""
+        again: dict[Place, LeaderPartition] = {}
+        answers = {
+            (topic.topic_id, answer.partition_index): answer
+            for topic in response.topics
+            for answer in topic.partitions
+        }
+        for place, (leader, change) in sent.items():
+            answer = answers.get(place)
+            if answer is None or leader.change_answered(change, answer):
+                again[place] = leader
+        self._put_back(again)
+        return bool(again)
+
+    def _request(self, sent: dict[Place, tuple[LeaderPartition, IsrChange]]) -> AlterPartitionRequest:
+        topics: dict[uuid.UUID | None, list[RequestPartitionData]] = {}
+        for (topic_id, _), (leader, change) in sent.items():
+            topics.setdefault(topic_id, []).append(self._row(leader, change))
+        return AlterPartitionRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            topics=tuple(
+                RequestTopicData(topic_id=topic_id, partitions=tuple(rows))
+                for topic_id, rows in topics.items()
+            ),
+        )
+
+    def _row(self, leader: LeaderPartition, change: IsrChange) -> RequestPartitionData:
+        # A leader after an unclean election has no log to recover, so its partition is always recovered (KIP-704).
+        return RequestPartitionData(
+            partition_index=leader.partition,
+            leader_epoch=leader.leader_epoch,
+            partition_epoch=leader.state.partition_epoch,
+            new_isr_with_epochs=tuple(
+                BrokerState(broker_id=member, broker_epoch=self._epoch_of(leader, member))
+                for member in change.members
+            ),
+            leader_recovery_state=LeaderRecoveryState.RECOVERED,
+        )
+
+    def _epoch_of(self, leader: LeaderPartition, member: BrokerId) -> int:
+        """The broker epoch of a member. The controller refuses the change if another run of the broker is registered
+        (KIP-903)."""
+        if member == self._node_id:
+            return self._broker_epoch()
+        follower = leader.followers.get(member)
+        return NO_BROKER_EPOCH if follower is None else follower.broker_epoch

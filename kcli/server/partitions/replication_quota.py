@@ -1,0 +1,77 @@
+"""The quota of replication traffic on one side of this broker: what it sends as a leader, or fetches as a follower
+(KIP-73).
+
+Only the traffic of throttled replicas counts. The rate is checked before a fetch and recorded after it. So one fetch
+may exceed the rate, and later fetches then wait.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kcli.config.broker import BrokerConfig
+from kcli.model.ids import BrokerId
+from kcli.replica.throttled import ThrottledReplicas, throttled_replicas
+from kcli.runtime.clock import Clock
+from kcli.server.network.rates import SampledRate, Windows
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+
+
+UNLIMITED = (1 << 63) - 1
+"""The limit if the key is not set: the largest long, which is Kafka's default."""
+
+_TOPICS_MAX = 1000
+"""The most topics whose lists are kept parsed. A reassignment throttles the topics that it moves, which are fewer."""
+
+
+class _Throttled(NamedTuple):
+    """The list in the config of a topic, and the throttled replicas that were read from the list."""
+
+    entries: tuple[str, ...]
+    replicas: ThrottledReplicas
+
+
+class ReplicationQuota:
+    """The rate of one side, and its limit, which is the value of the key `rate_key`."""
+
+    def __init__(self, rate_key: str, config: BrokerConfig, clock: Clock) -> None:
+        self._rate_key = rate_key
+        self._broker = BrokerId(config.node_id)
+        self._clock = clock
+        windows = Windows(
+            config.integer("replication.quota.window.num"),
+            config.integer("replication.quota.window.size.seconds"),
+        )
+        self._rate = SampledRate(windows)
+        self._topics: dict[str, _Throttled] = {}
+        self.reconfigure(config)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Applies a change of the limit, which exists only as a dynamic config."""
+        self._limit = int(config.texts.get(self._rate_key, UNLIMITED))
+
+    def throttles(self, topic: str, partition: int, entries: tuple[str, ...]) -> bool:
+        """Whether the replica on this broker is throttled. `entries` is the list in the config of the topic."""
+        if not entries:
+            return False
+        known = self._topics.get(topic)
+        if known is None or known.entries != entries:
+            if len(self._topics) >= _TOPICS_MAX:
+                self._topics.clear()
+            replicas = throttled_replicas(entries, self._broker)
+            known = self._topics[topic] = _Throttled(entries, replicas)
+        return partition in known.replicas
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.bytes_per_second > self._limit
+
+    def record(self, size_bytes: int) -> None:
+        """Counts the traffic of throttled replicas."""
+        self._rate.record(size_bytes, self._clock.monotonic())
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self._rate.per_second(self._clock.monotonic())

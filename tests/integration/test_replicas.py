@@ -1,0 +1,272 @@
+"""The replicas of one broker: which ones it leads and follows after each change of the metadata."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcli.errors import (
+    KafkaStorageException,
+    NotLeaderOrFollowerException,
+    UnknownTopicOrPartitionException,
+)
+from kcli.metadata.image import PartitionImage, TopicImage, Topics
+from kcli.model.ids import BrokerId, Offset
+from kcli.server.partitions.followed_partition import FollowedPartition
+from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.storage.log.log import AppendOrigin
+from rigs.data_path import NODE, BrokerRig, batch, topic_image
+from rigs.loops import until
+
+OTHER = BrokerId(2)
+BOTH = (BrokerId(NODE), OTHER)
+
+
+class Rig(BrokerRig):
+    def __init__(self, directory: Path, *topics: TopicImage) -> None:
+        super().__init__(directory, *topics)
+        self.told: list[tuple[str, int, bool]] = []
+        self.replicas.subscribe(
+            lambda leader, led: self.told.append((leader.topic, leader.leader_epoch, led))
+        )
+
+    def change(self, name: str, **changes: object) -> None:
+        """Publishes another state of partition 0."""
+        topic = self.metadata.topics.topic(name)
+        assert topic is not None
+        before = topic.partitions[0]
+        partition: PartitionImage = replace(
+            before, **{"partition_epoch": before.partition_epoch + 1, **changes}
+        )
+        self.put(replace(topic, partitions={0: partition}))
+
+    def put(self, *topics: TopicImage) -> None:
+        by_id = {**self.metadata.topics.by_id, **{each.topic_id: each for each in topics}}
+        names = {each.name: each.topic_id for each in by_id.values()}
+        self.publish(replace(self.metadata, topics=Topics(by_id, names)))
+
+    def remove(self, name: str) -> None:
+        by_id = {key: each for key, each in self.metadata.topics.by_id.items() if each.name != name}
+        names = {each.name: each.topic_id for each in by_id.values()}
+        self.publish(replace(self.metadata, topics=Topics(by_id, names)))
+
+    def hands_over(self, name: str, leader: int, epoch: int) -> None:
+        self.change(name, leader=leader, leader_epoch=epoch)
+
+    def append(self, name: str, acks: int = 1) -> None:
+        leader = self.replicas.get(name, 0)
+        leader.append(batch(b"a"), acks=acks, origin=AppendOrigin.CLIENT, now_ms=self.clock.now_ms())
+
+
+def run(directory: Path, scenario: Callable[[Rig], Awaitable[None]], *topics: TopicImage) -> None:
+    async def main() -> None:
+        async with Rig(directory, *topics) as rig:
+            await scenario(rig)
+
+    asyncio.run(main())
+
+
+def pair(name: str, leader: int = NODE) -> TopicImage:
+    return topic_image(name, replicas=BOTH, leader=leader)
+
+
+def test_a_partition_of_another_leader_is_followed(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        followed = rig.replicas.hosted("t", 0)
+        assert isinstance(followed, FollowedPartition)
+        assert rig.fetchers.fetched == [followed]
+        assert (followed.leader, followed.leader_epoch) == (OTHER, 0)
+        assert followed.log is rig.logs.get("t", 0)
+        assert not followed.log.leader_epochs.entries
+        assert rig.replicas.find("t", 0) is None
+        with pytest.raises(NotLeaderOrFollowerException):
+            rig.replicas.get("t", 0)
+        assert list(rig.replicas.followed) == [followed]
+        assert rig.told == []
+
+    run(tmp_path, scenario, pair("t", OTHER))
+
+
+def test_a_partition_without_a_replica_here_is_not_hosted(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        assert rig.logs.get("t", 0) is None
+        with pytest.raises(NotLeaderOrFollowerException):
+            rig.replicas.hosted("t", 0)
+        with pytest.raises(UnknownTopicOrPartitionException):
+            rig.replicas.hosted("t", 1)
+
+    run(tmp_path, scenario, topic_image("t", replicas=(OTHER,), leader=OTHER))
+
+
+def test_the_log_stays_when_the_leadership_goes_and_comes_back(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.append("t")
+        first = rig.replicas.get("t", 0)
+        rig.hands_over("t", OTHER, 1)
+        followed = rig.replicas.hosted("t", 0)
+        assert isinstance(followed, FollowedPartition)
+        assert not first.is_leader
+        assert followed.log is first.log
+        rig.hands_over("t", NODE, 2)
+        second = rig.replicas.get("t", 0)
+        assert not followed.is_current
+        assert (second.log, second.leader_epoch, second.state.start_offset) == (first.log, 2, 1)
+        assert rig.fetchers.fetched == []
+        assert rig.fetchers.calls == [("follow", "t-0"), ("forget", "t-0")]
+        assert rig.told == [("t", 0, False), ("t", 2, True)]
+        rig.append("t")
+        assert list(second.log.leader_epochs.entries) == [(0, 0), (2, 1)]
+
+    run(tmp_path, scenario, pair("t"))
+
+
+def test_a_new_epoch_of_another_leader_starts_the_fetcher_again(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        first = rig.replicas.hosted("t", 0)
+        rig.change("t", isr=BOTH)
+        assert rig.replicas.hosted("t", 0) is first
+        rig.hands_over("t", -1, 1)
+        second = rig.replicas.hosted("t", 0)
+        assert isinstance(second, FollowedPartition)
+        assert (second.leader, second.is_current) == (-1, True)
+        assert rig.fetchers.fetched == [second]
+        assert [call for call, _ in rig.fetchers.calls] == ["follow", "forget", "follow"]
+
+    run(tmp_path, scenario, pair("t", OTHER))
+
+
+def test_a_delta_deletes_then_leads_then_follows(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        calls = rig.fetchers.calls
+        calls.clear()
+        rig.replicas.subscribe(lambda leader, led: calls.append(("lead" if led else "resign", str(leader))))
+        after = {name: rig.metadata.topics.topic(name) for name in ("led", "kept", "gone")}
+        moved = []
+        for name, changes in (
+            ("led", {"leader": OTHER}),
+            ("kept", {"leader": NODE}),
+            ("gone", {"replicas": (OTHER,), "isr": (OTHER,)}),
+        ):
+            topic = after[name]
+            assert topic is not None
+            partition = replace(topic.partitions[0], leader_epoch=1, partition_epoch=1, **changes)
+            moved.append(replace(topic, partitions={0: partition}))
+        rig.put(*moved)
+        assert calls == [
+            ("forget", "gone-0"),
+            ("forget", "kept-0"),
+            ("lead", "kept-0"),
+            ("resign", "led-0"),
+            ("follow", "led-0"),
+        ]
+        assert rig.logs.get("gone", 0) is None
+
+    run(tmp_path, scenario, pair("led"), pair("kept", OTHER), pair("gone", OTHER))
+
+
+def test_a_deleted_topic_is_not_followed_any_more(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        followed = rig.replicas.hosted("t", 0)
+        rig.remove("t")
+        assert rig.fetchers.fetched == []
+        assert isinstance(followed, FollowedPartition)
+        assert not followed.is_current
+        assert rig.logs.get("t", 0) is None
+        with pytest.raises(UnknownTopicOrPartitionException):
+            rig.replicas.hosted("t", 0)
+
+    run(tmp_path, scenario, pair("t", OTHER))
+
+
+def test_requests_go_on_waiting_in_the_next_epoch_of_the_same_leader(tmp_path: Path) -> None:
+    """A removed replica raises the leader epoch. Records that wait for their commit are still in the log."""
+
+    async def scenario(rig: Rig) -> None:
+        leader = rig.replicas.get("t", 0)
+        rig.append("t", acks=-1)
+        waiting = asyncio.ensure_future(leader.wait_committed(Offset(1), 60))
+        await until(lambda: len(leader.commits))
+        rig.hands_over("t", NODE, 1)
+        assert rig.replicas.get("t", 0) is leader
+        assert (leader.leader_epoch, leader.is_leader) == (1, True)
+        assert rig.told == [("t", 1, True)]
+        leader.follower_fetched(OTHER, log_start_offset=0, log_end_offset=1)
+        await waiting
+
+    run(tmp_path, scenario, pair("t"))
+
+
+def test_a_wait_for_a_commit_ends_with_the_leadership(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        leader = rig.replicas.get("t", 0)
+        rig.append("t", acks=-1)
+        waiting = asyncio.ensure_future(leader.wait_committed(Offset(1), 60))
+        await until(lambda: len(leader.commits))
+        rig.hands_over("t", OTHER, 1)
+        for late in (waiting, leader.wait_committed(Offset(1), 60)):
+            with pytest.raises(NotLeaderOrFollowerException):
+                await late
+
+    run(tmp_path, scenario, pair("t"))
+
+
+def test_added_and_removed_replicas_change_the_followers(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        leader = rig.replicas.get("t", 0)
+        leader.follower_fetched(OTHER, log_start_offset=0, log_end_offset=0)
+        rig.change("t", replicas=(NODE, OTHER, 3))
+        assert {key: each.log_end_offset for key, each in leader.followers.items()} == {2: 0, 3: -1}
+        rig.change("t", replicas=(NODE, 3), isr=(NODE,))
+        assert list(leader.followers) == [3]
+
+    run(tmp_path, scenario, pair("t"))
+
+
+def test_a_topic_config_reaches_followed_logs(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.config_of["t"] = replace(rig.config_of[""], segment_bytes=1 << 20)
+        rig.replicas.reconfigure({"t"})
+        assert rig.replicas.hosted("t", 0).log.config.segment_bytes == 1 << 20
+
+    run(tmp_path, scenario, pair("t", OTHER))
+
+
+@pytest.mark.parametrize("leader", [NODE, OTHER])
+def test_replicas_in_a_failed_directory_are_offline(tmp_path: Path, leader: int) -> None:
+    async def scenario(rig: Rig) -> None:
+        replica = rig.replicas.hosted("t", 0)
+        directory = rig.logs.directories[0]
+        directory.failed(OSError("broken"))
+        rig.replicas.directory_failed(directory)
+        for find in (rig.replicas.get, rig.replicas.hosted):
+            with pytest.raises(KafkaStorageException):
+                find("t", 0)
+        assert rig.fetchers.fetched == []
+        assert rig.replicas.offline_count == 1
+        assert not (replica.is_leader if isinstance(replica, LeaderPartition) else replica.is_current)
+        # The controller moves the leadership, and the replica stays offline.
+        rig.hands_over("t", OTHER, 5)
+        with pytest.raises(KafkaStorageException):
+            rig.replicas.hosted("t", 0)
+        rig.remove("t")
+        assert rig.replicas.offline_count == 0
+
+    run(tmp_path, scenario, pair("t", leader))
+
+
+def test_a_followed_log_may_move_to_another_directory(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        followed = rig.replicas.hosted("t", 0)
+        copy = rig.logs.create("copy", 0, None)
+        rig.replicas.log_moved("t", 0, copy)
+        assert followed.log is copy
+        assert not copy.leader_epochs.entries
+        rig.replicas.log_lost("t", 0)
+        with pytest.raises(KafkaStorageException):
+            rig.replicas.hosted("t", 0)
+
+    run(tmp_path, scenario, pair("t", OTHER))
