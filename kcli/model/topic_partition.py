@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -22,3 +23,11 @@ class TopicIdPartition(NamedTuple):
 
     topic_id: uuid.UUID
     partition: int
+
+
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
+    """Returns the partition numbers of each topic, in the order of `partitions`."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return {topic: tuple(numbers) for topic, numbers in found.items()}

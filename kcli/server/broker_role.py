@@ -26,8 +26,11 @@ from kcli.replica.selector import SELECTORS, leader_only
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
+from kcli.server.coordinators.broker_links import BrokerLinks
 from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.marker_sender import MarkerSender, RemoteMarkers
 from kcli.server.coordinators.topic_creation import TopicCreator
+from kcli.server.coordinators.transaction_coordinators import RemoteVerifications, TransactionCoordinators
 from kcli.server.coordinators.transaction_markers import MarkerWriter
 from kcli.server.coordinators.transaction_verification import TransactionVerifier
 from kcli.server.coordinators.transactions import TransactionCoordinator
@@ -66,6 +69,7 @@ class Surroundings:
     dynamic_config: DynamicConfig
     clock: Clock
     rng: Rng
+    network: Network
     logs: LogStore
     loader: MetadataLoader
     channel: NodeChannel
@@ -105,9 +109,16 @@ class BrokerRole:
             clock,
             metadata=lambda: given.loader.image,
             producer_ids=self.producer_ids,
-            markers=self.markers,
+            markers=self._make_marker_sender(),
         )
-        self.verifier = TransactionVerifier(given.dynamic_config, clock, self.transactions)
+        self.remote_verifications = RemoteVerifications(self._links("AddPartitionsToTxnManager"))
+        self.verifier = TransactionVerifier(
+            given.dynamic_config,
+            clock,
+            TransactionCoordinators(
+                config.node_id, lambda: given.loader.image, self.transactions, self.remote_verifications
+            ),
+        )
         self.topics = TopicCreator(given.channel, config)
         self.fetch_sessions = FetchSessions(
             config.integer("max.incremental.fetch.session.cache.slots"), given.rng
@@ -162,6 +173,22 @@ class BrokerRole:
             given.clock,
             given.background,
             lambda: given.loader.image,
+        )
+
+    def _make_marker_sender(self) -> MarkerSender:
+        remote = RemoteMarkers(self._links("txn-marker-sender"))
+        given = self._given
+        return MarkerSender(given.config.node_id, lambda: given.loader.image, self.markers, remote)
+
+    def _links(self, purpose: str) -> BrokerLinks:
+        """Connections to other brokers."""
+        config = self._given.config
+        return BrokerLinks(
+            self._given.network,
+            lambda: self._given.loader.image,
+            listener=config.inter_broker_listener_name,
+            client_id=f"broker-{config.node_id}-{purpose}",
+            timeout_s=config.integer("request.timeout.ms") / 1000,
         )
 
     def ports(self, node: NodePorts) -> BrokerPorts:
@@ -257,6 +284,7 @@ class BrokerRole:
         """
         await self.cleaning.stop()
         await self.transactions.stop_sending()
+        await self.remote_verifications.stop()
         if clean:
             await self.transactions.stop()
             await self.groups.stop()

@@ -11,7 +11,7 @@ from kcli.coordinator.transaction.state import State, Transaction
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import NO_PRODUCER_EPOCH
 from kcli.model.java_order import hash_order
-from kcli.model.topic_partition import TopicPartition
+from kcli.model.topic_partition import TopicPartition, numbers_by_topic
 from kcli.protocol.records.coordinator import UnknownRecordTypeError
 from kcli.protocol.records.transaction_state import (
     PartitionsSchema,
@@ -94,9 +94,5 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
 
 def by_topic(partitions: frozenset[TopicPartition]) -> tuple[PartitionsSchema, ...]:
     """The partitions grouped by topic. Topics are in the order of Kafka's hash map."""
-    ids: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        ids.setdefault(topic, []).append(partition)
-    return tuple(
-        PartitionsSchema(topic=topic, partition_ids=tuple(ids[topic])) for topic in hash_order(sorted(ids))
-    )
+    ids = numbers_by_topic(sorted(partitions))
+    return tuple(PartitionsSchema(topic=topic, partition_ids=ids[topic]) for topic in hash_order(sorted(ids)))

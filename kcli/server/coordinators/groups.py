@@ -56,7 +56,6 @@ class GroupCoordinator:
         self._own_times = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
         self._times: dict[str, ConsumerTimes] = {}
         """A cache for groups that have their own configs. It is cleared when any group config changes."""
-        self._resolving: set[asyncio.Task[None]] = set()
         kind: ShardKind[LogRecord, GroupSend, GroupShard] = ShardKind(
             topic=GROUP_TOPIC.name,
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
@@ -160,17 +159,11 @@ class GroupCoordinator:
 
     async def stop(self) -> None:
         await self.shards.stop()
-        for task in tuple(self._resolving):
-            task.cancel()
 
     # --- regular expressions
 
     def _send(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        task = asyncio.get_running_loop().create_task(
-            self._resolve(runner, asked), name=f"regexes of {asked.group_id}"
-        )
-        self._resolving.add(task)
-        task.add_done_callback(self._resolving.discard)
+        runner.spawn(self._resolve(runner, asked), name=f"regexes of {asked.group_id}")
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
         """Matches expressions in a thread, because matching many expressions with thousands of topics takes long."""
@@ -179,9 +172,8 @@ class GroupCoordinator:
             found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())
         except Exception:
             _log.exception("[GroupId %s] Couldn't update regular expressions", asked.group_id)
-        if not runner.is_stopped():
-            version = asked.topics.version
-            runner.run(lambda shard, now_ms: shard.regexes_resolved(asked.group_id, found, version, now_ms))
+        version = asked.topics.version
+        runner.run(lambda shard, now_ms: shard.regexes_resolved(asked.group_id, found, version, now_ms))
 
     def _settings(self, leader: LeaderPartition) -> RunnerSettings:
         return RunnerSettings(

@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Token
-from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.errors import ErrorCode, KafkaError, NotCoordinatorException, error_for
 from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
 from kcli.server.coordinators.alarm import Alarm
@@ -96,11 +96,8 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._barriers: list[asyncio.Future[None]] = []
         self._delivering: set[asyncio.Future[None]] = set()
         """Many replies of one step that are sent in turns. They are sent even if the runner is stopped meanwhile."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
-
-    def is_stopped(self) -> bool:
-        """Whether the runner was stopped, because another broker has the shard."""
-        return self._stopped
 
     # --- ways to the shard
 
@@ -112,8 +109,9 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._wake_in_time()
 
     def run(self, step: Callable[[ShardT, int], Ready[RecordT, SendT]]) -> None:
-        """Runs a step that no request waits for."""
-        self._accept(self.ask(step))
+        """Runs a step that no request waits for. Does nothing if another broker has the shard."""
+        if not self._stopped:
+            self._accept(self.ask(step))
 
     def call(
         self,
@@ -123,8 +121,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     ) -> AnswerT | Awaitable[AnswerT]:
         """Runs a step for a request. Returns the answer or a future of it.
 
-        If the records belong to a transaction, `verification` shows that the producer may write them.
+        If the records belong to a transaction, `verification` shows that the producer may write them. Raises
+        NotCoordinatorException if another broker has the shard.
         """
+        self._check_not_stopped()
         token: asyncio.Future[AnswerT] = self._loop.create_future()
         self._accept(self.ask(lambda shard, now_ms: step(shard, token, now_ms)), verification)
         return token.result() if token.done() and token.exception() is None else token
@@ -141,7 +141,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._gather(Write(ready, records, size_bytes, verification=verification))
 
     def end_transaction(self, marker: ControlMarker) -> asyncio.Future[None]:
-        """Appends a marker after the collected writes. The future is done when the marker is committed and replayed."""
+        """Appends a marker after the collected writes. The future is done when the marker is committed and replayed.
+
+        Raises NotCoordinatorException if another broker has the shard.
+        """
+        self._check_not_stopped()
         token: asyncio.Future[None] = self._loop.create_future()
         self._gather(Write(Ready(replies=(Answer(token, None),)), [], len(marker.batch), marker=marker))
         return token
@@ -156,6 +160,16 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._flush()
         elif self._flush_handle is None:
             self._schedule_flush()
+
+    def _check_not_stopped(self) -> None:
+        if self._stopped:
+            raise NotCoordinatorException
+
+    def spawn(self, work: Coroutine[None, None, None], name: str) -> None:
+        """Runs work of the shard in a task, which is cancelled when the runner stops."""
+        task = self._loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def when_written(self) -> asyncio.Future[None] | None:
         """Returns None if all writes are committed. Otherwise returns a future that is done when all writes are
@@ -269,6 +283,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 
     # --- the end
 
+    def cancel_tasks(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+
     async def drain(self) -> None:
         """Writes the collected records, for a clean stop."""
         self._flush()
@@ -281,6 +299,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._stopped = True
         last = self._shard.resign(self._now_ms())
         self._alarm.cancel()
+        self.cancel_tasks()
         for handle in (self._flush_handle, self._committer):
             if handle is not None:
                 handle.cancel()

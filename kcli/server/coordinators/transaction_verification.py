@@ -19,7 +19,7 @@ from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.ids import ProducerId
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
-from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.coordinators.transaction_coordinators import TransactionCoordinators
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
 
@@ -64,7 +64,7 @@ class TransactionalClient:
 class TransactionVerifier:
     """Asks the coordinator before a batch begins a transaction in a partition that this broker leads."""
 
-    def __init__(self, config: DynamicConfig, clock: Clock, transactions: TransactionCoordinator) -> None:
+    def __init__(self, config: DynamicConfig, clock: Clock, transactions: TransactionCoordinators) -> None:
         self._config = config
         self._clock = clock
         self._transactions = transactions

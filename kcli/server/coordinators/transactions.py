@@ -1,16 +1,14 @@
 """The transaction coordinator of this broker: the shards of `__transaction_state`, and the writing of transaction
 markers.
 
-A shard decides the end of a transaction, and this module writes the markers. If a partition has no leader, the marker
-is tried again until it is in the log. Markers for partitions of this broker are written directly (`MarkerWriter`). In a
-cluster, `_write` will send WriteTxnMarkers to the other leaders.
+A shard decides the end of a transaction, and the `MarkerSender` writes the markers. If the shard moves to another
+broker, this broker stops writing. The next coordinator writes all markers of the transaction again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 from kcli.config.broker import BrokerConfig
@@ -33,10 +31,11 @@ from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.internal_topics import TRANSACTION_TOPIC
+from kcli.server.coordinators.marker_sender import MarkerSender, Overtaken
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
-from kcli.server.coordinators.transaction_markers import MarkerWriter, TransactionEnd
+from kcli.server.coordinators.transaction_markers import TransactionEnd
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.quorum.producer_ids import ProducerIds
 from kcli.server.requests.answers import then
@@ -44,12 +43,6 @@ from kcli.server.requests.answers import then
 _log = logging.getLogger("kcli.server.TransactionCoordinator")
 
 TransactionRunner = ShardRunner[TransactionRecord, SendMarkers, TransactionShard]
-
-MARKER_RETRY_SECONDS = 0.1
-"""The pause before a marker is written again, as in Kafka. The election of a leader takes about this time."""
-
-# The errors which show that a newer coordinator or a newer producer has taken over the transaction.
-_OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
 class TransactionCoordinator:
@@ -60,13 +53,12 @@ class TransactionCoordinator:
         *,
         metadata: Callable[[], MetadataImage],
         producer_ids: ProducerIds,
-        markers: MarkerWriter,
+        markers: MarkerSender,
     ) -> None:
         self._config = config
         self._metadata = metadata
         self._producer_ids = producer_ids
         self._markers = markers
-        self._sending: set[asyncio.Task[None]] = set()
         settings = transaction_config(config)
         kind: ShardKind[TransactionRecord, SendMarkers, TransactionShard] = ShardKind(
             topic=TRANSACTION_TOPIC.name,
@@ -101,9 +93,9 @@ class TransactionCoordinator:
 
     async def stop_sending(self) -> None:
         """Stops writing markers. The next coordinator writes the missing markers."""
-        for task in tuple(self._sending):
-            task.cancel()
-        await asyncio.gather(*self._sending, return_exceptions=True)
+        for runner in self.shards.loaded():
+            runner.cancel_tasks()
+        await self._markers.stop()
 
     async def stop(self) -> None:
         await self.shards.stop()
@@ -192,11 +184,7 @@ class TransactionCoordinator:
     # --- markers
 
     def _send(self, runner: TransactionRunner, send: SendMarkers) -> None:
-        task = asyncio.get_running_loop().create_task(
-            self._finish(runner, send), name=f"markers of {send.transactional_id}"
-        )
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+        runner.spawn(self._finish(runner, send), name=f"markers of {send.transactional_id}")
 
     async def _finish(self, runner: TransactionRunner, send: SendMarkers) -> None:
         """Returns when every partition has its marker, or when another coordinator has taken over."""
@@ -207,48 +195,20 @@ class TransactionCoordinator:
             coordinator_epoch=runner.partition.leader_epoch,
             transaction_version=send.transaction_version,
         )
-        left = list(send.partitions)
-        while not runner.is_stopped():
-            codes = await self._write(end, left)
-            written = [partition for partition in left if codes[partition] is ErrorCode.NONE]
-            left = [partition for partition in left if codes[partition] is not ErrorCode.NONE]
-            overtaken = [partition for partition in left if codes[partition] in _OVERTAKEN]
-            if runner.is_stopped():
-                return
-            if overtaken:
-                _log.error(
-                    "The transaction of '%s' belongs to a newer coordinator or producer: %s answered %s",
-                    send.transactional_id,
-                    overtaken[0],
-                    codes[overtaken[0]].name,
-                )
-                return
-            runner.run(partial(_markers_written, send, written))
-            if not left:
-                return
-            await asyncio.sleep(MARKER_RETRY_SECONDS)
-
-    async def _write(
-        self, end: TransactionEnd, partitions: list[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
-        """Tries once to write the marker of each partition. First appends all markers, and then waits for the
-        commits."""
-        metadata = self._metadata()
-        outcomes: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
-        for topic, partition in partitions:
-            if metadata.partition(topic, partition) is None:
-                # The partition was deleted, so it needs no marker.
-                outcomes[TopicPartition(topic, partition)] = ErrorCode.NONE
-            else:
-                outcomes[TopicPartition(topic, partition)] = self._markers.write(end, topic, partition)
-        return {
-            key: outcome if isinstance(outcome, ErrorCode) else await outcome
-            for key, outcome in outcomes.items()
-        }
+        try:
+            await self._markers.write_all(
+                end, send.partitions, lambda written: runner.run(partial(_markers_written, send, written))
+            )
+        except Overtaken as error:
+            _log.error(
+                "The transaction of '%s' belongs to a newer coordinator or producer: %s",
+                send.transactional_id,
+                error,
+            )
 
 
 def _markers_written(
-    send: SendMarkers, partitions: list[TopicPartition], shard: TransactionShard, now_ms: int
+    send: SendMarkers, partitions: Sequence[TopicPartition], shard: TransactionShard, now_ms: int
 ) -> TransactionReady:
     return shard.markers_written(send.transactional_id, send.producer_epoch, partitions, now_ms)
 

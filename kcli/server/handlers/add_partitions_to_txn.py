@@ -9,8 +9,7 @@ gets TRANSACTION_ABORTABLE.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from inspect import isawaitable
+from collections.abc import Awaitable, Callable, Iterable
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
@@ -38,6 +37,8 @@ TRANSACTIONS_PER_TURN = 20
 _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2
 
+
+Codes = dict[TopicPartition, ErrorCode]
 
 PARTITIONS_PER_TURN = 500
 """Partitions that are checked or answered in one turn of the loop. A partition takes 1 to 2 µs. The coordinator adds
@@ -98,31 +99,38 @@ def _add(
 async def _of_brokers(
     context: BrokerContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    results = []
+    """Asks about all transactions before it waits for the answers, because each answer may wait for other replicas."""
+    begun = []
     for at, transaction in enumerate(request.transactions, start=1):
-        results.append(await _of_broker(context, transaction))
+        begun.append((transaction, await _begin(context, transaction)))
         if at % TRANSACTIONS_PER_TURN == 0:
             await next_turn()
+    results = []
+    for transaction, answer in begun:
+        codes = await finished(answer)
+        topics = run_in_turns(_results(transaction.topics, codes.__getitem__), PARTITIONS_PER_TURN)
+        result = AddPartitionsToTxnResult(
+            transactional_id=transaction.transactional_id, topic_results=await finished(topics)
+        )
+        results.append(result)
     return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
 
 
-async def _of_broker(
+async def _begin(
     context: BrokerContext, transaction: AddPartitionsToTxnTransaction
-) -> AddPartitionsToTxnResult:
+) -> Codes | Awaitable[Codes]:
+    """Returns the code of each partition. If the transaction must be written first, returns an awaitable of the
+    codes."""
     refused = _refused(context, transaction.topics, is_client=False)
-    codes: Mapping[TopicPartition, ErrorCode] = await finished(run_in_turns(refused, PARTITIONS_PER_TURN))
-    if all(code is ErrorCode.NONE for code in codes.values()):
-        answer = context.ports.transactions.verify_or_add(
-            transaction.transactional_id,
-            transaction.producer_id,
-            transaction.producer_epoch,
-            codes,
-            add=not transaction.verify_only,
-        )
-        codes = await answer if isawaitable(answer) else answer
-    results = run_in_turns(_results(transaction.topics, codes.__getitem__), PARTITIONS_PER_TURN)
-    return AddPartitionsToTxnResult(
-        transactional_id=transaction.transactional_id, topic_results=await finished(results)
+    codes = await finished(run_in_turns(refused, PARTITIONS_PER_TURN))
+    if any(code is not ErrorCode.NONE for code in codes.values()):
+        return codes
+    return context.ports.transactions.verify_or_add(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        codes,
+        add=not transaction.verify_only,
     )
 
 

@@ -1,0 +1,216 @@
+"""Requests from this broker to other brokers.
+
+`BrokerLinks` has one connection to each broker, over the inter-broker listener. `GatheredRequests` sends items of many
+callers over these connections. A broker has at most one such request in flight. Items that come in the meantime go
+together in the next request, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kcli.errors import KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
+from kcli.metadata.image import MetadataImage
+from kcli.model.addresses import Address
+from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.network import Network
+
+if TYPE_CHECKING:
+    from kcli.client.connection import Connection
+
+_log = logging.getLogger("kcli.server.InterBrokerSendThread")
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+RECONNECT_BACKOFF_S = 0.05
+"""The pause after a failed connection or request (reconnect.backoff.ms of Kafka's clients)."""
+
+
+@dataclass(slots=True)
+class _Link:
+    """The connection to one broker. No connection is opened before `retry_at`."""
+
+    address: Address
+    connection: Connection | None = None
+    retry_at: float = 0.0
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+class BrokerLinks:
+    """Connections to other brokers, for one purpose. `listener` is the name of the inter-broker listener."""
+
+    def __init__(
+        self,
+        network: Network,
+        image: Callable[[], MetadataImage],
+        *,
+        listener: str,
+        client_id: str,
+        timeout_s: float,
+    ) -> None:
+        self._network = network
+        self._image = image
+        self._listener = listener
+        self._client_id = client_id
+        self._timeout_s = timeout_s
+        self._links: dict[int, _Link] = {}
+
+    async def ask(self, broker_id: int, key: ApiKey, request: object, *, at_least: int = 0) -> Any:
+        """Sends a request in the newest version that both brokers support, and returns the response.
+
+        Raises NetworkException if the broker cannot be reached or does not answer, UnsupportedVersionException if the
+        broker does not support version `at_least`.
+        """
+        link = self._link(broker_id)
+        try:
+            connection = await self._connected(link)
+            version = connection.version_for(key, at_least=at_least)
+            return await connection.request(request, key, version=version, timeout=self._timeout_s)
+        except UnsupportedVersionException:
+            raise
+        except (OSError, TimeoutError, KafkaError, ProtocolError) as error:
+            link.close()
+            link.retry_at = asyncio.get_running_loop().time() + RECONNECT_BACKOFF_S
+            reason = f"Broker {broker_id} at {link.address} did not answer {key.name}: {error or 'time-out'}"
+            _log.info("%s", reason)
+            raise NetworkException(reason) from error
+
+    def close(self) -> None:
+        """Closes all connections."""
+        for link in self._links.values():
+            link.close()
+
+    def _link(self, broker_id: int) -> _Link:
+        broker = self._image().brokers.get(broker_id)
+        endpoint = None if broker is None else broker.endpoints.get(self._listener)
+        if endpoint is None:
+            raise NetworkException(f"Broker {broker_id} has no listener {self._listener} in the metadata")
+        address = Address(endpoint.host, endpoint.port)
+        link = self._links.get(broker_id)
+        if link is None or link.address != address:
+            if link is not None:
+                link.close()
+            link = self._links[broker_id] = _Link(address)
+        return link
+
+    async def _connected(self, link: _Link) -> Connection:
+        from kcli.client.connection import Connection  # its codec is the slowest import of all
+
+        if link.connection is None or link.connection.is_closed:
+            wait_s = link.retry_at - asyncio.get_running_loop().time()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            link.connection = await Connection.open(
+                self._network, link.address, self._client_id, self._timeout_s
+            )
+        return link.connection
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting(Generic[ItemT, ResultT]):
+    item: ItemT
+    result: asyncio.Future[ResultT]
+
+
+class GatheredRequests(Generic[ItemT, ResultT]):
+    """Sends items to brokers, several of them in one request.
+
+    `exchange` sends one request with these items to a broker. It returns one result per item, or raises KafkaError for
+    all of them. A response tells items apart by `key_of`, so items with the same key never share a request. A request
+    has items until their sizes reach `max_size`. The queues need no limit of their own, because every item belongs to a
+    request of a client or to a transaction in memory.
+    """
+
+    def __init__(
+        self,
+        exchange: Callable[[int, Sequence[ItemT]], Awaitable[Sequence[ResultT]]],
+        *,
+        key_of: Callable[[ItemT], Hashable],
+        size_of: Callable[[ItemT], int],
+        max_size: int,
+    ) -> None:
+        self._exchange = exchange
+        self._key_of = key_of
+        self._size_of = size_of
+        self._max_size = max_size
+        self._queues: dict[int, deque[_Waiting[ItemT, ResultT]]] = {}
+        self._senders: set[asyncio.Task[None]] = set()
+
+    def send(self, broker_id: int, item: ItemT) -> asyncio.Future[ResultT]:
+        """Returns a future of the result. If the caller cancels it before the item is sent, the item is dropped."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[ResultT] = loop.create_future()
+        queue = self._queues.get(broker_id)
+        if queue is None:
+            queue = self._queues[broker_id] = deque()
+            sender = loop.create_task(self._send_all(broker_id, queue), name=f"to broker {broker_id}")
+            self._senders.add(sender)
+            sender.add_done_callback(self._senders.discard)
+        queue.append(_Waiting(item, result))
+        return result
+
+    async def stop(self) -> None:
+        """Cancels the results that are still awaited."""
+        for sender in tuple(self._senders):
+            sender.cancel()
+        await asyncio.gather(*self._senders, return_exceptions=True)
+        self._queues.clear()
+
+    async def _send_all(self, broker_id: int, queue: deque[_Waiting[ItemT, ResultT]]) -> None:
+        """Sends until the queue is empty, one request after the other."""
+        sent: list[_Waiting[ItemT, ResultT]] = []
+        try:
+            while queue:
+                sent = self._next(queue)
+                if sent:
+                    await self._send(broker_id, sent)
+        finally:
+            self._queues.pop(broker_id, None)
+            for waiting in (*sent, *queue):
+                waiting.result.cancel()
+
+    async def _send(self, broker_id: int, sent: list[_Waiting[ItemT, ResultT]]) -> None:
+        error: KafkaError
+        try:
+            results = await self._exchange(broker_id, [waiting.item for waiting in sent])
+        except KafkaError as failure:
+            error = failure
+        except Exception:
+            _log.exception("The answer of broker %d cannot be used", broker_id)
+            error = NetworkException(f"The answer of broker {broker_id} cannot be used")
+        else:
+            for waiting, result in zip(sent, results, strict=True):
+                if not waiting.result.done():
+                    waiting.result.set_result(result)
+            return
+        for waiting in sent:
+            if not waiting.result.done():
+                waiting.result.set_exception(error)
+
+    def _next(self, queue: deque[_Waiting[ItemT, ResultT]]) -> list[_Waiting[ItemT, ResultT]]:
+        """Takes the items of the next request out of the queue."""
+        chosen: dict[Hashable, _Waiting[ItemT, ResultT]] = {}
+        later: list[_Waiting[ItemT, ResultT]] = []
+        room = self._max_size
+        while queue and room > 0:
+            waiting = queue.popleft()
+            key = self._key_of(waiting.item)
+            if waiting.result.done():
+                continue  # the caller does not wait any more
+            if key in chosen:
+                later.append(waiting)
+                continue
+            chosen[key] = waiting
+            room -= self._size_of(waiting.item)
+        queue.extendleft(reversed(later))
+        return list(chosen.values())

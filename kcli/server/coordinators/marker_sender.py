@@ -1,0 +1,222 @@
+"""Writes the markers of a transaction's end to all its partitions, on this broker and on others.
+
+The leader of a partition writes its marker. This broker writes its own markers directly, and sends WriteTxnMarkers to
+other leaders (`RemoteMarkers`). If a leader does not write a marker, the marker is tried again for ever, with the
+leader that the metadata names then. Each leader is a separate piece of work, so that one slow leader does not delay the
+partitions of others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcli.errors import ErrorCode, KafkaError, NetworkException, UnsupportedVersionException
+from kcli.metadata.image import MetadataImage
+from kcli.model.ids import NO_LEADER
+from kcli.model.topic_partition import TopicPartition, numbers_by_topic
+from kcli.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kcli.protocol.wire.api import ApiKey
+from kcli.server.coordinators.broker_links import BrokerLinks, GatheredRequests
+from kcli.server.coordinators.transaction_markers import MarkerWriter, TransactionEnd
+from kcli.server.requests.answers import finished
+from kcli.server.requests.turns import in_turns
+
+_log = logging.getLogger("kcli.server.TransactionMarkerChannelManager")
+
+MARKER_RETRY_SECONDS = 0.1
+"""The first pause before a marker is written again, as in Kafka. The election of a leader takes about this time."""
+MARKER_RETRY_MAX_SECONDS = 1.0
+"""The longest pause. The pause doubles, because thousands of transactions may wait for one broker."""
+PARTITIONS_PER_REQUEST = 5_000
+"""Markers in one request, if a transaction does not have more. A marker takes about 100 µs on the other broker."""
+MARKERS_PER_TURN = 10
+"""Markers of this broker that are appended in one turn of the loop. A marker takes 100 µs."""
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+# The errors which show that a newer coordinator or a newer producer has taken over the transaction.
+_OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+# A partition with one of these codes counts as done. Its log cannot have transactions, as in Kafka.
+_DONE = (ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION)
+
+
+class Overtaken(Exception):
+    """Raised if a partition belongs to a newer coordinator or a newer producer epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    """The marker of one transaction for partitions of one leader."""
+
+    end: TransactionEnd
+    partitions: Sequence[TopicPartition]
+
+
+class RemoteMarkers:
+    """Sends WriteTxnMarkers to other brokers. Several transactions share a request, but never two of one producer id,
+    because a response has only the producer id."""
+
+    def __init__(self, links: BrokerLinks) -> None:
+        self._links = links
+        self._requests: GatheredRequests[_Marker, Codes] = GatheredRequests(
+            self._exchange,
+            key_of=lambda marker: marker.end.producer_id,
+            size_of=lambda marker: len(marker.partitions),
+            max_size=PARTITIONS_PER_REQUEST,
+        )
+
+    async def write(self, broker_id: int, end: TransactionEnd, partitions: Sequence[TopicPartition]) -> Codes:
+        """Returns the error code of each partition."""
+        try:
+            return await self._requests.send(broker_id, _Marker(end, partitions))
+        except KafkaError as error:
+            return dict.fromkeys(partitions, error.code)
+
+    async def stop(self) -> None:
+        await self._requests.stop()
+        self._links.close()
+
+    async def _exchange(self, broker_id: int, markers: Sequence[_Marker]) -> list[Codes]:
+        request = WriteTxnMarkersRequest(markers=tuple(map(_as_written, markers)))
+        try:
+            response: WriteTxnMarkersResponse = await self._links.ask(
+                broker_id, ApiKey.WRITE_TXN_MARKERS, request
+            )
+        except UnsupportedVersionException as error:
+            # The code UNSUPPORTED_VERSION of a partition means that the partition is done.
+            raise NetworkException(error.message) from error
+        found = {
+            (result.producer_id, TopicPartition(topic.name, partition.partition_index)): partition.error_code
+            for result in response.markers
+            for topic in result.topics
+            for partition in topic.partitions
+        }
+        return [
+            {
+                key: found.get((each.end.producer_id, key), ErrorCode.NETWORK_EXCEPTION)
+                for key in each.partitions
+            }
+            for each in markers
+        ]
+
+
+class MarkerSender:
+    """Writes markers until every partition has its marker."""
+
+    def __init__(
+        self,
+        node_id: int,
+        metadata: Callable[[], MetadataImage],
+        local: MarkerWriter,
+        remote: RemoteMarkers,
+    ) -> None:
+        self._node_id = node_id
+        self._metadata = metadata
+        self._local = local
+        self._remote = remote
+
+    async def write_all(
+        self,
+        end: TransactionEnd,
+        partitions: Sequence[TopicPartition],
+        written: Callable[[Sequence[TopicPartition]], None],
+    ) -> None:
+        """Returns when every partition has its marker. Calls `written` with some partitions at a time.
+
+        If a partition was deleted, it needs no marker. Raises Overtaken.
+        """
+        if not partitions:
+            written(())
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._write(group, end, partitions, written)
+        except* Overtaken as overtaken:
+            raise overtaken.exceptions[0] from None
+
+    async def stop(self) -> None:
+        await self._remote.stop()
+
+    async def _write(
+        self,
+        group: asyncio.TaskGroup,
+        end: TransactionEnd,
+        left: Sequence[TopicPartition],
+        written: Callable[[Sequence[TopicPartition]], None],
+    ) -> None:
+        """Writes to the leader of the first partition until it has all its markers. Other leaders get a task each."""
+        pause_s = MARKER_RETRY_SECONDS
+        while True:
+            (broker_id, partitions), *others = self._by_leader(left).items()
+            for _, some in others:
+                group.create_task(self._write(group, end, some, written))
+            codes = await self._write_once(broker_id, end, partitions)
+            _check_overtaken(end, codes)
+            written([key for key in partitions if codes[key] in _DONE])
+            left = [key for key in partitions if codes[key] not in _DONE]
+            if not left:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, MARKER_RETRY_MAX_SECONDS)
+
+    def _by_leader(self, partitions: Sequence[TopicPartition]) -> dict[int | None, list[TopicPartition]]:
+        """The partitions by the broker that leads them. The key is NO_LEADER for partitions without a leader, and None
+        for deleted partitions."""
+        metadata = self._metadata()
+        found: dict[int | None, list[TopicPartition]] = {}
+        for key in partitions:
+            image = metadata.partition(*key)
+            found.setdefault(None if image is None else image.leader, []).append(key)
+        return found
+
+    async def _write_once(
+        self, broker_id: int | None, end: TransactionEnd, partitions: Sequence[TopicPartition]
+    ) -> Codes:
+        if broker_id is None:
+            return dict.fromkeys(partitions, ErrorCode.NONE)
+        if broker_id == NO_LEADER:
+            return dict.fromkeys(partitions, ErrorCode.LEADER_NOT_AVAILABLE)
+        if broker_id == self._node_id:
+            return await self._write_here(end, partitions)
+        return await self._remote.write(broker_id, end, partitions)
+
+    async def _write_here(self, end: TransactionEnd, partitions: Sequence[TopicPartition]) -> Codes:
+        """First appends all markers, and then waits for the commits."""
+        outcomes = await finished(
+            in_turns(partitions, lambda key: self._local.write(end, *key), MARKERS_PER_TURN)
+        )
+        return {
+            key: outcome if isinstance(outcome, ErrorCode) else await outcome
+            for key, outcome in zip(partitions, outcomes, strict=True)
+        }
+
+
+def _check_overtaken(end: TransactionEnd, codes: Codes) -> None:
+    for (topic, partition), code in codes.items():
+        if code in _OVERTAKEN:
+            raise Overtaken(
+                f"{topic}-{partition} answered {code.name} to the marker of producer {end.producer_id} "
+                f"with epoch {end.producer_epoch}"
+            )
+
+
+def _as_written(marker: _Marker) -> WritableTxnMarker:
+    end = marker.end
+    return WritableTxnMarker(
+        producer_id=end.producer_id,
+        producer_epoch=end.producer_epoch,
+        transaction_result=end.committed,
+        coordinator_epoch=end.coordinator_epoch,
+        topics=tuple(
+            WritableTxnMarkerTopic(name=name, partition_indexes=numbers)
+            for name, numbers in numbers_by_topic(marker.partitions).items()
+        ),
+    )
