@@ -14,6 +14,7 @@ from functools import cached_property
 from kcli.config.broker_keys import BROKER, DYNAMIC_ONLY, NEWER
 from kcli.config.definition import ConfigError, ConfigValue
 from kcli.config.listeners import (
+    WILDCARD_HOST,
     Listener,
     parse_addresses,
     parse_bind_address,
@@ -218,7 +219,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     @cached_property
     def advertised_controller_listeners(self) -> tuple[Listener, ...]:
         """The listeners that this controller registers: its advertised listeners or, if there are none, its listeners
-        (KIP-853)."""
+        (KIP-853). A listener on all interfaces gets the name of this machine."""
         advertised = {listener.name: listener for listener in self.all_advertised_listeners}
         return tuple(
             _with_host(advertised.get(listener.name, listener)) for listener in self.controller_listeners
@@ -274,4 +275,5 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
 
 def _with_host(listener: Listener) -> Listener:
-    return listener if listener.host else listener.at(socket.getfqdn(), listener.port)
+    is_wildcard = listener.host in ("", WILDCARD_HOST)
+    return listener.at(socket.getfqdn(), listener.port) if is_wildcard else listener

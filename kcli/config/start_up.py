@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.group import consumer_group_keys
-from kcli.config.listeners import split_list
+from kcli.config.listeners import WILDCARD_HOST, split_list
 from kcli.config.properties import Properties
 from kcli.config.providers import resolve
 
@@ -305,7 +305,7 @@ def _check_broker_listeners(config: BrokerConfig) -> None:
     ]
     for listener in advertised:
         _require(
-            listener.host != "0.0.0.0",
+            listener.host != WILDCARD_HOST,
             "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
             "advertised.listeners" if config.is_set("advertised.listeners") else "listeners",
         )

@@ -27,6 +27,12 @@ from kcli.raft.voters import ReplicaKey
 NOT_A_MEMBER = -1
 """The id of a reader that is not a member of the quorum."""
 
+LONGEST_WAIT_S = 5.0
+"""The longest wait of a parked Fetch. Nodes of a cluster ask for half a second, and any other reader can ask again."""
+MAX_PARKED = 500
+"""The most parked fetches. With more, a Fetch of an observer or of another reader is answered at once, so that there is
+always room for the requests of the voters."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParkedFetch:
@@ -189,10 +195,14 @@ class Leading:
             request.fetch_offset < end
             or request.high_watermark < state.high_watermark
             or not request.max_wait_s
+            or not self._may_park(request.replica)
         ):
             self._answer_fetch(token, request)
         else:
-            self.parked[token] = ParkedFetch(request, now + request.max_wait_s)
+            self.parked[token] = ParkedFetch(request, now + min(request.max_wait_s, LONGEST_WAIT_S))
+
+    def _may_park(self, replica: ReplicaKey) -> bool:
+        return len(self.parked) < MAX_PARKED or self._member.voters.voter(replica) is not None
 
     def _check_fetch(self, request: FetchRequest) -> ErrorCode:
         is_valid = (

@@ -371,6 +371,12 @@ class Member:
             self._persisted = state
             self.draft.persist.append(state)
 
+    def persist_level(self) -> None:
+        """Writes the election state again if kraft.version has changed, because its level decides the content."""
+        written = self._persisted
+        if written is not None and (written.static_voters is None) != (self.kraft_version > 0):
+            self.persist()
+
     # --- start
 
     def _restored(self, stored: ElectionState | None, now: float) -> State:

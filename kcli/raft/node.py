@@ -177,6 +177,7 @@ class RaftNode:
             assert self._is_started, "before Start the node does not know its vote, and could vote again"
             self._handle(message, now)
         self._act(now)
+        self._member.persist_level()
         self.deadline = min((each for each in self._deadlines(now) if each > now), default=None)
         draft, self._member.draft = self._member.draft, Draft()
         return draft.ready()

@@ -88,7 +88,9 @@ class VoterChanges:
 
     def add(self, token: int, request: AddVoterRequest, now: float) -> None:
         """Asks the new voter for its versions before the change."""
-        refusal = self._refusal("adding") or self._refusal_of_new(request.voter, now)
+        refusal = self._refusal("Add", "adding", request.voter.key) or self._refusal_of_new(
+            request.voter, now
+        )
         if refusal is not None:
             self._reply(token, *refusal)
             return
@@ -101,8 +103,6 @@ class VoterChanges:
 
     def _refusal_of_new(self, voter: Voter, now: float) -> tuple[ErrorCode, str | None] | None:
         member = self._member
-        if voter.key.directory_id == ZERO_ID or voter.key.id < 0:
-            return ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
         if member.settings.default_listener not in voter.endpoints:
             listener = member.settings.default_listener
             message = f"Add voter request didn't include the endpoint for the default listener {listener}"
@@ -163,7 +163,7 @@ class VoterChanges:
     def remove(self, token: int, request: RemoveVoterRequest, now: float) -> None:
         member = self._member
         voters = member.voters.without(request.key)
-        refusal = self._refusal("removing")
+        refusal = self._refusal("Remove", "removing", request.key)
         if refusal is not None:
             self._reply(token, *refusal)
         elif voters is None or not voters.voters:
@@ -175,12 +175,14 @@ class VoterChanges:
             self._pending = Pending(token, None, now + member.settings.request_timeout_s)
             self._append_voters(voters, now)
 
-    def _refusal(self, verb: str) -> tuple[ErrorCode, str | None] | None:
+    def _refusal(self, verb: str, doing: str, key: ReplicaKey) -> tuple[ErrorCode, str | None] | None:
         """The checks of AddRaftVoter and RemoveRaftVoter, in Kafka's order."""
         member = self._member
         error = member.leader_only_error(member.epoch)
         if error is not ErrorCode.NONE:
             return error, None
+        if key.directory_id == ZERO_ID or key.id < 0:
+            return ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter"
         waiting = "Request timed out waiting for"
         state = member.state
         assert isinstance(state, Leader), "the leader was checked"
@@ -191,7 +193,7 @@ class VoterChanges:
             return ErrorCode.REQUEST_TIMED_OUT, message
         if member.kraft_version < FIRST_DYNAMIC_LEVEL:
             level = member.kraft_version
-            message = f"Cluster doesn't support {verb} voter because the kraft.version feature is {level}"
+            message = f"Cluster doesn't support {doing} voter because the kraft.version feature is {level}"
             return ErrorCode.UNSUPPORTED_VERSION, message
         if member.history.offset >= state.high_watermark:
             message = (
@@ -218,7 +220,8 @@ class VoterChanges:
         is_uncommitted = level >= FIRST_DYNAMIC_LEVEL and member.history.offset >= state.high_watermark
         if self._pending is not None or state.high_watermark == NO_OFFSET or is_uncommitted:
             return ErrorCode.REQUEST_TIMED_OUT
-        if not voter.min_kraft_version <= level <= voter.max_kraft_version:
+        is_keyed = voter.key.directory_id != ZERO_ID  # an id of zero would match every disk of this voter
+        if not is_keyed or not voter.min_kraft_version <= level <= voter.max_kraft_version:
             return ErrorCode.INVALID_REQUEST
         if member.settings.default_listener not in voter.endpoints:
             return ErrorCode.INVALID_REQUEST

@@ -76,7 +76,6 @@ class Surroundings:
     heartbeats: ControllerChannel
     assignments: ControllerChannel
     isr_changes: ControllerChannel
-    network: Network
     removed_topics: Callable[[Offset], RemovedTopics]
     traffic: TrafficTable
     background: Executor
@@ -277,18 +276,26 @@ class BrokerRole:
         change."""
         await self.replicas.finish_deletions()
 
-    async def stop(self, *, clean: bool) -> None:
-        """Stops the role: gives up leaderships and answers waiting requests.
+    async def leave(self) -> None:
+        """Asks for a controlled shutdown, and returns when the controller lets the broker stop, or after a limit.
 
-        If `clean` is False, this method only ends the tasks. Groups, transactions and the registration do not change.
+        Meanwhile the broker serves clients and followers and applies the metadata, because its leaderships move one
+        after another.
         """
+        await self.lifecycle.leave()
+
+    async def stop(self, *, clean: bool) -> None:
+        """Stops the role, and answers waiting requests.
+
+        If `clean` is False, this method only ends the tasks. Groups and transactions do not change.
+        """
+        await self.lifecycle.stop()
         await self.cleaning.stop()
         await self.transactions.stop_sending()
         await self.remote_verifications.stop()
         if clean:
             await self.transactions.stop()
             await self.groups.stop()
-        await self.lifecycle.stop(clean=clean)
         await self.topics.stop()
         await self.isr_updates.stop()
         await self.fetchers.stop()

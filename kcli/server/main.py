@@ -69,7 +69,9 @@ async def _serve(config: BrokerConfig) -> int:
         starting = loop.create_task(node.start())
         await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
-            return await _give_up(starting)
+            _log.info("The server was stopped before it was ready")
+            await node.stop()
+            return 0
         starting.result()
         assert node.warming_up is not None, "begun by start"
         node.warming_up.add_done_callback(lambda _warmed_up: garbage.watch(lambda: node.sockets.last_active))
@@ -81,14 +83,6 @@ async def _serve(config: BrokerConfig) -> int:
     halted = node.halted.done()
     await node.stop(clean=not halted)
     return 1 if halted else 0
-
-
-async def _give_up(starting: asyncio.Task[None]) -> int:
-    """Ends a start, for example of a broker that still waits for a controller. Returns the exit code."""
-    _log.info("The server was stopped before it was ready")
-    starting.cancel()
-    await asyncio.gather(starting, return_exceptions=True)
-    return 0
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

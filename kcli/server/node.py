@@ -9,8 +9,9 @@ The start has these steps:
 5. start the broker: it loads its partitions and is unfenced;
 6. serve the clients.
 
-The stop has the reverse order. If the start fails, the node stops without the steps of a clean stop, and raises the
-error. No other module uses the whole node.
+At a clean stop the broker first asks for a controlled shutdown, and serves its clients until the controller has moved
+its leaderships. Then the parts stop in the reverse order. If the start fails, the node stops without the steps of a
+clean stop, and raises the error. No other module uses the whole node.
 """
 
 from __future__ import annotations
@@ -173,7 +174,6 @@ class Node:
                 channel=self._channel(FORWARDING_LIMIT_S),
                 heartbeats=self._channel(self.config.integer("broker.heartbeat.interval.ms") / 1000),
                 assignments=self._channel(ASSIGNMENTS_LIMIT_S),
-                network=self.network,
                 isr_changes=self._channel(None),
                 removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
@@ -313,27 +313,50 @@ class Node:
         """Stops the node: gives up leaderships, answers waiting requests, flushes and closes.
 
         If `clean` is False, keeps leaderships and leaves the disks unchanged, as after a crash. If the node is
-        starting, cancels the start, which then stops the node in this way.
+        starting, cancels the start, which then stops the node in this way. If the node halts before its broker has
+        left, the rest of the stop is not clean.
         """
         starting = self._starting
         if starting is not None and starting is not asyncio.current_task():
             if not self._has_failed:
                 starting.cancel()
-            await asyncio.wait((starting,))
+            await asyncio.gather(starting, return_exceptions=True)
             return
         began = self.clock.monotonic()
         _log.info("[%s id=%d] shutting down", self._server, self.config.node_id)
         self.is_ready = False
+        if clean and self.broker is not None:
+            clean = await self._leave(self.broker)
         if self._housekeeping is not None:
             self._housekeeping.cancel()
             await asyncio.gather(self._housekeeping, return_exceptions=True)
-        self.sockets.stop_accepting()
+        await self._stop_parts(clean=clean)
+        await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
+        self._background.shutdown(wait=clean)
+        elapsed_ms = (self.clock.monotonic() - began) * 1000
+        _log.info("[%s id=%d] shut down completed in %.0f ms", self._server, self.config.node_id, elapsed_ms)
+
+    async def _leave(self, broker: BrokerRole) -> bool:
+        """Lets the controller move the leaderships of the broker away. Returns False if the node must halt instead."""
+        try:
+            await self._unless_halted(broker.leave())
+        except StorageError:
+            return False
+        return True
+
+    async def _stop_parts(self, *, clean: bool) -> None:
+        """Stops the broker role and closes its listeners, then the controller role. The controller is still served
+        while the broker stops, because brokers of other nodes may need it."""
+        of_controller = self.config.controller_listener_names
+        of_broker = [name for name in self.sockets.listeners if name not in of_controller]
+        self.sockets.stop_accepting(of_broker)
         if self.broker is not None:
             await self.broker.stop(clean=clean)
         if self.registrar is not None:
             await self.registrar.stop()
         for channel in self.channels:
             await channel.stop()
+        await self.sockets.close(of_broker)
         if self.controller is not None:
             await self.controller.stop(clean=clean)
         await self.quorum.stop(clean=clean)
@@ -342,10 +365,6 @@ class Node:
             await self.metrics_endpoint.stop()
         if clean and self.broker is not None:
             await self.broker.finish_deletions()
-        await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
-        self._background.shutdown(wait=clean)
-        elapsed_ms = (self.clock.monotonic() - began) * 1000
-        _log.info("[%s id=%d] shut down completed in %.0f ms", self._server, self.config.node_id, elapsed_ms)
 
     @property
     def _server(self) -> str:

@@ -117,6 +117,7 @@ class QuorumRig:
         await self.quorum.stop()
 
     async def stop(self) -> None:
+        await self.lifecycle.leave()
         await self.lifecycle.stop()
         await self._stop_quorum()
         self.logs.close(broker_epoch=self.lifecycle.epoch)

@@ -21,6 +21,7 @@ from kcli.protocol.messages import list_partition_reassignments as lr
 from kcli.protocol.messages import metadata as md
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.packing import INT32
 from kcli.server.node import Node
 from kcli.server.quorum.remote_controller import FORWARDING_LIMIT_S
 from kcli.testing.actors.clients import eventually
@@ -33,12 +34,13 @@ TIMEOUT_S = 100.0
 Story = Callable[[SimCluster, Connection], Awaitable[None]]
 
 
-def on_cluster(story: Story) -> None:
+def on_cluster(story: Story, **overrides: str) -> None:
     """Runs `story(cluster, connection to the first broker)` on a controller and two brokers."""
+    keys = {key.replace("_", "."): text for key, text in overrides.items()}
 
     async def main(_loop: SimLoop) -> None:
         roles = {CONTROLLER: "controller", FIRST: "broker", SECOND: "broker"}
-        async with SimCluster(1, roles=roles) as cluster:
+        async with SimCluster(1, roles=roles, overrides=keys) as cluster:
             await cluster.start()
             await story(cluster, await connected(cluster, FIRST))
 
@@ -130,6 +132,26 @@ def test_a_request_waits_for_a_controller_that_comes_back() -> None:
         assert (await asking).topics[0].error_code is ErrorCode.NONE
 
     on_cluster(story)
+
+
+def test_the_largest_frame_of_a_client_is_forwarded_too() -> None:
+    """An Envelope is larger than the frame in it."""
+    limit_bytes = 2000
+
+    def size_bytes(request: ct.CreateTopicsRequest) -> int:
+        return len(codec.encode_request(request, ApiKey.CREATE_TOPICS, 4, 1, "app")) - INT32.size
+
+    async def story(cluster: SimCluster, connection: Connection) -> None:
+        long_name = "x" * (limit_bytes - size_bytes(new_topics("t", "")))
+        request = new_topics("t", long_name)
+        assert size_bytes(request) == limit_bytes
+        answer = await ask(connection, ApiKey.CREATE_TOPICS, request, 4)
+        assert [each.error_code for each in answer.topics] == [
+            ErrorCode.NONE,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ]
+
+    on_cluster(story, socket_request_max_bytes=str(limit_bytes))
 
 
 def test_a_malformed_request_closes_the_connection() -> None:

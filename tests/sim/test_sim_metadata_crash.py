@@ -121,6 +121,7 @@ class Node:
         ]
         await asyncio.gather(*clients)
         if last:
+            await lifecycle.leave()
             await lifecycle.stop()
             image = loader.image
             await controller.stop()

@@ -13,6 +13,9 @@ NEVER = -math.inf
 
 OBSERVER_TIMEOUT_S = 300.0
 """An observer that has not fetched for this time is forgotten, as in Kafka."""
+MAX_OBSERVERS = 1000
+"""The most observers whose progress is kept. Of more, the one with the oldest Fetch is forgotten, because a client can
+name any directory id. A cluster has a few hundred nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,10 @@ class Leader:
             for key, known in self.progress.items()
             if known.fetched_at >= now - OBSERVER_TIMEOUT_S or voters.voter(key) is not None
         }
+        if len(kept) > MAX_OBSERVERS:
+            observers = [key for key in kept if voters.voter(key) is None and key != replica]
+            if len(observers) >= MAX_OBSERVERS:
+                del kept[min(observers, key=lambda key: kept[key].fetched_at)]
         return replace(self, progress={**kept, replica: progress})
 
     def counted(self, voters: VoterSet) -> Leader:

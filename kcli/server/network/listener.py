@@ -60,7 +60,8 @@ class SocketServer:
         self.shared = shared or LoopShared()
         self._by_ip: Counter[str] = Counter()
         self._held_listeners: frozenset[str] = frozenset()  # the listeners whose new connections wait
-        self._empty: asyncio.Event | None = None  # made by `close`, set when the last connection is closed
+        self._closing: dict[Connection, None] = {}  # the connections for whose end `close` waits
+        self._are_closed = asyncio.Event()
 
     async def listen(
         self, settings: ListenerSettings, serve: Serve, authenticate: Authenticate = anonymous
@@ -80,7 +81,7 @@ class SocketServer:
             serve=serve,
             gate=listener,
             shared=self.shared,
-            request_size_max_bytes=self._request_size_max_bytes,
+            request_size_max_bytes=self._request_size_max_bytes + listener.settings.envelope_bytes_max,
             now=self._now,
             authenticate=authenticate,
         )
@@ -105,8 +106,9 @@ class SocketServer:
             self._by_ip[connection.peer_host] -= 1
             if self._by_ip[connection.peer_host] <= 0:
                 del self._by_ip[connection.peer_host]
-            if not self.connections and self._empty is not None:
-                self._empty.set()
+            self._closing.pop(connection, None)
+            if not self._closing:
+                self._are_closed.set()
 
     def has_place(self, listener: Acceptor) -> bool:
         """Returns True if max.connections allows one more connection.
@@ -161,20 +163,24 @@ class SocketServer:
             connection.abort()
         return len(idle)
 
-    def stop_accepting(self) -> None:
-        for listener in self.listeners.values():
-            listener.close()
+    def stop_accepting(self, listeners: Iterable[str]) -> None:
+        """Closes the ports of some listeners. Their connections stay open."""
+        for name in listeners:
+            self.listeners[name].close()
 
-    async def close(self) -> None:
-        """Sends the answers that are ready, then closes every connection."""
-        self.stop_accepting()
-        for connection in list(self.connections):
+    async def close(self, listeners: Iterable[str] | None = None) -> None:
+        """Closes some listeners, or all of them if `listeners` is None. Sends the answers that are ready, then closes
+        every connection of these listeners."""
+        names = set(self.listeners if listeners is None else listeners)
+        self.stop_accepting(names)
+        self._closing = {each: None for each in self.connections if each.listener in names}
+        for connection in list(self._closing):
             connection.close()
-        if self.connections:
-            self._empty = asyncio.Event()
+        if self._closing:
+            self._are_closed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._empty.wait(), CLOSING_SECONDS)
-        for connection in list(self.connections):
+                await asyncio.wait_for(self._are_closed.wait(), CLOSING_SECONDS)
+        for connection in list(self._closing):
             connection.abort()
 
 

@@ -14,6 +14,11 @@ from kcli.runtime.network import BACKLOG
 _log = logging.getLogger("kcli.server.SocketServer")
 
 UNLIMITED = 2**31 - 1
+ENVELOPE_BYTES_MAX = 65_536
+"""The most bytes that an Envelope adds to the frame of a client. A controller listener accepts frames that are larger
+by this number, because a broker also forwards the largest frame of a client. The largest part is the name of the
+client's principal, and 64 KiB are enough for every name."""
+
 # With this value, which is Kafka's too, the operating system chooses the buffer size.
 SYSTEM_BUFFER = -1
 
@@ -30,6 +35,7 @@ class ListenerSettings:
     send_buffer_bytes: int = SYSTEM_BUFFER
     receive_buffer_bytes: int = SYSTEM_BUFFER
     backlog: int = BACKLOG
+    envelope_bytes_max: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,7 @@ def listener_settings(config: BrokerConfig, listener: Listener) -> ListenerSetti
         send_buffer_bytes=_if_set(config, "socket.send.buffer.bytes", SYSTEM_BUFFER),
         receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes", SYSTEM_BUFFER),
         backlog=_if_set(config, "socket.listen.backlog.size", BACKLOG),
+        envelope_bytes_max=ENVELOPE_BYTES_MAX if listener in config.controller_listeners else 0,
     )
 
 

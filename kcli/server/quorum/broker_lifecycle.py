@@ -1,8 +1,8 @@
 """The registration of a broker with the active controller, from start to controlled shutdown (KIP-500, KIP-841).
 
 The broker registers, and sends heartbeats until it has read its own registration record. It then loads its partitions
-while it is still fenced. When it is ready, its heartbeats ask the controller to unfence it. Before it stops, the broker
-asks the controller for a controlled shutdown. The controller moves the broker's leaderships to other brokers while the
+while it is still fenced. When it is ready, its heartbeats ask the controller to unfence it. Before it stops, its
+heartbeats ask for a controlled shutdown. The controller moves the broker's leaderships to other brokers while the
 broker still serves clients. Then the controller lets the broker stop. One request is in flight at a time.
 """
 
@@ -21,7 +21,6 @@ from kcli.config.listeners import SECURITY_PROTOCOLS, Listener
 from kcli.controller.api import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from kcli.errors import (
     BrokerIdNotRegisteredException,
-    DuplicateBrokerRegistrationException,
     KafkaError,
     StaleBrokerEpochException,
     StorageError,
@@ -62,7 +61,7 @@ class BrokerState(IntEnum):
 
 class BrokerLifecycle:
     """The registration of one broker. `start` returns when the broker has read its own registration, `unfence` when
-    clients may be served, `stop` when the broker may stop.
+    clients may be served, `leave` when the broker may stop. `stop` ends the heartbeats.
 
     `previous_epoch` is the broker epoch of the last clean stop (-1: the last stop was not clean). With ELR the
     controller trusts the replicas of a broker only after a clean stop. `offline_directories` returns the directories
@@ -98,21 +97,26 @@ class BrokerLifecycle:
         self._wake = asyncio.Event()
         self._caught_up = asyncio.Event()
         self._unfenced = asyncio.Event()
+        self._may_stop = asyncio.Event()
+        self._shutdown_pause_s = SHUTDOWN_INTERVAL_S
+        self._refusal = ""  # the error of the last attempt to register
 
     async def start(self, listeners: Sequence[Listener] | None = None) -> None:
         """Registers, and returns when this node has read its own registration.
 
-        `listeners` take precedence over the advertised listeners of the configuration. Raises KafkaError if the
-        controller refuses the broker for good, or if no controller registers it in time.
+        `listeners` take precedence over the advertised listeners of the configuration. Raises TimeoutException if no
+        controller accepts the registration in time.
         """
         self.state = BrokerState.STARTING
         self._listeners = self._config.advertised_listeners if listeners is None else listeners
+        limit_ms = self._config.integer("initial.broker.registration.timeout.ms")
         try:
-            async with asyncio.timeout(self._config.integer("initial.broker.registration.timeout.ms") / 1000):
+            async with asyncio.timeout(limit_ms / 1000):
                 await self._register()
         except TimeoutError:
+            reason = self._refusal or "no controller answered"
             raise TimeoutException(
-                f"Broker {self._config.node_id} could not register with the controller in time"
+                f"Broker {self._config.node_id} could not register with the controller within {limit_ms} ms: {reason}"
             ) from None
         self._heartbeats = asyncio.create_task(self._heartbeat_loop(), name="broker-heartbeats")
         await self._caught_up.wait()
@@ -127,40 +131,27 @@ class BrokerLifecycle:
         """Sends the next heartbeat without a pause, because the broker has something to report."""
         self._wake.set()
 
-    async def stop(self, *, clean: bool = True) -> None:
-        """Ends the heartbeats. If `clean`, asks for a controlled shutdown and waits for it, up to a limit."""
+    async def leave(self) -> None:
+        """Asks for a controlled shutdown, and returns when the controller lets the broker stop, or after a limit."""
+        if self._heartbeats is None or not self._config.boolean("controlled.shutdown.enable"):
+            return
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        self.send_soon()
+        try:
+            async with asyncio.timeout(SHUTDOWN_LIMIT_S):
+                await self._may_stop.wait()
+        except TimeoutError:
+            _log.warning("The controlled shutdown took too long, so the broker stops without it")
+
+    async def stop(self) -> None:
+        """Ends the heartbeats."""
         if self._heartbeats is not None:
             self._heartbeats.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._heartbeats
-            self._heartbeats = None
-        wanted = clean and self._config.boolean("controlled.shutdown.enable")
-        if self.epoch != UNREGISTERED_EPOCH and wanted:
-            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-            try:
-                async with asyncio.timeout(SHUTDOWN_LIMIT_S):
-                    await self._shut_down()
-            except TimeoutError:
-                _log.warning("The controlled shutdown took too long, so the broker stops without it")
+            await asyncio.gather(self._heartbeats, return_exceptions=True)
         self.state = BrokerState.SHUTTING_DOWN
 
-    async def _shut_down(self) -> None:
-        pause_s = SHUTDOWN_INTERVAL_S
-        while True:
-            try:
-                if (await self._heartbeat(want_shut_down=True)).should_shut_down:
-                    return
-                await asyncio.sleep(pause_s)
-                pause_s = self._interval_s
-            except (BrokerIdNotRegisteredException, StaleBrokerEpochException) as error:
-                _log.warning("The controller does not know this broker, so it just stops: %s", error.message)
-                return
-            except (KafkaError, StorageError) as error:
-                _log.warning("A heartbeat of the controlled shutdown failed: %s", error)
-                await asyncio.sleep(self._interval_s)
-
     async def _register(self) -> None:
-        """Registers, again after each failure that may go away. Raises KafkaError for any other failure."""
+        """Registers, again after each failure. The caller limits the time, as Kafka does for every error."""
         request = BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
@@ -186,40 +177,49 @@ class BrokerLifecycle:
             try:
                 self.epoch = (await self._channel.send(BROKER_REGISTRATION, request)).broker_epoch
                 return
-            except KafkaError as error:
-                if not error.retriable and not isinstance(error, DuplicateBrokerRegistrationException):
-                    raise
-                _log.info("Registering again: %s", error.message)
+            except (KafkaError, StorageError) as error:
+                _log.warning("The broker is not registered yet: %s", error)
+                self._refusal = str(error)
                 await asyncio.sleep(self._interval_s)
 
-    async def _heartbeat(self, *, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
+    async def _heartbeat(self) -> float:
+        """Sends one heartbeat. Returns the pause before the next one, in seconds."""
+        is_leaving = self._is_leaving
         request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.epoch,
             current_metadata_offset=self._loader.image.offset if self._loader.is_loaded else NO_OFFSET,
             want_fence=not self._is_ready,
-            want_shut_down=want_shut_down,
+            want_shut_down=is_leaving,
             offline_log_dirs=tuple(self._offline_directories()),
         )
-        return await self._channel.send(BROKER_HEARTBEAT, request)
+        response = await self._channel.send(BROKER_HEARTBEAT, request)
+        return self._answered_to_leave(response) if is_leaving else self._answered(response)
+
+    @property
+    def _is_leaving(self) -> bool:
+        return self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
 
     async def _heartbeat_loop(self) -> None:
-        while True:
+        while not self._may_stop.is_set():
             pause_s = self._interval_s
             try:
-                pause_s = self._answered(await self._heartbeat())
-            except (BrokerIdNotRegisteredException, StaleBrokerEpochException) as error:
-                _log.warning(
-                    "The controller does not know this broker (%s): registering again", error.message
-                )
-                with contextlib.suppress(KafkaError):
-                    await self._register()
+                pause_s = await self._heartbeat()
             except (KafkaError, StorageError) as error:
-                _log.warning("A heartbeat failed: %s", error)
+                self._failed(error)
+            except Exception:
+                # This is a bug of kcli. Without further heartbeats, the controller would also fence the broker.
+                _log.exception("A heartbeat failed")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._wake.wait()
             self._wake.clear()
+
+    def _failed(self, error: Exception) -> None:
+        _log.warning("A heartbeat failed: %s", error)
+        if self._is_leaving and isinstance(error, BrokerIdNotRegisteredException | StaleBrokerEpochException):
+            # The broker was unregistered, or another process has its id: no leadership is left to move.
+            self._may_stop.set()
 
     def _answered(self, response: BrokerHeartbeatResponse) -> float:
         """Moves to the state that the controller allows. Returns the pause before the next heartbeat, in seconds."""
@@ -232,3 +232,9 @@ class BrokerLifecycle:
             self.state = BrokerState.RUNNING
             self._unfenced.set()
         return self._interval_s
+
+    def _answered_to_leave(self, response: BrokerHeartbeatResponse) -> float:
+        if response.should_shut_down:
+            self._may_stop.set()
+        pause_s, self._shutdown_pause_s = self._shutdown_pause_s, self._interval_s
+        return pause_s

@@ -15,7 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
 
-from kcli.errors import BrokerNotAvailableException, NotControllerException, StorageError
+from kcli.errors import (
+    BrokerNotAvailableException,
+    NotControllerException,
+    OffsetOutOfRangeException,
+    StorageError,
+)
 from kcli.model.ids import LeaderEpoch, Offset
 from kcli.raft.messages import (
     Append,
@@ -276,10 +281,16 @@ class RaftDriver:
             return  # the client has gone, or the node stops
         records = b""
         if reply.read_from is not None:
-            records = self._log.log.read(
-                reply.read_from, waiting.max_bytes, end_offset=self._log.end_offset
-            ).read()
+            records = self._read(reply.read_from, waiting.max_bytes)
         waiting.future.set_result(RaftAnswer(reply.response, records))
+
+    def _read(self, offset: Offset, max_bytes: int) -> bytes:
+        """The records of a FetchResponse. Empty if they were deleted after the node decided to send them. The replica
+        then fetches again, and gets the id of a snapshot."""
+        try:
+            return self._log.log.read(offset, max_bytes, end_offset=self._log.end_offset).read()
+        except OffsetOutOfRangeException:
+            return b""
 
     # Failures.
 

@@ -320,6 +320,7 @@ class MetadataLog:
     def install(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> SnapshotInstalled:
         """Empties the log up to the end of a downloaded snapshot."""
         self._start_at(snapshot_id)
+        self.snapshots.added(snapshot_id)
         self.snapshots.delete_before(snapshot_id.end_offset)
         self.bytes_since_snapshot = 0
         if snapshot.voters is None:

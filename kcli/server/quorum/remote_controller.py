@@ -1,9 +1,10 @@
 """Requests from this node to the active controller in another process.
 
-One connection has one request in flight, and the next requests wait in their order. So two heartbeats or two ISR
-changes never overtake each other. If the controller is not active any more or does not answer, the request stays at the
-front and is sent again to the controller that the quorum names next. The queue needs no limit of its own: a connection
-of a client has one request in it, and connections are limited.
+One connection has one request in flight, and the next requests wait in their order. If the controller is not active any
+more, the request is sent again to the controller that the quorum names next. If the controller closes the connection or
+does not answer, the request is sent again after the other ones. A caller whose requests must not overtake each other
+waits for each answer. The queue needs no limit of its own: a connection of a client has one request in it, and
+connections are limited.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -90,7 +91,7 @@ class RemoteController:
         self._client_id = client_id
         self.limit_s = limit_s
         self._timeout_s = socket_timeout_s if limit_s is None else min(socket_timeout_s, limit_s)
-        self._queue: deque[_Asked] = deque()
+        self._queue: OrderedDict[_Asked, None] = OrderedDict()
         self._sender: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
         self.versions: ApiRanges = {}
@@ -127,8 +128,9 @@ class RemoteController:
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
-        while self._queue:
-            self._queue.popleft().answer.cancel()
+        for asked in self._queue:
+            asked.answer.cancel()
+        self._queue.clear()
         self._forget()
 
     async def _send_for(self, client: Client, key: ApiKey, request: object) -> Any:
@@ -150,37 +152,41 @@ class RemoteController:
     async def _ask(self, key: ApiKey, message: Callable[[Connection], object]) -> Any:
         loop = asyncio.get_running_loop()
         asked = _Asked(key, message, loop.create_future(), loop.time())
-        self._queue.append(asked)
+        self._queue[asked] = None
         if self._sender is None or self._sender.done():
             self._sender = loop.create_task(self._send_all(), name="to-controller")
-        return await asked.answer
+        try:
+            return await asked.answer
+        finally:
+            # The caller may have stopped to wait. The frame of a client that has left must not stay in memory.
+            self._queue.pop(asked, None)
 
     # The queue.
 
     async def _send_all(self) -> None:
         while self._queue:
-            asked = self._queue[0]
-            if not asked.answer.done() and not self._expire(asked):
-                await self._try(asked)
-            if asked.answer.done():  # also if the caller has stopped to wait
-                self._queue.popleft()
+            asked = next(iter(self._queue))
+            if self._is_expired(asked):
+                self._expire(asked)
+            elif pause_s := await self._try(asked):
+                for each in [each for each in self._queue if self._is_expired(each)]:
+                    self._expire(each)
+                self._forget()
+                await asyncio.sleep(pause_s)
 
-    def _expire(self, asked: _Asked) -> bool:
-        age_s = asyncio.get_running_loop().time() - asked.since
-        if self.limit_s is None or age_s < self.limit_s:
-            return False
-        asked.answer.set_exception(
-            TimeoutException(f"No active controller answered {asked.key.name} within {self.limit_s:g} s")
-        )
-        return True
+    def _is_expired(self, asked: _Asked) -> bool:
+        return self.limit_s is not None and asyncio.get_running_loop().time() - asked.since >= self.limit_s
 
-    async def _try(self, asked: _Asked) -> None:
-        """Sends the request once. Without an answer from the active controller it stays in the queue."""
+    def _expire(self, asked: _Asked) -> None:
+        reason = f"No active controller answered {asked.key.name} within {self.limit_s:g} s"
+        self._answer(asked, error=TimeoutException(reason))
+
+    async def _try(self, asked: _Asked) -> float | None:
+        """Sends the request once. Returns None if it is answered. Otherwise it stays in the queue, and this method
+        returns the pause before the next attempt."""
         address = self._find()
         if address is None:
-            self._forget()
-            await asyncio.sleep(UNKNOWN_CONTROLLER_PAUSE_S)
-            return
+            return UNKNOWN_CONTROLLER_PAUSE_S
         try:
             connection = await self._connected(address)
             version = connection.version_for(asked.key)
@@ -189,16 +195,27 @@ class RemoteController:
             )
         except (OSError, TimeoutError, NetworkException, ProtocolError) as error:
             _log.info("The controller did not answer %s: %s", asked.key.name, error or type(error).__name__)
+            if asked in self._queue:
+                # The controller may be unable to read this request, and must get the other ones.
+                self._queue.move_to_end(asked)
+            return RECONNECT_BACKOFF_S
         except Exception as error:  # the request cannot be sent in this version, or its content is invalid
-            _answer(asked, error=error)
-            return
-        else:
-            if not _is_from_other(response):
-                _answer(asked, response)
-                return
+            self._answer(asked, error=error)
+            return None
+        if _is_from_other(response):
             _log.info("The node at %s is not the active controller any more", address)
-        self._forget()
-        await asyncio.sleep(RECONNECT_BACKOFF_S)
+            return RECONNECT_BACKOFF_S
+        self._answer(asked, response)
+        return None
+
+    def _answer(self, asked: _Asked, response: object = None, error: Exception | None = None) -> None:
+        self._queue.pop(asked, None)
+        if asked.answer.done():
+            return  # the caller has stopped to wait
+        if error is None:
+            asked.answer.set_result(response)
+        else:
+            asked.answer.set_exception(error)
 
     async def _connected(self, address: Address) -> Connection:
         """The connection to the active controller. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
@@ -217,15 +234,6 @@ class RemoteController:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _answer(asked: _Asked, response: object = None, error: Exception | None = None) -> None:
-    if asked.answer.done():
-        return  # the caller has stopped to wait
-    if error is None:
-        asked.answer.set_result(response)
-    else:
-        asked.answer.set_exception(error)
 
 
 def _is_from_other(response: object) -> bool:

@@ -139,7 +139,10 @@ class SnapshotFiles:
 
     @on_disk
     def finish_download(self) -> Snapshot:
-        """Checks the downloaded snapshot and makes it durable. Raises CorruptRecordError if it is damaged."""
+        """Checks the downloaded snapshot and makes it durable. Raises CorruptRecordError if it is damaged.
+
+        `added` makes it the newest snapshot when the log begins at its end. Before that, a cleaning must not see it.
+        """
         download = self._download
         assert download is not None
         download.file.sync()
@@ -151,7 +154,6 @@ class SnapshotFiles:
             self._disk.remove(download.path)
             raise
         self._freeze(download.path, download.snapshot_id)
-        self.added(download.snapshot_id)
         return snapshot
 
     @on_disk

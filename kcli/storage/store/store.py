@@ -63,6 +63,7 @@ from kcli.storage.store.settling import Settling
 _log = logging.getLogger(__name__)
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
+METADATA_LOG = partition_dir_name(CLUSTER_METADATA_TOPIC, 0)
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 MAX_PREFERRED = 10_000
@@ -109,6 +110,7 @@ class LogStore:
         self._made_ahead: dict[TopicPartition, PartitionLog] = {}
         self._preferred: dict[TopicPartition, str] = {}
         self.directories: list[LogDirectory] = []
+        """The directories of partitions, in the order of log.dirs."""
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         self.default_config = default_config
         self._clock = clock
@@ -119,7 +121,10 @@ class LogStore:
         self._checkpoints = OffsetCheckpoints(disk, self._logs_in)
         self._sync_threads = SYNC_THREADS if threads > 1 else 1
         self._settling = Settling(disk, self._checkpoints.write_cuts, self._sync_threads)
-        self._metadata_directory = ""
+        self._every: list[
+            LogDirectory
+        ] = []  # the directories, and that of the metadata log if it is another one
+        self._metadata_path = ""
 
     @property
     def cluster_id(self) -> str | None:
@@ -146,20 +151,24 @@ class LogStore:
     ) -> LogStore:
         """Locks the directories, checks their owner, and loads every log.
 
+        `metadata_log_dir` is the directory of the metadata log, by default the first one. If it is not one of
+        `log_dirs`, no other log of it is loaded.
         `background` runs flushes after a roll, so pass a function that uses an executor. `on_failure` is called for
         each directory that goes offline. Raises StorageError if a directory is not formatted, is locked, belongs to
         another node or has an entry that is not a partition, and if all directories have failed.
         """
         settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
-        store._metadata_directory = metadata_log_dir or log_dirs[0]
+        store._metadata_path = metadata_log_dir or log_dirs[0]
         pool = HandlePool(disk, handle_capacity)
-        store.directories = [
-            LogDirectory(path, pool, background=background, on_failure=on_failure) for path in log_dirs
+        store._every = [
+            LogDirectory(path, pool, background=background, on_failure=on_failure)
+            for path in dict.fromkeys((*log_dirs, store._metadata_path))
         ]
+        store.directories = [directory for directory in store._every if directory.path in log_dirs]
         try:
-            store._ownership.claim(store.directories, node_id)
-            for directory in store.directories:
+            store._ownership.claim(store._every, node_id)
+            for directory in store._every:
                 if directory.error is None:
                     store._load_directory(directory, config_for or (lambda _topic: store.default_config))
         except BaseException:
@@ -255,7 +264,15 @@ class LogStore:
         deletions."""
         names, strays = [], []
         due_ms = self._clock.now_ms() + self.default_config.file_delete_delay_ms
-        for name in self.disk.list_dirs(directory.path):
+        found = self.disk.list_dirs(directory.path)
+        if METADATA_LOG in found and directory.path != self._metadata_path:
+            raise StorageError(
+                f"Found unexpected metadata location in data directory {directory.path} (the configured metadata "
+                f"directory is {self._metadata_path})."
+            )
+        if directory not in self.directories:
+            return [METADATA_LOG] if METADATA_LOG in found else []
+        for name in found:
             if name == REMOTE_INDEX_CACHE:
                 continue
             parsed = parse_partition_dir_name(name)
@@ -346,12 +363,15 @@ class LogStore:
             raise directory.failed(error) from error
 
     def _directory_for(self, topic: str, partition: int, assigned: uuid.UUID | None) -> LogDirectory:
-        online = [directory for directory in self.directories if directory.error is None]
+        candidates = self.directories
+        if topic == CLUSTER_METADATA_TOPIC:
+            candidates = [directory for directory in self._every if directory.path == self._metadata_path]
+        online = [directory for directory in candidates if directory.error is None]
         if assigned is not None and assigned != UNASSIGNED_DIRECTORY:
             for directory in online:
                 if directory.id == assigned:
                     return directory
-            if len(online) < len(self.directories):
+            if len(online) < len(candidates):
                 raise KafkaStorageException(
                     f"The log of {topic}-{partition} is in log directory {assigned}, which is offline"
                 )
@@ -359,8 +379,6 @@ class LogStore:
         for directory in online:
             if directory.path == preferred:
                 return directory
-        if topic == CLUSTER_METADATA_TOPIC:
-            online = [directory for directory in online if directory.path == self._metadata_directory]
         if not online:
             raise KafkaStorageException(f"No log directory is online for a log of {topic}")
         if len(online) == 1:
@@ -463,7 +481,7 @@ class LogStore:
 
     def delete_due_files(self, now_ms: int) -> int:
         """Removes files and directories whose delay is over (`DeletionQueue`). Returns their number. May block."""
-        return sum(directory.deletions.run(now_ms) for directory in self.directories)
+        return sum(directory.deletions.run(now_ms) for directory in self._every)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
         """Sets a new `producer.id.expiration.ms`, for present and future logs."""
@@ -530,7 +548,7 @@ class LogStore:
         self._checkpoints.write_all(directory)
 
     def _online(self) -> list[LogDirectory]:
-        return [directory for directory in self.directories if directory.error is None]
+        return [directory for directory in self._every if directory.error is None]
 
     # --- closing
 
@@ -541,7 +559,7 @@ class LogStore:
         if clean:
             self._take_made_ahead()
             self._settling.run()
-        for directory in self.directories:
+        for directory in self._every:
             logs = [
                 log
                 for log in (*self.logs.values(), *self.futures.logs.values())

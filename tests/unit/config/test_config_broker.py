@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from kcli.config.broker import BROKER, NEWER, BrokerConfig
@@ -63,6 +65,13 @@ def test_roles_on_their_own() -> None:
     assert config(BROKER_ONLY).controller_listeners == ()
     assert config(CONTROLLER_ONLY).broker_listeners == ()
     assert config(CONTROLLER_ONLY).metadata_log_dir == "/a"
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0"])
+def test_a_controller_listener_on_all_interfaces_gets_this_machines_name(host: str) -> None:
+    texts = {**CONTROLLER_ONLY, "listeners": f"CONTROLLER://{host}:9093"}
+    (listener,) = node_config(texts).advertised_controller_listeners
+    assert listener.host == socket.getfqdn()
 
 
 def test_an_empty_advertised_host_becomes_this_machines_name() -> None:

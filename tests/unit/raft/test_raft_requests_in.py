@@ -7,6 +7,7 @@ import pytest
 from kcli.errors import ErrorCode
 from kcli.metadata.snapshot_file import SnapshotId
 from kcli.raft.elections import succession_wait_s
+from kcli.raft.leading import LONGEST_WAIT_S
 from kcli.raft.messages import Append, Flushed, LogCleaned, Received, Shutdown, Tick
 from kcli.raft.requests import (
     AddVoterRequest,
@@ -46,10 +47,11 @@ class Node:
         self.machine.on_reply = lambda reply: self.replies.append(reply.response)
         self.machine.start(0.0)
         self.now = 0.0
+        self.token = 7
 
     def ask(self, request: RaftRequest) -> QuorumResponse | None:
         self.replies.clear()
-        self.machine.step(Received(7, request), self.now)
+        self.machine.step(Received(self.token, request), self.now)
         return self.replies[0] if self.replies else None
 
     def error(self, request: RaftRequest) -> ErrorCode | None:
@@ -206,6 +208,39 @@ def test_a_fetch_waits_for_a_record_or_for_its_time() -> None:
     assert len(node.replies) == 1
 
 
+def test_a_fetch_never_waits_longer_than_the_limit() -> None:
+    node = leader()
+    assert node.ask(fetch(wait=3600.0)) is None
+    assert node.machine.node.deadline == LONGEST_WAIT_S
+    node.machine.step(Tick(), LONGEST_WAIT_S)
+    assert len(node.replies) == 1
+
+
+def test_waiting_readers_leave_room_for_the_voters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.raft.leading.MAX_PARKED", 2)
+    node = leader()
+    for _ in range(2):
+        assert node.ask(fetch(wait=0.5, replica=ReplicaKey(-1))) is None
+        node.token += 1
+    for reader in (ReplicaKey(-1), FOUR):
+        answer = node.ask(fetch(wait=0.5, replica=reader))
+        assert answer is not None and answer.error is ErrorCode.NONE
+    node.machine.node._member.history.read((VOTERS.record(),), 3)
+    assert node.ask(fetch(wait=0.5, replica=TWO)) is None
+
+
+def test_of_too_many_observers_the_one_with_the_oldest_fetch_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kcli.raft.states.leader.MAX_OBSERVERS", 2)
+    node = leader()
+    for number in (2, 3, 2, 4):
+        node.now += 1
+        node.ask(fetch(replica=ReplicaKey(number, directory(number))))
+    state = node.machine.node.leader
+    assert state is not None and list(state.progress) == [ONE, TWO, FOUR]
+
+
 def test_a_debug_reader_is_served_but_not_tracked() -> None:
     node = leader()
     node.ask(fetch(replica=ReplicaKey(-1)))
@@ -287,9 +322,11 @@ def add(key: ReplicaKey, listener: str = LISTENER) -> AddVoterRequest:
         (add(TWO), None),
         (RemoveVoterRequest(key=ReplicaKey(1, directory(9))), ErrorCode.VOTER_NOT_FOUND),
         (RemoveVoterRequest(key=ONE), ErrorCode.VOTER_NOT_FOUND),
+        (RemoveVoterRequest(key=ReplicaKey(1)), ErrorCode.INVALID_REQUEST),
         (UpdateVoterRequest(epoch=2, voter=voter_of(ONE)), ErrorCode.UNKNOWN_LEADER_EPOCH),
         (UpdateVoterRequest(epoch=1, voter=voter_of(TWO)), ErrorCode.VOTER_NOT_FOUND),
         (UpdateVoterRequest(epoch=1, voter=Voter(ONE, {})), ErrorCode.INVALID_REQUEST),
+        (UpdateVoterRequest(epoch=1, voter=voter_of(ReplicaKey(1))), ErrorCode.INVALID_REQUEST),
         (
             UpdateVoterRequest(epoch=1, voter=Voter(ONE, {LISTENER: address_of(1)}, 0, 0)),
             ErrorCode.INVALID_REQUEST,

@@ -12,6 +12,8 @@ from kcli.client.connection import Connection
 from kcli.config.start_up import node_config
 from kcli.errors import KafkaError
 from kcli.model.addresses import Address
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.rng import SystemRng
 from kcli.server.broker_role import BrokerRole
 from kcli.server.coordinators.groups import GroupCoordinator
@@ -24,7 +26,7 @@ from kcli.server.partitions.replicas import Replicas
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.storage.store.store import LogStore
-from kcli.testing.sim.cluster import SimNode
+from kcli.testing.sim.cluster import CONTROLLER_PORT, SimNode
 from kcli.testing.sim.disk import SimDisk
 from kcli.testing.sim.loop import SimExecutor, SimLoop, simulate
 from kcli.testing.sim.network import SimNetwork
@@ -82,7 +84,8 @@ STEPS = {
     (TransactionCoordinator, "stop_sending"): "no more markers",
     (TransactionCoordinator, "stop"): "transactions stop",
     (GroupCoordinator, "stop"): "groups stop",
-    (BrokerLifecycle, "stop"): "leave",
+    (BrokerLifecycle, "leave"): "leave",
+    (BrokerLifecycle, "stop"): "no more heartbeats",
     (SocketServer, "close"): "close connections",
     (ControllerRole, "stop"): "controller stops",
     (LogStore, "close"): "close logs",
@@ -140,13 +143,16 @@ def test_the_broker_leaves_before_the_controller_and_the_logs_come_last(steps: l
 
     on_machine(scenario)
     assert steps == [
+        "leave",
         "accept no client",
         "broker stops",
+        "no more heartbeats",
         "cleaner stops",
         "no more markers",
         "transactions stop",
         "groups stop",
-        "leave",
+        "close connections",
+        "accept no client",
         "controller stops",
         "close connections",
         "accept no client",
@@ -154,7 +160,7 @@ def test_the_broker_leaves_before_the_controller_and_the_logs_come_last(steps: l
     ]
 
 
-def test_a_stop_that_is_not_clean_gives_up_no_group_and_no_transaction(steps: list[str]) -> None:
+def test_a_stop_that_is_not_clean_gives_up_no_leadership_group_or_transaction(steps: list[str]) -> None:
     async def scenario(machine: Machine) -> None:
         node = machine.node()
         await node.start()
@@ -162,9 +168,80 @@ def test_a_stop_that_is_not_clean_gives_up_no_group_and_no_transaction(steps: li
         await node.stop(clean=False)
 
     on_machine(scenario)
+    assert "leave" not in steps
     assert "transactions stop" not in steps
     assert "groups stop" not in steps
     assert steps[-1] == "close logs"
+
+
+def test_a_broker_serves_clients_and_applies_metadata_until_it_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(machine: Machine) -> None:
+        node = machine.node()
+        await node.start()
+        has_left = asyncio.Event()
+
+        async def slow(_lifecycle: BrokerLifecycle) -> None:
+            await has_left.wait()
+
+        monkeypatch.setattr(BrokerLifecycle, "leave", slow)
+        stopping = asyncio.ensure_future(node.stop())
+        await asyncio.sleep(1)
+        client = await machine.connect()
+        request = CreateTopicsRequest(
+            topics=(CreatableTopic(name="late", num_partitions=1, replication_factor=1),)
+        )
+        await client.request(request, ApiKey.CREATE_TOPICS, version=7, timeout=5)
+        assert node.broker is not None and node.broker.replicas.find("late", 0) is not None
+        assert not client.is_closed
+        has_left.set()
+        await stopping
+        assert client.is_closed
+        with pytest.raises(OSError):
+            await machine.connect()
+
+    on_machine(scenario)
+
+
+def test_the_controller_is_served_until_its_broker_has_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_ports: list[int] = []
+
+    async def scenario(machine: Machine) -> None:
+        node, stop = machine.node(), BrokerRole.stop
+
+        async def watched(role: BrokerRole, *, clean: bool) -> None:
+            await stop(role, clean=clean)
+            open_ports.extend(port for _, port in machine.network.servers)
+
+        monkeypatch.setattr(BrokerRole, "stop", watched)
+        await node.start()
+        await node.stop()
+        assert not machine.network.servers
+
+    on_machine(scenario)
+    assert open_ports == [CONTROLLER_PORT]
+
+
+def test_a_node_that_halts_while_it_leaves_stops_at_once_and_not_cleanly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(machine: Machine) -> None:
+        async def forever(_lifecycle: BrokerLifecycle) -> None:
+            await asyncio.Event().wait()
+
+        node = machine.node()
+        await node.start()
+        monkeypatch.setattr(BrokerLifecycle, "leave", forever)
+        stopping = asyncio.ensure_future(node.stop())
+        await asyncio.sleep(1)
+        machine.disk.fail("sync", "__cluster_metadata-0")
+        await stopping
+        assert not machine.disk.exists("/data/.kafka_cleanshutdown")
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    on_machine(scenario)
 
 
 def test_a_stop_that_is_not_clean_leaves_no_mark_of_a_clean_one() -> None:
@@ -261,6 +338,24 @@ class TestAStartThatFails:
             assert list(machine.network.servers) == [("node-1", 9093)]
 
         on_machine(scenario)
+
+
+def test_the_metadata_log_may_have_a_directory_outside_of_the_log_dirs() -> None:
+    async def scenario(machine: Machine) -> None:
+        for _ in range(2):
+            node = machine.node()
+            await node.start()
+            assert node.quorum.log.directory.path == "/metadata"
+            (registered,) = node.metadata.brokers[1].directories
+            assert [registered] == [directory.id for directory in node.logs.directories]
+            await node.stop()
+        node = machine.node()
+        await node.start()
+        machine.disk.fail("sync", "/metadata/__cluster_metadata-0")
+        assert "/metadata" in await node.halted
+        await node.stop(clean=False)
+
+    on_machine(scenario, log_dirs="/data", metadata_log_dir="/metadata")
 
 
 class TestDirectoriesThatFail:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.quorum import Quorum
 from kcli.storage.store.store import LogStore
 from kcli.testing.rigs.logs import ManualClock
-from rigs.loops import on_a_loop, until
+from rigs.loops import PATIENCE_S, on_a_loop, until
 from rigs.quorum import DATA, LOG_DIR, broker_config, formatted_machine
 
 REQUEST = FetchRequest(
@@ -226,6 +227,20 @@ async def test_a_reply_has_the_records_of_the_log() -> None:
 
 
 @on_a_loop
+async def test_records_that_were_deleted_meanwhile_are_not_sent() -> None:
+    async with DriverRig() as rig:
+        taken = rig.answer(Ready())
+        answer = rig.driver.ask(REQUEST, max_bytes=1000)
+        await until(lambda: taken)
+        rig.log.log.delete_records_before(3)
+        response = FetchResponse(epoch=1, leader_id=1)
+        rig.answer(Ready(replies=(Reply(taken[0].token, response, read_from=0),)))
+        rig.driver.post(ANY_MESSAGE)
+        assert (await answer).records == b""
+        assert not rig.failures
+
+
+@on_a_loop
 async def test_requests_that_wait_are_limited_and_refused_at_the_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -256,6 +271,32 @@ async def test_a_downloaded_snapshot_replaces_the_log() -> None:
         assert (rig.log.log.log_start_offset, rig.log.end_offset, rig.log.epoch) == (50, 50, 4)
         assert rig.log.snapshots.ids == [snapshot_id]
         assert rig.quorum.loader.image.offset == 49
+
+
+@on_a_loop
+async def test_a_cleaning_during_the_install_of_a_snapshot_leaves_it_alone() -> None:
+    async with DriverRig() as rig:
+        await rig.quorum.snapshotting.take_snapshot()
+        rig.log.log.roll()
+        before = rig.log.snapshots.newest
+        snapshot_id = SnapshotId(50, 4)
+        content = b"".join(encode_snapshot((), epoch=4, last_contained_log_timestamp_ms=1, now_ms=1))
+        committed: Any = rig.quorum.committed
+        point_of, cleaned = committed.point_of, threading.Event()
+
+        def slow(*asked: Any) -> Any:
+            assert cleaned.wait(PATIENCE_S)
+            return point_of(*asked)
+
+        committed.point_of = slow
+        await until(lambda: not rig.driver._inbox)
+        rig.answer(Ready(write_snapshot=SnapshotChunk(snapshot_id, 0, content, True)))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: snapshot_id.file_name in [each.name for each in rig.disk.list_dir(LOG_DIR)])
+        rig.log.clean(retention_bytes=0, retention_ms=0)
+        assert rig.log.snapshots.ids == [before]
+        cleaned.set()
+        await until(lambda: rig.log.snapshots.ids == [snapshot_id])
 
 
 @on_a_loop

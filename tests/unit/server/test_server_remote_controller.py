@@ -57,6 +57,7 @@ CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
 CONTROLLER, BROKER = 7, 2
 ADDRESS = Address(f"node-{CONTROLLER}", 9093)
 TIMEOUT_S = 30.0
+SMALL_LIMIT = 100_000
 LOCALHOST = bytes((127, 0, 0, 1))
 
 
@@ -85,7 +86,11 @@ class Rig:
 def on_rig(scenario: Callable[[Rig], Awaitable[None]]) -> None:
     async def main(loop: SimLoop) -> None:
         network = SimNetwork(loop, random.Random(5))
-        listener = {"process.roles": "controller", "listeners": f"CONTROLLER://node-{CONTROLLER}:9093"}
+        listener = {
+            "process.roles": "controller",
+            "listeners": f"CONTROLLER://node-{CONTROLLER}:9093",
+            "socket.request.max.bytes": str(SMALL_LIMIT),
+        }
         node = SimNode(network, random.Random(3), CONTROLLER, listener)
         seams = Machine(node.disk, node.clock, SystemRng(1))
         format_directories(
@@ -250,6 +255,37 @@ class TestTheQueue:
             assert (await asking).broker_epoch > 0
             assert rig.node.running is not None
             assert rig.node.running.metadata.brokers[BROKER].incarnation_id == uuid.UUID(int=78)
+            await remote.stop()
+
+        on_rig(scenario)
+
+    def test_the_frame_of_a_client_that_has_gone_is_dropped_at_once(self) -> None:
+        async def scenario(rig: Rig) -> None:
+            rig.found = [None]
+            remote = rig.remote()
+            asking = [
+                asyncio.ensure_future(remote.forward(bytes(100), ANONYMOUS, "127.0.0.1")) for _ in range(3)
+            ]
+            await asyncio.sleep(1)
+            asking[0].cancel()
+            asking[2].cancel()
+            await asyncio.sleep(0)
+            assert len(remote._queue) == 1
+            await remote.stop()
+
+        on_rig(scenario)
+
+    def test_a_request_that_the_controller_cannot_take_lets_others_pass_until_its_limit(self) -> None:
+        async def scenario(rig: Rig) -> None:
+            remote = rig.remote(limit_s=5.0)
+            too_large = bytes(SMALL_LIMIT + 100_000)
+            began = rig.network.loop.time()
+            refused = asyncio.ensure_future(remote.forward(too_large, ANONYMOUS, "127.0.0.1"))
+            for _ in range(3):
+                assert (await remote.send(BROKER_REGISTRATION, registration())).broker_epoch > 0
+            assert rig.network.loop.time() - began < 1
+            with pytest.raises(TimeoutException, match="No active controller answered ENVELOPE within 5 s"):
+                await refused
             await remote.stop()
 
         on_rig(scenario)

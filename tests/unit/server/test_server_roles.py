@@ -246,7 +246,6 @@ class BrokerRig:
                 heartbeats=channel,
                 assignments=channel,
                 isr_changes=channel,
-                network=network.host("broker"),
                 removed_topics=controller.quorum.log.removed_topics,
                 traffic=TrafficTable(),
                 background=executor,
@@ -308,10 +307,10 @@ class TestBrokerRoleOnAnotherNodesController:
 
         on_broker_role(scenario)
 
-    def test_a_clean_stop_is_a_controlled_shutdown(self) -> None:
+    def test_before_a_clean_stop_the_controller_moves_its_leaderships(self) -> None:
         async def scenario(rig: BrokerRig) -> None:
             await rig.controller.controller.send(CREATE_TOPICS, new_topic("t"))
-            await rig.role.stop(clean=True)
+            await rig.role.leave()
             assert rig.registration.fenced
             image = rig.controller.metadata.partition("t", 0)
             assert image is not None and image.leader == NO_LEADER

@@ -47,13 +47,15 @@ def test_a_written_snapshot_counts_when_it_is_added(disk: SimDisk) -> None:
     assert opened(disk).ids == [ID]
 
 
-def test_a_download_is_a_snapshot_when_all_parts_are_there(disk: SimDisk) -> None:
+def test_a_download_is_a_snapshot_when_all_parts_are_there_and_it_is_added(disk: SimDisk) -> None:
     files = opened(disk)
     for position in range(0, len(CONTENT), 50):
         files.download(ID, position, CONTENT[position : position + 50])
         assert files.ids == []
     assert files.finish_download().last_contained_log_timestamp_ms == 5
-    assert (files.ids, names(disk)) == ([ID], [ID.file_name])
+    assert (files.ids, names(disk)) == ([], [ID.file_name])
+    files.added(ID)
+    assert files.ids == [ID]
 
 
 def test_a_new_download_replaces_an_unfinished_one(disk: SimDisk) -> None:

@@ -141,6 +141,31 @@ class TestLogs:
         assert read_offsets(disk, "/b/recovery-point-offset-checkpoint") == {}
         assert store.describe()[1].partitions == ()
 
+    def test_a_directory_for_the_metadata_log_alone_has_no_partitions(self) -> None:
+        disk = formatted("/a", "/meta")
+        disk.make_dir("/meta/t-7")
+        store = open_store(disk, "/a", metadata_log_dir="/meta")
+        assert store.create("__cluster_metadata", 0, None).directory.path == "/meta"
+        store.create("t", 0, TOPIC_ID)
+        store.create("t", 1, TOPIC_ID)
+        assert [each.path for each in store.describe()] == ["/a"]
+        assert store.get("t", 7) is None
+        with pytest.raises(StorageError, match="Failed to acquire lock on file"):
+            open_store(disk, "/meta")
+        store.close()
+        assert ".kafka_cleanshutdown" in names(disk, "/meta")
+        again = open_store(disk, "/a", metadata_log_dir="/meta")
+        metadata = again.get("__cluster_metadata", 0)
+        assert metadata is not None and metadata.directory.path == "/meta"
+
+    def test_a_metadata_log_in_another_directory_than_the_configured_one(self) -> None:
+        disk = formatted("/a", "/b")
+        disk.make_dir("/a/__cluster_metadata-0")
+        with pytest.raises(
+            StorageError, match=r"unexpected metadata location in data directory /a \(.* is /b\)"
+        ):
+            open_store(disk, "/a", "/b", metadata_log_dir="/b")
+
     def test_a_clean_close_keeps_checkpoints_and_the_broker_epoch(self) -> None:
         disk = formatted()
         store = open_store(disk)
