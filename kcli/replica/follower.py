@@ -144,9 +144,11 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Do not fetch until the metadata has a new leader epoch."""
+    """Do not fetch until the metadata has a new leader epoch. `is_fenced` is True if the leader already has that epoch,
+    which is no error: this broker has older metadata."""
 
     reason: str
+    is_fenced: bool = False
 
 
 Action = Ignore | Append | Cut | Restart | AskEnd | AskStart | BackOff | Fail
@@ -175,7 +177,7 @@ def on_answer(state: FollowedState, asked: FollowedState, answer: Answer, log: O
         case ErrorCode.OFFSET_OUT_OF_RANGE:
             return AskEnd()
         case ErrorCode.FENCED_LEADER_EPOCH:
-            return Fail(f"the leader epoch {state.leader_epoch} is fenced")
+            return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_fenced=True)
         case code:
             return BackOff(code.name)
 
@@ -198,7 +200,7 @@ def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
 def on_offsets_error(error_code: ErrorCode, state: FollowedState) -> Action:
     """The action if the leader refuses to tell its end or start."""
     if error_code is ErrorCode.FENCED_LEADER_EPOCH:
-        return Fail(f"the leader epoch {state.leader_epoch} is fenced")
+        return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_fenced=True)
     return BackOff(error_code.name)
 
 

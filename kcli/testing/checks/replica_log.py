@@ -6,10 +6,12 @@ equal. A batch is read once, when it is appended. So a comparison after every ev
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kcli.errors import CorruptRecordError
 from kcli.model.buffers import Buffer
 from kcli.model.ids import Offset
 from kcli.model.topic_partition import TopicPartition
@@ -112,13 +114,13 @@ def read_disk(disk: SimDisk, directory: str, partition: TopicPartition) -> Repli
         if (offset := _segment(name)) is not None
     }
     replica = ReplicaLog(min(found, default=0))
-    for base_offset, content in sorted(found.items()):
-        if base_offset < replica.end:
-            continue
-        for position, header in iter_batches(content):
-            if not crc_is_valid(content, position, header):
-                return replica
-            replica.append(ReplicaBatch.of(header))
+    for _, content in sorted(found.items()):
+        # After a loss of power, a file may have a hole of zeros.
+        with contextlib.suppress(CorruptRecordError):
+            for position, header in iter_batches(content):
+                if not crc_is_valid(content, position, header) or header.base_offset < replica.end:
+                    return replica
+                replica.append(ReplicaBatch.of(header))
     return replica
 
 

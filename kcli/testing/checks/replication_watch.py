@@ -254,8 +254,8 @@ class ReplicationWatch:
         for node_id, leader in self._leaders(partition):
             if node_id == image.leader and leader.leader_epoch == image.leader_epoch:
                 self._check_true_leader(partition, image, node_id, leader)
-        if partition.losses:
-            return
+        if partition.name.topic in self._unclean:
+            return  # the members of the ISR after an unclean election may lack committed records
         for node_id in (*image.isr, *image.elr):
             if node_id not in self._weakened:
                 self._check_complete(partition, node_id)
@@ -326,8 +326,10 @@ class ReplicationWatch:
         )
         high_watermark = leader.log.high_watermark
         last = replica.batches.before(high_watermark)
+        is_behind = leader.state.partition_epoch < image.partition_epoch
         for member in maximal:
-            if member in self._weakened:
+            # The controller removes a broker that has lost its power, and the leader hears of it a moment later.
+            if member in self._weakened or (is_behind and member not in image.isr):
                 continue
             other = partition.replicas.get(member)
             assert other is not None or not high_watermark, f"{partition.name}: {member} has no log"
@@ -462,7 +464,7 @@ class ReplicationWatch:
 
 def maximal_isr(leader: LeaderPartition) -> tuple[int, ...]:
     """The replicas whose log ends hold back the high watermark of a leader."""
-    return leader.state.isr.members
+    return leader.state.maximal_isr
 
 
 def _is_in_sync(image: PartitionImage | None) -> bool:

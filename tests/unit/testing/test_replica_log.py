@@ -68,7 +68,9 @@ def test_a_torn_batch_at_the_end_of_the_disk_is_left_out() -> None:
     filled(disk, batches=2)
     path = "/data/t-0/00000000000000000000.log"
     file = disk.open(path)
-    file.truncate(file.size() - 1)
+    file.truncate(file.size() - 4)
+    assert [each.next_offset for each in read_disk(disk, "/data", PARTITION).batches] == [2]
+    file.truncate(file.size() + 1000)
     assert [each.next_offset for each in read_disk(disk, "/data", PARTITION).batches] == [2]
     disk.flip(path, 65, 0)
     assert read_disk(disk, "/data", PARTITION).batches == []

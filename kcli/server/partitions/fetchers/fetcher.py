@@ -365,8 +365,9 @@ class ReplicaFetcher:
                 following.state = following.state.delayed(until_ms)
                 self._delayed[following.key] = until_ms
                 self._plan.forget(following.key)
-            case Fail(reason):
-                _log.error("%s %s is not fetched any more: %s", self, following.partition, reason)
+            case Fail(reason, is_fenced):
+                level = logging.INFO if is_fenced else logging.ERROR
+                _log.log(level, "%s %s is not fetched any more: %s", self, following.partition, reason)
                 following.state = following.state.during(Phase.FAILED)
                 self._plan.forget(following.key)
             case Append():
