@@ -120,6 +120,12 @@ class Client:
         Raises a retriable KafkaError if no server accepted or answered the request. Raises UnsupportedVersionException
         if that version is below `at_least`.
         """
+        if (
+            to is Destination.ANY
+            and self.config.servers_are_controllers
+            and key is not ApiKey.DESCRIBE_CLUSTER
+        ):
+            to = Destination.CONTROLLER  # only the active controller answers for the cluster (KIP-919)
         connection = await self._connection(to)
         version = connection.version_for(key, at_least=at_least)
         timeout = (timeout_ms or self.config.request_timeout_ms) / 1000
@@ -324,6 +330,9 @@ class Client:
         self._known = _Known(nodes, response.controller_id)
 
 
+_MOVED = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
 def raise_for(code: ErrorCode, message: str | None = None) -> None:
     """Raises the exception for an error code other than NONE."""
     if code is not ErrorCode.NONE:
@@ -337,7 +346,7 @@ def error_of(code: ErrorCode, message: str | None = None) -> KafkaError | None:
 
 def cluster_has_moved(error: Exception) -> bool:
     """Whether an error shows that the known metadata is out of date."""
-    return isinstance(error, NetworkException) or getattr(error, "code", None) is ErrorCode.NOT_CONTROLLER
+    return isinstance(error, NetworkException | _NoNode) or getattr(error, "code", None) in _MOVED
 
 
 def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutException:

@@ -96,7 +96,7 @@ def _update(
         return [FeatureLevelRecord(name=name, feature_level=level)]
     if name == KRAFT_VERSION:
         if level < current:
-            raise _invalid(name, level, f"A running quorum stays at kraft.version {current}.")
+            raise _invalid(name, level, "Can't downgrade the version of this feature.")
         return []  # the quorum keeps the level in records of its own
     if name not in FEATURES:
         raise _invalid(name, level, f"Feature {name} not found.")

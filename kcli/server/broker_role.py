@@ -238,7 +238,7 @@ class BrokerRole:
         self.transactions.load(image)
         self.moves.recover(image)
         self.replicas.load(image)
-        self.replicas.subscribe(self.assignments.leadership_changed)
+        self.replicas.subscribe_hosted(self.assignments.replica_hosted)
         self._given.loader.subscribe(self._metadata_changed)
         await self.replicas.applied()
         await self.lifecycle.unfence()

@@ -34,9 +34,23 @@ STORIES = (
 )
 
 
+CLUSTER_STORIES = ("cl-storage-format",)
+
+
 @pytest.mark.parametrize("name", STORIES)
 def test_each_step_prints_and_exits_as_recorded(name: str, tmp_path: Path) -> None:
-    compared = list(replay.replay(replay.stories()[name], tmp_path))
+    check(replay.stories()[name], tmp_path)
+
+
+@pytest.mark.skipif(not replay.CLI_2.is_dir(), reason="the recordings (../shared/golden2/cli) are not here")
+@pytest.mark.parametrize("name", CLUSTER_STORIES)
+def test_each_step_on_three_nodes_prints_and_exits_as_recorded(name: str, tmp_path: Path) -> None:
+    check(replay.stories(replay.CLI_2)[name], tmp_path)
+
+
+def check(story: dict[str, Any], directory: Path) -> None:
+    """Fails if a step differs from its recording and is not a known difference."""
+    compared = list(replay.replay(story, directory))
     assert compared, "no step of this story could be played"
     different = {each.id: each for each in compared if each.differences}
     steady = {each.id for each in compared} - UNSTEADY.keys()

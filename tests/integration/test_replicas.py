@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from kcli.errors import (
 )
 from kcli.metadata.image import PartitionImage, TopicImage, Topics
 from kcli.model.ids import BrokerId, Offset
+from kcli.server.beans.broker_beans import partition_beans, replica_beans
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
@@ -270,3 +272,65 @@ def test_a_followed_log_may_move_to_another_directory(tmp_path: Path) -> None:
             rig.replicas.hosted("t", 0)
 
     run(tmp_path, scenario, pair("t", OTHER))
+
+
+def test_every_new_replica_is_reported_once(tmp_path: Path) -> None:
+    """The broker reports the log directories of these replicas to the controller."""
+
+    async def scenario(rig: Rig) -> None:
+        hosted: list[tuple[str, int]] = []
+        rig.replicas.subscribe_hosted(lambda topic, partition: hosted.append((topic, partition)))
+        rig.put(topic_image("many", 40, replicas=BOTH, leader=OTHER))
+        await rig.replicas.applied()
+        assert hosted == [("many", number) for number in range(40)]
+        rig.change("t", isr=(NODE,))
+        assert len(hosted) == 40
+
+    run(tmp_path, scenario, pair("t"))
+
+
+def beans_of(rig: Rig) -> dict[str, object]:
+    """Name of the object without its domain -> value."""
+    sources: Any = rig
+    return {
+        each.object_name.partition(":")[2]: each.attributes["Value"]
+        for each in (*replica_beans(sources), *partition_beans(sources))
+    }
+
+
+def test_the_beans_of_replicas(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.config_of["t"] = replace(rig.config_of[""], min_insync_replicas=2)
+        rig.replicas.reconfigure(None)
+        rig.change("t", isr=(NODE,))
+        beans = beans_of(rig)
+        counts = {
+            "PartitionCount": 3,
+            "LeaderCount": 2,
+            "UnderReplicatedPartitions": 1,
+            "UnderMinIsrPartitionCount": 1,
+            "AtMinIsrPartitionCount": 0,
+            "OfflineReplicaCount": 0,
+            "ReassigningPartitions": 0,
+        }
+        assert {name: beans[f"type=ReplicaManager,name={name}"] for name in counts} == counts
+        of = {
+            name: [beans[f"type=Partition,name={name},topic={topic},partition=0"] for topic in ("t", "f")]
+            for name in ("UnderReplicated", "InSyncReplicasCount", "ReplicasCount", "UnderMinIsr", "AtMinIsr")
+        }
+        assert of == {
+            "UnderReplicated": [1, 0],
+            "InSyncReplicasCount": [1, 0],
+            "ReplicasCount": [2, 0],
+            "UnderMinIsr": [1, 0],
+            "AtMinIsr": [0, 0],
+        }
+        # A replica that a reassignment adds is not missing yet (KIP-455).
+        rig.change("t", adding=(OTHER,))
+        beans = beans_of(rig)
+        assert beans["type=ReplicaManager,name=UnderReplicatedPartitions"] == 0
+        assert beans["type=ReplicaManager,name=ReassigningPartitions"] == 1
+        rig.replicas.log_lost("f", 0)
+        assert beans_of(rig)["type=ReplicaManager,name=OfflineReplicaCount"] == 1
+
+    run(tmp_path, scenario, pair("t"), pair("u"), pair("f", OTHER))

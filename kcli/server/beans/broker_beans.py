@@ -83,7 +83,7 @@ def broker_beans(sources: BeanSources) -> Iterator[Bean]:
     for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
         yield from make(sources)
     if isinstance(sources.ports, BrokerPorts):
-        for make_of_broker in (_fetch_sessions, _replicas, _groups, _partitions):
+        for make_of_broker in (_fetch_sessions, replica_beans, _groups, partition_beans):
             yield from make_of_broker(sources.ports)
     if sources.cleaning is not None:
         yield from _cleaner(sources, sources.cleaning)
@@ -204,7 +204,7 @@ def _fetch_sessions(broker: BrokerPorts) -> Iterator[Bean]:
 # Replicas, and what the controller knows.
 
 
-def _replicas(broker: BrokerPorts) -> Iterator[Bean]:
+def replica_beans(broker: BrokerPorts) -> Iterator[Bean]:
     replicas = broker.replicas
     led = list(replicas)
     states = [leader.state for leader in led]
@@ -362,7 +362,7 @@ def _logs(sources: BeanSources) -> Iterator[Bean]:
             yield gauge(LOG, "Log", name, value, topic=topic, partition=str(partition))
 
 
-def _partitions(broker: BrokerPorts) -> Iterator[Bean]:
+def partition_beans(broker: BrokerPorts) -> Iterator[Bean]:
     for replica in (*broker.replicas, *broker.replicas.followed):
         counts = _isr_counts(broker, replica) if isinstance(replica, LeaderPartition) else _NOT_LED
         log = replica.log

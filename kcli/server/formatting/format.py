@@ -105,7 +105,6 @@ def format_directories(
             raise FormatError("No available log directories to format.")
         say("All of the log directories are already formatted.")
         return
-    _check_quorum(config, request)
     for path in hash_order(survey.empty):
         say(f"Formatting {_kind(path, config, request)} {path} with {METADATA_VERSION} {version}.")
         _format_directory(path, config, request, machine, levels)
@@ -219,15 +218,6 @@ def _check_formatted(survey: DirectorySurvey, request: FormatRequest) -> None:
         raise FormatError(
             f"Log directory {first} is already formatted. "
             "Use --ignore-formatted to ignore this directory and format the others."
-        )
-
-
-def _check_quorum(config: BrokerConfig, request: FormatRequest) -> None:
-    if config.quorum_voters and request.voters is not None:
-        raise FormatError(
-            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
-            "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
-            "controller.quorum.bootstrap.servers instead."
         )
 
 

@@ -23,7 +23,6 @@ from kcli.protocol.messages.assign_replicas_to_dirs import (
     RequestPartitionData,
     RequestTopicData,
 )
-from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.quorum.channel import ControllerChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.storage.store.store import LogStore
@@ -81,13 +80,13 @@ class DirectoryAssignments:
                 self._consider(diff.topic, diff.topic_id, diff.partition, diff.after)
         self._send_soon()
 
-    def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
+    def replica_hosted(self, name: str, number: int) -> None:
         """Reports the directory of a new log. A large change is applied in slices, so a log may be created after
         `apply` was called for its delta."""
-        topic = self._loader.image.topics.topic(leader.topic)
-        partition = None if topic is None else topic.partitions.get(leader.partition)
-        if led and topic is not None and partition is not None:
-            self._consider(leader.topic, topic.topic_id, leader.partition, partition)
+        topic = self._loader.image.topics.topic(name)
+        partition = None if topic is None else topic.partitions.get(number)
+        if topic is not None and partition is not None:
+            self._consider(name, topic.topic_id, number, partition)
             self._send_soon()
 
     async def promise(self, topic_id: uuid.UUID, number: int, directory: uuid.UUID) -> None:

@@ -54,6 +54,10 @@ LeadershipListener = Callable[[LeaderPartition, bool], None]
 changes."""
 
 
+HostListener = Callable[[str, int], None]
+"""A callback with a topic and the number of a partition of which this broker begins to lead or to follow a replica."""
+
+
 class PartitionFetchers(Protocol):
     """Fetches the followed partitions from their leaders."""
 
@@ -106,6 +110,7 @@ class Replicas:
         self._is_applied = asyncio.Event()
         self._is_applied.set()
         self._listeners: list[LeadershipListener] = []
+        self._host_listeners: list[HostListener] = []
         self.openings = Openings()
         self._ports = LeaderPorts(
             now_ms=lambda: int(clock.monotonic() * 1000),
@@ -138,6 +143,9 @@ class Replicas:
 
     def subscribe(self, listener: LeadershipListener) -> None:
         self._listeners.append(listener)
+
+    def subscribe_hosted(self, listener: HostListener) -> None:
+        self._host_listeners.append(listener)
 
     def get(self, topic: str, partition: int) -> LeaderPartition:
         """Returns a partition that this broker leads. Raises KafkaError, with Kafka's error codes, if this broker does
@@ -292,6 +300,8 @@ class Replicas:
         if after is None or self._is_gone(diff):
             self._drop(diff)
             return
+        if (diff.topic, diff.partition) in self._offline:
+            return  # as in Kafka, until the topic is deleted or the broker starts again
         try:
             if after.leader == self.node_id:
                 self._lead(diff, after)
@@ -306,13 +316,18 @@ class Replicas:
         return diff.after is None or self.node_id not in diff.after.replicas
 
     def _log_of(self, diff: PartitionDiff, after: PartitionImage) -> PartitionLog:
-        """The log of a replica, with the present config. Makes the log if it does not exist. Raises KafkaError or
-        StorageError if its directory is offline."""
+        """The log of a replica, with the present config. A replica keeps its log when its leader changes. Makes the log
+        if it does not exist. Raises KafkaError or StorageError if its directory is offline."""
         config = self._log_config(diff.topic)
-        assigned = after.directory(self.node_id) if after.directories else None
-        log = self.logs.create(
-            diff.topic, diff.partition, diff.topic_id, config, assigned=assigned, more=True
-        )
+        key = (diff.topic, diff.partition)
+        hosted = self._leaders.get(key) or self._followed.get(key)
+        if hosted is not None:
+            log = hosted.log
+        else:
+            assigned = after.directory(self.node_id) if after.directories else None
+            log = self.logs.create(
+                diff.topic, diff.partition, diff.topic_id, config, assigned=assigned, more=True
+            )
         log.directory.check()
         log.update_config(config)
         return log
@@ -341,8 +356,8 @@ class Replicas:
             )
             # If the leader is the only member of the ISR, its whole log is committed, even after a restart.
             leader.change(state)
-        self._offline.pop(key, None)
         self._tell(leader, True)
+        self._tell_hosted(key)
 
     def _begin_term(self, log: PartitionLog, after: PartitionImage) -> LeaderState:
         return begin_term(
@@ -375,19 +390,20 @@ class Replicas:
         current = self._followed.get(key)
         if current is not None and current.leader_epoch == after.leader_epoch:
             return  # only the ISR or the replicas have changed
+        log = self._log_of(diff, after)
         self._stop_leading(key)
         self._stop_following(key)
         followed = self._followed[key] = FollowedPartition(
             diff.topic,
             diff.partition,
             diff.topic_id,
-            self._log_of(diff, after),
+            log,
             leader=after.leader,
             leader_epoch=after.leader_epoch,
             traffic=self.traffic.of(diff.topic),
         )
-        self._offline.pop(key, None)
         self._fetchers.follow(followed)
+        self._tell_hosted(key)
 
     def _stop_following(self, key: Key) -> None:
         followed = self._followed.pop(key, None)
@@ -415,6 +431,10 @@ class Replicas:
     def _tell(self, leader: LeaderPartition, led: bool) -> None:
         for listener in self._listeners:
             listener(leader, led)
+
+    def _tell_hosted(self, key: Key) -> None:
+        for listener in self._host_listeners:
+            listener(*key)
 
     # Disks.
 

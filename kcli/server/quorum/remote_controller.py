@@ -221,8 +221,10 @@ class RemoteController:
         """The connection to the active controller. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
         from kcli.client.connection import Connection, WrongPeer  # its codec is the slowest import of all
 
-        if self._connection is not None and not self._connection.is_closed:
-            return self._connection
+        if self._connection is not None:
+            if self._connection.address == address and not self._connection.is_closed:
+                return self._connection
+            self._forget()
         try:
             self._connection = await Connection.open(self._network, address, self._client_id, self._timeout_s)
         except WrongPeer as error:

@@ -160,10 +160,15 @@ def test_a_copied_directory_is_noticed(tmp_path: Path) -> None:
         ensure_formatted(node(tmp_path, "d1", "d2"), MACHINE, lambda _: None)
 
 
+def test_voters_of_the_command_line_may_differ_from_those_of_the_configuration(tmp_path: Path) -> None:
+    config = node(tmp_path, controller_quorum_voters="1@127.0.0.1:9093")
+    said: list[str] = []
+    format_directories(config, standalone(config), MACHINE, said.append)
+    assert said[0].startswith(f"Formatting dynamic metadata voter directory {tmp_path}/d1 "), "as Kafka 4.1"
+
+
 def test_requests_that_are_refused(tmp_path: Path) -> None:
     config = node(tmp_path, controller_quorum_voters="1@127.0.0.1:9093")
-    with pytest.raises(FormatError, match=r"^You cannot specify controller\.quorum\.voters and format"):
-        format_directories(config, standalone(config), MACHINE, lambda _: None)
     old = FormatRequest(
         cluster_id=CLUSTER_ID,
         release=metadata_version_of_release("3.4"),

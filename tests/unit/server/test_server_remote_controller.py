@@ -242,6 +242,18 @@ class TestTheQueue:
 
         on_rig(scenario)
 
+    def test_a_request_goes_to_the_new_controller_although_the_old_one_still_answers(self) -> None:
+        async def scenario(rig: Rig) -> None:
+            remote = rig.remote()
+            await registered(remote)
+            rig.found = [Address("elsewhere", 9093)]  # no node listens there
+            asking = asyncio.ensure_future(remote.send(BROKER_HEARTBEAT, heartbeat(1)))
+            await asyncio.sleep(5)
+            assert not asking.done()
+            await remote.stop()
+
+        on_rig(scenario)
+
     def test_a_request_whose_caller_has_gone_does_not_hold_up_the_others(self) -> None:
         async def scenario(rig: Rig) -> None:
             rig.found = [None] * 20 + [ADDRESS]
