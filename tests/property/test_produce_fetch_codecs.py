@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import uuid
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kcli.protocol.messages import fetch, produce
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
+from kcli.protocol.wire.fetch_response import FIRST_VERSION, decode_fetch_response
 from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
@@ -192,6 +194,54 @@ def test_fetch_request_reads_as_the_general_codec_does(message: fetch.FetchReque
 def test_fetch_response_is_the_general_codecs_bytes(message: fetch.FetchResponse, version: int) -> None:
     expected = codec.encode_response(message, ApiKey.FETCH, version, 77)
     assert b"".join(encode_fetch_response(message, version, 77)) == expected
+
+
+FOLLOWER_VERSIONS = st.integers(FIRST_VERSION, API[ApiKey.FETCH].max_version)
+
+
+@given(message=FETCH_RESPONSES, version=FOLLOWER_VERSIONS)
+def test_fetch_response_reads_as_the_general_codec_does(message: fetch.FetchResponse, version: int) -> None:
+    frame = codec.encode_response(message, ApiKey.FETCH, version, 77)[4:]
+    expected = codec.decode_response(ApiKey.FETCH, version, frame)
+    assert decode_fetch_response(version, memoryview(bytearray(frame))) == expected
+
+
+def test_records_of_a_fetch_response_are_slices_of_the_frame() -> None:
+    data = fetch.PartitionData(partition_index=1, records=b"abcdef")
+    response = fetch.FetchResponse(responses=(fetch.FetchableTopicResponse(topic="t", partitions=(data,)),))
+    frame = bytearray(codec.encode_response(response, ApiKey.FETCH, 12, 1)[4:])
+    records: Any = decode_fetch_response(12, memoryview(frame))[1].responses[0].partitions[0].records
+    records[0:1] = b"X"
+    assert b"Xbcdef" in frame
+
+
+def test_an_error_code_of_a_newer_leader_is_an_unknown_error() -> None:
+    frame = codec.encode_response(fetch.FetchResponse(), ApiKey.FETCH, 16, 1)[4:]
+    changed = memoryview(frame[:9] + b"\x7f\x00" + frame[11:])
+    assert decode_fetch_response(16, changed)[1].error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@given(body=st.binary(max_size=60), version=FOLLOWER_VERSIONS)
+def test_garbage_is_a_protocol_error_for_a_follower(body: bytes, version: int) -> None:
+    with contextlib.suppress(ProtocolError):
+        decode_fetch_response(version, memoryview(body))
+
+
+@pytest.mark.parametrize("version", [12, 13, 16, 18])
+def test_every_cut_of_a_fetch_response_is_refused(version: int) -> None:
+    data = fetch.PartitionData(
+        partition_index=1,
+        records=b"abcdef",
+        aborted_transactions=(fetch.AbortedTransaction(producer_id=1, first_offset=2),),
+        diverging_epoch=fetch.EpochEndOffset(epoch=1, end_offset=2),
+    )
+    topic = fetch.FetchableTopicResponse(topic="t", topic_id=uuid.UUID(int=700), partitions=(data,))
+    node = fetch.NodeEndpoint(node_id=1, host="h", port=2, rack="r")
+    message = fetch.FetchResponse(responses=(topic,), node_endpoints=(node,))
+    frame = codec.encode_response(message, ApiKey.FETCH, version, 1)[4:]
+    for end in range(len(frame)):
+        with pytest.raises(ProtocolError):
+            decode_fetch_response(version, memoryview(frame[:end]))
 
 
 def test_an_empty_tag_is_left_out_also_if_it_is_not_the_default_object() -> None:
