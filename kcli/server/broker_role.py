@@ -37,7 +37,7 @@ from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
-from kcli.server.partitions.fetch_sessions import FetchSessions
+from kcli.server.partitions.fetch_sessions import REFRESHES_PER_LAG_TIME, FetchSessions
 from kcli.server.partitions.fetchers import ReplicaFetchers
 from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.log_cleaning import LogCleaning
@@ -120,7 +120,9 @@ class BrokerRole:
         )
         self.topics = TopicCreator(given.channel, config)
         self.fetch_sessions = FetchSessions(
-            config.integer("max.incremental.fetch.session.cache.slots"), given.rng
+            config.integer("max.incremental.fetch.session.cache.slots"),
+            given.rng,
+            refresh_ms=config.integer("replica.lag.time.max.ms") // REFRESHES_PER_LAG_TIME,
         )
         self.leader_quota = ReplicationQuota(LEADER_RATE, given.dynamic_config.current, clock)
 

@@ -21,10 +21,12 @@ from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
 from kcli.server.handlers.shared.partition_reads import (
     PartitionRead,
     failed_read,
+    is_quiet,
     read_all,
     read_partition,
 )
-from kcli.server.partitions.fetch_sessions import FetchScope, FetchTarget, replica_of
+from kcli.server.partitions.fetch_sessions import FetchScope, replica_of
+from kcli.server.partitions.fetch_targets import FetchTarget
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
 from kcli.server.requests.turns import Steps, run_in_turns
@@ -38,6 +40,9 @@ COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
 
 # A step reads a partition, or makes the answer for a partition. It takes 3 to 10 µs.
 STEPS_PER_TURN = 200
+# A fetch that reads at most this many partitions has read all of them in one turn. The other steps of the turn prepare
+# the fetch.
+_ONE_TURN_READS = STEPS_PER_TURN // 2
 
 
 def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -59,9 +64,9 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
     reads = yield from read_all(context, scope, is_arrival=True)
     min_bytes = min(request.min_bytes, request.max_bytes, broker.fetch_max_bytes)
     # A partition with an error, a divergence or a preferred replica is answered at once.
-    if reads and request.max_wait_ms > 0 and not any(read.answer is not None for read in reads):
-        sizes = [_waited_bytes(read, min_bytes) for read in reads]
-        if sum(sizes) < min_bytes:
+    if scope.by_key and request.max_wait_ms > 0 and not any(read.answer is not None for read in reads):
+        sizes = {read.target: _waited_bytes(read, min_bytes) for read in reads}
+        if sum(sizes.values()) < min_bytes:
             return _WaitingFetch(context, scope, reads, sizes, min_bytes)
     return (yield from _respond(context, scope, reads))
 
@@ -72,6 +77,15 @@ def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:
     if read.slice is None or (read.is_full and read.slice.size_bytes):
         return min_bytes
     return read.slice.size_bytes
+
+
+def _settle(scope: FetchScope, read: PartitionRead, now_ms: int) -> bool:
+    """Lets the session watch the partition instead of reading it again, if only a change can give it more."""
+    if not scope.watches or not is_quiet(read, scope):
+        return False
+    assert read.source is not None, "a quiet partition has no error"
+    scope.rest(read.target, read.source.parked_fetches, now_ms)
+    return True
 
 
 async def _flat(large: Awaitable[FetchResponse | _WaitingFetch]) -> FetchResponse:
@@ -110,7 +124,7 @@ class _WaitingFetch:
         context: BrokerContext,
         scope: FetchScope,
         reads: list[PartitionRead],
-        sizes: list[int],
+        sizes: dict[FetchTarget, int],
         min_bytes: int,
     ) -> None:
         """Begins to wait. `reads` are the results of the first read, and `sizes` the bytes that it found in each
@@ -120,7 +134,7 @@ class _WaitingFetch:
         self._context = context
         self._scope = scope
         self._sizes = sizes
-        self._size = sum(sizes)
+        self._size = sum(sizes.values())
         self._min_bytes = min_bytes
         self._reading: asyncio.Future[FetchResponse] | None = (
             None  # the read after the wait, if it takes turns
@@ -132,9 +146,14 @@ class _WaitingFetch:
             reads_uncommitted=scope.replica_id >= 0,
         )
         self._timer = loop.call_later(scope.request.max_wait_ms / 1000, self._parked.finish)
-        self._parked.park([read.source.parked_fetches for read in reads if read.source is not None])
+        scope.wait(self._parked)
+        now_ms = context.ports.clock.now_ms()
+        for read in reads:
+            assert read.source is not None, "a fetch with an error does not wait"
+            if not _settle(scope, read, now_ms):
+                self._parked.park(read.source.parked_fetches, read.target)
         self.answer.add_done_callback(self._answered)
-        if len(reads) > STEPS_PER_TURN:
+        if len(reads) > _ONE_TURN_READS:
             self._look_at_changes(reads)
 
     def _look_at_changes(self, reads: list[PartitionRead]) -> None:
@@ -148,18 +167,33 @@ class _WaitingFetch:
                 read.log_end_offset,
                 read.high_watermark,
             ):
-                self._parked.measure_again(source.parked_fetches)
+                self._parked.measure_again(read.target)
+        for target in self._scope.targets():
+            if target not in self._sizes and not self._parked.finished:
+                self._read_woken(target)
 
-    def _measure(self, changed: Iterable[int]) -> int:
+    def _read_woken(self, target: FetchTarget) -> None:
+        """Waits for a partition that was quiet when the fetch arrived, and changed while others were read."""
+        read = read_partition(self._context, self._scope, target, self._bytes_max, True)
+        if read.source is None:
+            self._parked.finish()
+        else:
+            self._parked.park(read.source.parked_fetches, target)
+            self._parked.measure_again(target)
+
+    @property
+    def _bytes_max(self) -> int:
+        return min(self._scope.request.max_bytes, self._context.ports.fetch_max_bytes)
+
+    def _measure(self, changed: Iterable[FetchTarget]) -> int:
         """Reads the changed partitions again. Returns the size of all slices. Unchanged partitions keep the sizes of
         their last reads."""
-        scope = self._scope
-        left = min(scope.request.max_bytes, self._context.ports.fetch_max_bytes)
-        for number in changed:
-            read = read_partition(self._context, scope, scope.targets[number], left, True)
+        bytes_max = self._bytes_max
+        for target in changed:
+            read = read_partition(self._context, self._scope, target, bytes_max, True)
             size = _waited_bytes(read, self._min_bytes)
-            self._size += size - self._sizes[number]
-            self._sizes[number] = size
+            self._size += size - self._sizes.get(target, 0)
+            self._sizes[target] = size
         return self._size
 
     def _wait_is_over(self) -> None:
@@ -222,6 +256,7 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
     left = COPIED_PER_ANSWER_MAX_BYTES
     results = []
     leaders: set[int] = set()
+    now_ms = context.ports.clock.now_ms()
     reads.reverse()
     while reads:
         read = reads.pop()  # frees each read in its own step, because 200,000 of them take long together
@@ -246,6 +281,7 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
         if read.answer.current_leader.leader_id >= 0:
             leaders.add(read.answer.current_leader.leader_id)
         results.append((read.target, read.answer))
+        _settle(scope, read, now_ms)
         yield
     return (yield from _finish(context, scope, results, leaders))
 

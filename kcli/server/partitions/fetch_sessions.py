@@ -9,15 +9,14 @@ fetch that closes the session or needs no session.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
     NodeEndpoint,
@@ -25,6 +24,8 @@ from kcli.protocol.messages.fetch import (
 )
 from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
 from kcli.runtime.rng import Rng
+from kcli.server.partitions.fetch_targets import FetchTarget, Key
+from kcli.server.partitions.parked import ParkedFetch, ParkedFetches
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -35,30 +36,11 @@ _SESSION_ID_MAX = 2**31 - 1
 EVICTION_MIN_AGE_MS = 120_000
 _NOT_DIVERGING = EpochEndOffset()
 
-Key = tuple[uuid.UUID | str | None, int]
-"""A partition with its topic id (v13+) or its topic name, as the request contains it."""
-
 
 def replica_of(request: FetchRequest) -> int:
     """The broker id of the follower that fetches, or -1 for a consumer. From version 15 on, this id is in
     `replica_state`."""
     return max(request.replica_id, request.replica_state.replica_id)
-
-
-@dataclass(slots=True)
-class FetchTarget:
-    """One partition to read. The request has either `topic_id` (v13+) or `topic`."""
-
-    topic_id: uuid.UUID | None
-    topic: str
-    wants: FetchPartition
-    # The last values that the client of a session got. -1 means that the partition must be sent again.
-    told_high_watermark: int = -1
-    told_log_start_offset: int = -1
-
-    @property
-    def key(self) -> Key:
-        return (self.topic_id or self.topic, self.wants.partition)
 
 
 Results = list[tuple[FetchTarget, PartitionData]]
@@ -67,25 +49,106 @@ Results = list[tuple[FetchTarget, PartitionData]]
 _PARTITIONS_PER_STEP = 8
 
 
-@dataclass(slots=True)
+WATCHED_FROM = 16
+"""The smallest session whose unchanged partitions are not read again. In smaller sessions, reading them costs less than
+watching them."""
+
+REFRESH_MAX_MS = 2000
+"""The longest time for which an unchanged partition is not read. A read tells the leader that its follower still
+fetches, and tells the client of a new log start offset."""
+
+REFRESHES_PER_LAG_TIME = 4
+"""Reads of an unchanged partition in replica.lag.time.max.ms, if this is more often. A leader removes a follower from
+the ISR whose fetches it has not seen for this time."""
+
+
+class Quiet(NamedTuple):
+    """The waiters of a partition that has nothing new for its client, and the time at which it was read."""
+
+    partition: ParkedFetches
+    read_ms: int
+
+
+@dataclass(slots=True, eq=False)
 class FetchSession:
-    """The partitions of one client, in the order in which they are read."""
+    """The partitions of one client.
+
+    The next fetch reads the `active` partitions, in this order. The `quiet` partitions have nothing new for the client.
+    If such a partition changes, it becomes active. So a fetch of a follower with thousands of partitions reads only a
+    few of them. `parked` is the last fetch of the session that had to wait.
+    """
 
     id: int
     uses_topic_ids: bool
     is_follower: bool
     created_ms: int
     last_used_ms: int
+    targets: dict[Key, FetchTarget]
+    active: dict[FetchTarget, None]
+    quiet: dict[FetchTarget, Quiet] = field(default_factory=dict)
+    parked: ParkedFetch | None = None
     epoch: int = 1
-    targets: dict[Key, FetchTarget] = field(default_factory=dict)
+
+    def add(self, target: FetchTarget) -> None:
+        self.targets[target.key] = target
+        self.active[target] = None
+
+    def remove(self, key: Key) -> None:
+        target = self.targets.pop(key, None)
+        if target is not None:
+            self.wake(target)
+            del self.active[target]
+
+    def rest(self, target: FetchTarget, partition: ParkedFetches, now_ms: int) -> None:
+        """Makes a partition quiet, because its client knows everything about it."""
+        if target in self.active:
+            del self.active[target]
+            self.quiet[target] = Quiet(partition, now_ms)
+            partition[self] = target
+
+    def wake(self, target: FetchTarget) -> None:
+        """Makes a quiet partition active."""
+        quiet = self.quiet.pop(target, None)
+        if quiet is not None:
+            quiet.partition.pop(self, None)
+            self.active[target] = None
+
+    def wake_read_before(self, time_ms: int) -> None:
+        """Makes the quiet partitions active that were last read before `time_ms`."""
+        while self.quiet:
+            target, quiet = next(iter(self.quiet.items()))
+            if quiet.read_ms >= time_ms:
+                return
+            self.wake(target)
+
+    def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
+        target = partition[self]
+        self.wake(target)
+        if self.parked is not None and not self.parked.finished:
+            self.parked.park(partition, target)
+            self.parked.changed(partition, size_bytes, measure=measure)
+
+    def finish(self) -> None:
+        """Makes all partitions active. The caller does not know which partition ended. Partitions often end together,
+        when their broker stops."""
+        self.end()
+        if self.parked is not None:
+            self.parked.finish()
+
+    def end(self) -> None:
+        """Stops watching partitions. Call this method before the session is dropped."""
+        for target in list(self.quiet):
+            self.wake(target)
 
 
 class FetchSessions:
     """The fetch sessions of the broker: at most `slots` sessions. The first session is the one that was unused for the
     longest time."""
 
-    def __init__(self, slots: int, rng: Rng) -> None:
+    def __init__(self, slots: int, rng: Rng, refresh_ms: int = REFRESH_MAX_MS) -> None:
+        """Makes an empty cache. After `refresh_ms`, a partition is read again even if it has not changed."""
         self.slots = slots
+        self._refresh_ms = min(refresh_ms, REFRESH_MAX_MS)
         self._rng = rng
         self._sessions: dict[int, FetchSession] = {}
 
@@ -95,7 +158,7 @@ class FetchSessions:
     def open(self, request: FetchRequest, version: int, now_ms: int) -> Generator[None, None, FetchScope]:
         """Finds the partitions that a request reads and the rules for its answer. Works in steps."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._drop(request.session_id)
             wants_session = request.session_epoch == INITIAL_EPOCH
             targets: dict[Key, FetchTarget] = {}
             for number, target in enumerate(_targets(request)):
@@ -114,15 +177,21 @@ class FetchSessions:
         session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
         yield from _update(session, request)
+        session.wake_read_before(now_ms - self._refresh_ms)
         if not session.targets:
-            self._sessions.pop(session.id, None)
+            self._drop(session.id)
             return FetchScope(self, {}, request, version, session=None, wants_session=False)
         return FetchScope(self, session.targets, request, version, session=session)
+
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.end()
 
     def create(self, scope: FetchScope, now_ms: int) -> int:
         """Creates a session for a full fetch that has been answered. Returns NO_SESSION if there is no room."""
         is_follower = scope.replica_id >= 0
-        if not self._has_room(len(scope.targets), is_follower, now_ms):
+        if not self._has_room(len(scope.by_key), is_follower, now_ms):
             return NO_SESSION
         session_id = 1 + self._rng.randrange(_SESSION_ID_MAX)
         while session_id in self._sessions:
@@ -134,6 +203,7 @@ class FetchSessions:
             created_ms=now_ms,
             last_used_ms=now_ms,
             targets=scope.by_key,
+            active=dict.fromkeys(scope.by_key.values()),
         )
         self._sessions[session_id] = session
         return session_id
@@ -145,7 +215,7 @@ class FetchSessions:
             return False
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.last_used_ms > EVICTION_MIN_AGE_MS:
-            del self._sessions[oldest.id]
+            self._drop(oldest.id)
             return True
         candidates = [
             session
@@ -160,7 +230,7 @@ class FetchSessions:
         if not candidates:
             return False
         evicted = min(candidates, key=lambda session: (session.is_follower, len(session.targets)))
-        del self._sessions[evicted.id]
+        self._drop(evicted.id)
         return True
 
 
@@ -175,7 +245,6 @@ class FetchScope:
         "error_code",
         "replica_id",
         "request",
-        "targets",
         "version",
     )
 
@@ -191,7 +260,6 @@ class FetchScope:
         error_code: ErrorCode = ErrorCode.NONE,
     ) -> None:
         self.by_key = targets
-        self.targets = list(targets.values())
         self.request = request
         self.replica_id = replica_of(request)
         self.version = version
@@ -199,6 +267,25 @@ class FetchScope:
         self._sessions = sessions
         self._session = session
         self._wants_session = wants_session
+
+    def targets(self) -> list[FetchTarget]:
+        """The partitions to read now."""
+        return list(self.by_key.values() if self._session is None else self._session.active)
+
+    @property
+    def watches(self) -> bool:
+        """Whether the session watches partitions that have nothing new for its client."""
+        return self._session is not None and len(self._session.targets) >= WATCHED_FROM
+
+    def rest(self, target: FetchTarget, partition: ParkedFetches, now_ms: int) -> None:
+        """Makes a partition quiet. The next fetch reads it only if it has changed."""
+        assert self._session is not None, "only a session remembers partitions"
+        self._session.rest(target, partition, now_ms)
+
+    def wait(self, parked: ParkedFetch) -> None:
+        """Passes on the changes of quiet partitions to the parked fetch."""
+        if self._session is not None:
+            self._session.parked = parked
 
     def response(
         self, results: Results, endpoints: tuple[NodeEndpoint, ...], now_ms: int
@@ -208,7 +295,7 @@ class FetchScope:
             return FetchResponse(error_code=self.error_code)
         session = self._session
         session_id = NO_SESSION if session is None else session.id
-        if session is None and self._wants_session and self.targets:
+        if session is None and self._wants_session and self.by_key:
             session_id = self._sessions.create(self, now_ms)
         news: Results = []
         for number, result in enumerate(results):
@@ -247,12 +334,13 @@ def _update(session: FetchSession, request: FetchRequest) -> Generator[None, Non
             yield
         known = session.targets.get(target.key)
         if known is None:
-            session.targets[target.key] = target
+            session.add(target)
         else:
             known.wants = target.wants
+            session.wake(known)
     for topic in request.forgotten_topics_data:
         for partition in topic.partitions:
-            session.targets.pop((topic.topic_id or topic.topic, partition), None)
+            session.remove((topic.topic_id or topic.topic, partition))
         yield
 
 
@@ -268,8 +356,9 @@ def _is_news(session: FetchSession, target: FetchTarget, read: PartitionData) ->
         or read.diverging_epoch != _NOT_DIVERGING
     )
     _remember(target, read)
-    if has_records and target.key in session.targets:
-        session.targets[target.key] = session.targets.pop(target.key)
+    if has_records and target in session.active:
+        del session.active[target]
+        session.active[target] = None
     return news
 
 

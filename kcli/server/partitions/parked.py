@@ -3,8 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from kcli.replica.waiting import FetchWait, ProduceWait
+from kcli.server.partitions.fetch_targets import FetchTarget
+
+
+class FetchWaiter(Protocol):
+    """Waits for changes of partitions: a parked fetch, or a fetch session with unchanged partitions."""
+
+    def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
+        """Takes note that `size_bytes` were appended to a partition.
+
+        `measure` is True if older bytes of the partition became readable. The count of appended bytes does not include
+        these bytes.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Ends the wait, because a partition has another leader or is gone."""
+        ...
+
+
+ParkedFetches = dict[FetchWaiter, FetchTarget]
+"""The fetches and sessions that wait for changes of one partition, each with its target for this partition."""
 
 
 class ParkedFetch:
@@ -16,46 +38,41 @@ class ParkedFetch:
         self,
         wait: FetchWait,
         *,
-        measure: Callable[[Iterable[int]], int],
+        measure: Callable[[Iterable[FetchTarget]], int],
         done: Callable[[], None],
         reads_uncommitted: bool = False,
     ) -> None:
-        """Makes a wait. `measure` gets the numbers of the partitions that changed, and returns the bytes that the fetch
-        would get now.
+        """Makes a wait. `measure` gets the targets whose partitions changed, and returns the bytes that the fetch would
+        get now.
 
         If a partition has an error, `measure` returns min_bytes or more. `reads_uncommitted` is True for a follower,
         which reads records before they are committed. So a commit gives a follower nothing to read.
         """
-        self._reads_uncommitted = reads_uncommitted
         self._wait = wait
-        self._changed: dict[int, None] = {}
+        self._changed: dict[FetchTarget, None] = {}
         self.finished = False
         self._measure = measure
         self._done = done
-        self._lists: tuple[ParkedFetches, ...] = ()
+        self._reads_uncommitted = reads_uncommitted
+        self._lists: list[ParkedFetches] = []
 
-    def park(self, lists: Iterable[ParkedFetches]) -> None:
-        """Adds this fetch to the lists of its partitions, with the number of each partition."""
-        self._lists = tuple(lists)
-        for number, parked in enumerate(self._lists):
-            parked[self] = number
+    def park(self, partition: ParkedFetches, target: FetchTarget) -> None:
+        """Adds this fetch to the list of a partition."""
+        partition[self] = target
+        self._lists.append(partition)
 
     def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
-        """Records that `size_bytes` were appended to a partition. If the fetch has enough bytes now, ends the wait.
-
-        `measure` is True if older bytes of the partition became readable. The count of appended bytes does not include
-        these bytes.
-        """
+        """If the fetch has enough bytes now, ends the wait."""
         if self.finished or (self._reads_uncommitted and not size_bytes):
             return
         self._changed[partition[self]] = None
         if self._wait.appended(size_bytes) or measure:
             self._measure_changed()
 
-    def measure_again(self, partition: ParkedFetches) -> None:
+    def measure_again(self, target: FetchTarget) -> None:
         """Measures a partition that may have changed before this fetch was added to its list."""
         if not self.finished:
-            self._changed[partition[self]] = None
+            self._changed[target] = None
             self._measure_changed()
 
     def _measure_changed(self) -> None:
@@ -78,12 +95,8 @@ class ParkedFetch:
         self.finished = True
         for parked in self._lists:
             parked.pop(self, None)
-        self._lists = ()
+        self._lists = []
         del self._measure, self._done  # They refer to the request, which refers to this wait.
-
-
-ParkedFetches = dict[ParkedFetch, int]
-"""The fetches that wait for records of one partition. The value is the number of the partition in the fetch."""
 
 
 class ParkedProduce:

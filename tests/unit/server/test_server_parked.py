@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kcli.protocol.messages.fetch import FetchPartition
 from kcli.replica.waiting import FetchWait, ProduceWait
+from kcli.server.partitions.fetch_targets import FetchTarget
 from kcli.server.partitions.parked import ParkedFetch, ParkedFetches, ParkedProduce
+
+TARGETS = [FetchTarget(None, "t", FetchPartition(partition=number)) for number in range(3)]
 
 
 def parked(sizes: list[int], min_bytes: int = 100) -> tuple[ParkedFetch, list[Any]]:
@@ -20,7 +24,8 @@ def parked(sizes: list[int], min_bytes: int = 100) -> tuple[ParkedFetch, list[An
 def test_a_fetch_that_looks_and_finds_too_little_goes_on_waiting() -> None:
     fetch, done = parked([70, 100])
     lists: tuple[ParkedFetches, ...] = ({}, {})
-    fetch.park(lists)
+    for target, each in zip(TARGETS, lists, strict=False):
+        fetch.park(each, target)
     fetch.changed(lists[0], 0, measure=True)
     assert not done and all(fetch in each for each in lists)
     fetch.changed(lists[1], 0, measure=True)
@@ -31,23 +36,36 @@ def test_a_fetch_that_looks_and_finds_too_little_goes_on_waiting() -> None:
 def test_a_fetch_measures_each_partition_that_changed_since_the_last_time() -> None:
     measured: list[list[int]] = []
 
-    def measure(changed: Iterable[int]) -> int:
-        measured.append(list(changed))
+    def measure(changed: Iterable[FetchTarget]) -> int:
+        measured.append([target.wants.partition for target in changed])
         return 90
 
     fetch = ParkedFetch(FetchWait(100, 0), measure=measure, done=lambda: None)
     lists: tuple[ParkedFetches, ...] = ({}, {}, {})
-    fetch.park(lists)
+    for target, each in zip(TARGETS, lists, strict=True):
+        fetch.park(each, target)
     for number in (2, 0, 2):
         fetch.changed(lists[number], 34, measure=False)
     fetch.changed(lists[1], 34, measure=False)
     assert measured == [[2, 0], [1]]
 
 
+def test_a_commit_does_not_end_the_wait_of_a_follower() -> None:
+    fetch = ParkedFetch(
+        FetchWait(1, 0), measure=lambda _changed: 1, done=lambda: None, reads_uncommitted=True
+    )
+    partition: ParkedFetches = {}
+    fetch.park(partition, TARGETS[0])
+    fetch.changed(partition, 0, measure=True)
+    assert not fetch.finished
+    fetch.changed(partition, 70, measure=False)
+    assert fetch.finished
+
+
 def test_a_fetch_finishes_once() -> None:
     fetch, done = parked([100])
     partition: ParkedFetches = {}
-    fetch.park((partition,))
+    fetch.park(partition, TARGETS[0])
     fetch.changed(partition, 0, measure=True)
     fetch.finish()
     fetch.changed(partition, 0, measure=True)
@@ -57,7 +75,7 @@ def test_a_fetch_finishes_once() -> None:
 def test_a_cancelled_fetch_never_finishes() -> None:
     fetch, done = parked([100])
     partition: dict = {}
-    fetch.park((partition,))
+    fetch.park(partition, TARGETS[0])
     fetch.cancel()
     fetch.changed(partition, 0, measure=True)
     fetch.finish()

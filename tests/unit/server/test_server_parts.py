@@ -200,7 +200,7 @@ def test_a_session_adds_new_and_drops_forgotten_partitions() -> None:
         forgotten_topics_data=(fetch.ForgottenTopic(topic="t", partitions=(0,)),),
     )
     scope = all_of(sessions.open(request, 12, 0))
-    assert [(target.topic, target.wants.partition) for target in scope.targets] == [("t", 1), ("u", 7)]
+    assert [(target.topic, target.wants.partition) for target in scope.targets()] == [("t", 1), ("u", 7)]
 
 
 def test_closing_a_session_forgets_it() -> None:
@@ -231,7 +231,7 @@ def test_topics_are_grouped_by_id_as_well_as_by_name() -> None:
     )
     scope = all_of(sessions.open(fetch.FetchRequest(topics=topics, session_epoch=-1), 13, 0))
     results = [
-        (target, fetch.PartitionData(partition_index=target.wants.partition)) for target in scope.targets
+        (target, fetch.PartitionData(partition_index=target.wants.partition)) for target in scope.targets()
     ]
     response = all_of(scope.response(results, (), 0))
     assert [(topic.topic_id, len(topic.partitions)) for topic in response.responses] == [

@@ -34,8 +34,9 @@ from kcli.protocol.messages.fetch import (
 from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
 from kcli.replica.selector import Candidate, leader_only
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.handlers.shared.hosted_partitions import HostedPartition, leader_of
-from kcli.server.partitions.fetch_sessions import FetchScope, FetchTarget
+from kcli.server.handlers.shared.hosted_partitions import HostedPartition, has_ended, leader_of
+from kcli.server.partitions.fetch_sessions import FetchScope
+from kcli.server.partitions.fetch_targets import FetchTarget
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.requests.turns import Steps
 from kcli.storage.log.log import LogSlice, PartitionLog
@@ -81,7 +82,7 @@ def read_all(
     left = min(scope.request.max_bytes, context.ports.fetch_max_bytes)
     reads = []
     at_least_one = True
-    for target in scope.targets:
+    for target in scope.targets():
         read = read_partition(context, scope, target, left, at_least_one, is_arrival=is_arrival)
         if read.slice is not None and read.slice.size_bytes:
             left -= read.slice.size_bytes
@@ -212,6 +213,31 @@ def _read_log(
         log.last_stable_offset,
         log.log_end_offset,
         is_full=wants.fetch_offset < last_segment <= end_offset,
+    )
+
+
+def is_quiet(read: PartitionRead, scope: FetchScope) -> bool:
+    """Whether the client of a session knows everything about the partition, so that only a change can give it
+    more."""
+    source, target = read.source, read.target
+    if source is None or read.slice is None or read.slice.size_bytes:
+        return False
+    log = source.log
+    if scope.replica_id >= 0:
+        assert isinstance(source, LeaderPartition)
+        # A follower outside the ISR may join at each of its fetches.
+        if scope.replica_id not in source.state.isr.members:
+            return False
+        limit = log.log_end_offset
+    elif scope.request.isolation_level == READ_COMMITTED:
+        limit = log.last_stable_offset
+    else:
+        limit = log.high_watermark
+    return (
+        target.wants.fetch_offset >= limit
+        and target.told_high_watermark == log.high_watermark
+        and target.told_log_start_offset == log.log_start_offset
+        and not has_ended(source)
     )
 
 
