@@ -69,7 +69,6 @@ class Surroundings:
     dynamic_config: DynamicConfig
     clock: Clock
     rng: Rng
-    network: Network
     logs: LogStore
     loader: MetadataLoader
     channel: NodeChannel

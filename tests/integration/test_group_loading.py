@@ -79,19 +79,23 @@ async def test_a_loading_coordinator_answers_load_in_progress(tmp_path: Path) ->
         partition = ("t", 0)
         beat = HeartbeatRequest(group_id="g", member_id="m", generation_id=1)
 
+        def lead_again() -> None:
+            it.node.broker.groups.leadership_changed(leader, False)
+            it.node.broker.groups.leadership_changed(leader, True)
+
         async def answers() -> dict[ApiKey | str, list[ErrorCode]]:
             """One after the other, each while the log is being read again because the broker leads again."""
             found: dict[ApiKey | str, list[ErrorCode]] = {}
             for key, message in ASKED.items():
-                it.node.broker.groups.leadership_changed(leader, True)
+                lead_again()
                 found[key] = errors_of(await it.call(key, message))
-            it.node.broker.groups.leadership_changed(leader, True)
+            lead_again()
             found["join"] = errors_of(await it.join())
-            it.node.broker.groups.leadership_changed(leader, True)
+            lead_again()
             found["commit"] = [ErrorCode[name] for name in await it.commit({partition: 1})]
-            it.node.broker.groups.leadership_changed(leader, True)
+            lead_again()
             found["fetch"] = [ErrorCode[(await it.fetch(topics=["t"]))[0]]]
-            it.node.broker.groups.leadership_changed(leader, True)
+            lead_again()
             assert (await it.call(ApiKey.HEARTBEAT, beat)).error_code is ErrorCode.NONE
             assert it.node.broker.groups.is_loading, "it was too quick: this has shown nothing"
             return found
@@ -121,7 +125,9 @@ def test_no_client_is_served_from_a_log_that_cannot_be_read(
             await it.create("t")
             await it.find()
             assert await it.commit({("t", 0): 1}) == ["NONE"]
-            it.node.broker.groups.leadership_changed(it.node.broker.groups.runner("g").partition, True)
+            leader = it.node.broker.groups.runner("g").partition
+            for led in (False, True):
+                it.node.broker.groups.leadership_changed(leader, led)
             await until(lambda: not it.node.broker.groups.is_loading)
             assert await it.commit({("t", 0): 2}) == ["NOT_COORDINATOR"]
 

@@ -188,7 +188,12 @@ class Client:
             self._set_identity(answer.producer_id, answer.producer_epoch)
 
     async def read(self, number: int) -> list[str] | None:
-        """The committed values of a partition. None if a transaction is open."""
+        """The committed values of a partition. None if a transaction is open, or if the broker does not lead the
+        partition yet."""
+        node = self.cluster.nodes.get(self.leader(number))
+        broker = None if node is None or node.running is None else node.running.broker
+        if broker is None or broker.replicas.find("t", number) is None:
+            return None
         wants = f.FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1_000_000)
         request = f.FetchRequest(
             max_wait_ms=0, isolation_level=1, topics=(f.FetchTopic(topic="t", partitions=(wants,)),)

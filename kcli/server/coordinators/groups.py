@@ -65,6 +65,7 @@ class GroupCoordinator:
             settings=self._settings,
             logger=_log,
             send=self._send,
+            loaded=self._loaded,
         )
         self.shards: CoordinatorShards[LogRecord, GroupSend, GroupShard] = CoordinatorShards(
             kind, config.integer("offsets.topic.num.partitions"), clock
@@ -97,10 +98,11 @@ class GroupCoordinator:
         step: Callable[[GroupShard, Token[AnswerT], int], GroupReady],
         *,
         verification: Verification | None = None,
+        shows_writes: bool = False,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs one step on the shard of a group. Returns the answer or a future of it. Raises KafkaError like
-        `runner`."""
-        return self.shards.call(group_id, step, verification=verification)
+        """Runs one step on the shard of a group (`ShardRunner.call`). Returns the answer or a future of it. Raises
+        KafkaError like `runner`."""
+        return self.shards.call(group_id, step, verification=verification, shows_writes=shows_writes)
 
     @property
     def serves_consumer_protocol(self) -> bool:
@@ -156,6 +158,16 @@ class GroupCoordinator:
         shard = GroupShard(self._settings_of_shards, self._rng, self.times_of)
         shard.topics_changed(self._topics, (), has_new=True)
         return shard
+
+    def _loaded(self, runner: GroupRunner, before: MetadataImage) -> None:
+        """Brings a shard up to date with the changes of topics since its load began."""
+        if before is self._image:
+            return
+        runner.ask(lambda shard, _: shard.topics_changed(self._topics, (), has_new=True))
+        present = self._image.topics
+        gone = [topic.name for topic in before.topics if present.topic_by_id(topic.topic_id) is None]
+        if gone:
+            runner.run(lambda shard, now_ms: shard.delete_topics(gone, now_ms))
 
     async def stop(self) -> None:
         await self.shards.stop()

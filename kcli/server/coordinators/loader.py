@@ -5,24 +5,34 @@ After every `RECORDS_PER_TURN` records the event loop can do other work. A log t
 records with the same keys. So only the last record of each key in a piece is replayed. Large pieces without
 transactions are decoded by columns with numpy. For other pieces, the import of numpy would take more time than numpy
 saves.
+
+A new leader reads beyond its high watermark. The shard begins to serve when the high watermark has passed everything
+that was read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from kcli.model.ids import NO_PRODUCER_ID
+from kcli.errors import TimeoutException
+from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import BatchHeader, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.server.partitions.leader_partition import LeaderPartition
+
+_log = logging.getLogger("kcli.server.CoordinatorLoader")
 
 RECORDS_PER_TURN = 2_000
 """The records that are replayed in one turn of the event loop. This takes about 10 ms, and a heartbeat on another shard
 may have to wait for this time."""
 COLUMNS_FROM_BYTES = 1 << 20
 """The smallest piece that is decoded by columns. For such a piece numpy saves more than the 100 ms of its import."""
+
+COMMIT_WARNING_SECONDS = 10.0
+"""The log has a warning after each such time in which the read records are not committed."""
 
 Entry = tuple[int, bytes, bytes | None, int]
 """A record: offset, key, value, and the producer id of its transaction."""
@@ -41,12 +51,11 @@ async def load(
     end_transaction: Callable[[int, bool], None],
     buffer_bytes: int,
 ) -> int:
-    """Replays the log up to its present end. Returns the number of records that were read. Raises KafkaError and
-    StorageError like the log."""
+    """Replays the log up to its end, and waits until everything that was replayed is committed. Returns the number of
+    records that were read. Raises KafkaError and StorageError like the log."""
     offset = leader.log.log_start_offset
-    end_offset = leader.log.log_end_offset
     count = 0
-    while offset < end_offset:
+    while offset < (end_offset := leader.log.log_end_offset):
         # `leader.log` is read in each round, because the log may move to another directory in the meantime.
         piece = leader.log.read(offset, buffer_bytes, end_offset=end_offset)
         cached = piece.read_cached()
@@ -59,7 +68,29 @@ async def load(
         by_columns = len(raw) >= COLUMNS_FROM_BYTES
         entries = _by_columns(raw, str(leader)) if by_columns else _one_by_one(raw, headers)
         count += await _replay_last(entries, replay)
+    await _committed(leader, offset)
     return count
+
+
+async def _committed(leader: LeaderPartition, offset: Offset) -> None:
+    """Waits until all records before `offset` are committed.
+
+    A new leader has records that its followers may not have yet. If the shard answered from these records, the answers
+    could be wrong after another election. If the shard decided without them, it could decide something twice.
+    """
+    while True:
+        try:
+            await leader.wait_committed(offset, COMMIT_WARNING_SECONDS)
+            return
+        except TimeoutException:
+            _log.warning(
+                "The coordinator of %s waits until offset %d is committed; the high watermark is %d, and the ISR "
+                "needs %d members",
+                leader,
+                offset,
+                leader.log.high_watermark,
+                leader.state.isr.required,
+            )
 
 
 async def _replay_last(entries: Iterator[Entry], replay: Replay) -> int:

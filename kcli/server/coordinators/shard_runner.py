@@ -93,7 +93,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._in_flight: deque[tuple[Offset, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._alarm = Alarm(now_ms, self._tick)
-        self._barriers: list[asyncio.Future[None]] = []
         self._delivering: set[asyncio.Future[None]] = set()
         """Many replies of one step that are sent in turns. They are sent even if the runner is stopped meanwhile."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -118,15 +117,21 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         step: Callable[[ShardT, Token[AnswerT], int], Ready[RecordT, SendT]],
         *,
         verification: Verification | None = None,
+        shows_writes: bool = False,
     ) -> AnswerT | Awaitable[AnswerT]:
         """Runs a step for a request. Returns the answer or a future of it.
 
-        If the records belong to a transaction, `verification` shows that the producer may write them. Raises
-        NotCoordinatorException if another broker has the shard.
+        If the records belong to a transaction, `verification` shows that the producer may write them. If the answer
+        `shows_writes`, it may depend on writes that are not committed yet. So it waits for these writes, even if the
+        step itself writes nothing. Raises NotCoordinatorException if another broker has the shard.
         """
         self._check_not_stopped()
         token: asyncio.Future[AnswerT] = self._loop.create_future()
-        self._accept(self.ask(lambda shard, now_ms: step(shard, token, now_ms)), verification)
+        ready = self.ask(lambda shard, now_ms: step(shard, token, now_ms))
+        if shows_writes and not ready.records:
+            self._deliver_after_writes(ready)
+        else:
+            self._accept(ready, verification)
         return token.result() if token.done() and token.exception() is None else token
 
     def _accept(self, ready: Ready[RecordT, SendT], verification: Verification | None = None) -> None:
@@ -172,13 +177,24 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         task.add_done_callback(self._tasks.discard)
 
     def when_written(self) -> asyncio.Future[None] | None:
-        """Returns None if all writes are committed. Otherwise returns a future that is done when all writes are
-        committed."""
+        """Returns None if all writes are committed. Otherwise returns a future that is done when the present writes are
+        committed. The future raises KafkaError if they fail."""
         if not self._gathered and not self._in_flight:
             return None
-        barrier: asyncio.Future[None] = self._loop.create_future()
-        self._barriers.append(barrier)
-        return barrier
+        token: asyncio.Future[None] = self._loop.create_future()
+        self._deliver_after_writes(Ready(replies=(Answer(token, None),)))
+        return token
+
+    def _deliver_after_writes(self, ready: Ready[RecordT, SendT]) -> None:
+        """Delivers a `Ready` without records when the present writes are committed, or an error if they fail."""
+        write: Write[RecordT, SendT] = Write(ready, [], 0)
+        if self._gathered:
+            self._gathered.append(write)
+        elif self._in_flight:
+            _, writes = self._in_flight[-1]
+            writes.append(write)
+        else:
+            self._deliver(ready)
 
     # --- the log
 
@@ -240,11 +256,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                     self._deliver(write.ready)
             else:
                 self._fail(write, code)
-        if not self._gathered and not self._in_flight:
-            barriers, self._barriers = self._barriers, []
-            for barrier in barriers:
-                if not barrier.done():
-                    barrier.set_result(None)
 
     def _deliver(self, ready: Ready[RecordT, SendT]) -> None:
         rest = run_in_turns(_delivered(ready), REPLIES_PER_TURN)
@@ -311,10 +322,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             if write.failure is ErrorCode.NONE:
                 self._answer_error(write.ready, self._write_error(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         _answer(last)
-        for barrier in self._barriers:
-            if not barrier.done():
-                barrier.set_exception(error_for(self._write_error(ErrorCode.NOT_LEADER_OR_FOLLOWER)))
-        self._barriers = []
 
 
 def _answer(ready: Ready[RecordT, SendT]) -> None:

@@ -1,7 +1,8 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that the broker leads.
 
-A shard is loaded when the broker becomes the leader of its partition, and dropped when the leadership ends. While a
-shard is being loaded, its requests get COORDINATOR_LOAD_IN_PROGRESS. Requests for a shard of another broker get
+A shard is loaded when the broker becomes the leader of its partition, and dropped when the leadership ends. If the
+broker stays the leader with a new leader epoch, the shard stays as it is. While a shard is being loaded, its requests
+get COORDINATOR_LOAD_IN_PROGRESS. Requests for a shard of another broker, or for a shard that could not be loaded, get
 NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind` contains the differences between groups and
 transactions.
 """
@@ -36,8 +37,8 @@ from kcli.storage.log.producer_state import Verification
 
 @dataclass(frozen=True, slots=True)
 class ShardKind(Generic[RecordT, SendT, ShardT]):
-    """The differences between group and transaction shards. `send` does the work in the `sends` of a shard's
-    `Ready`."""
+    """The differences between group and transaction shards. `send` does the work in the `sends` of a shard's `Ready`.
+    `loaded` is called when a shard is loaded, with the metadata at the beginning of its load."""
 
     topic: str
     load_buffer_bytes: int
@@ -47,6 +48,13 @@ class ShardKind(Generic[RecordT, SendT, ShardT]):
     settings: Callable[[LeaderPartition], RunnerSettings]
     logger: logging.Logger
     send: Callable[[ShardRunner[RecordT, SendT, ShardT], SendT], None]
+    loaded: Callable[[ShardRunner[RecordT, SendT, ShardT], MetadataImage], None] = lambda *_: None
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    leader: LeaderPartition
+    task: asyncio.Task[None]
 
 
 @dataclass(slots=True)
@@ -64,7 +72,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         self._partition_count = partition_count
         self._clock = clock
         self._runners: dict[int, ShardRunner[RecordT, SendT, ShardT]] = {}
-        self._loading: dict[int, asyncio.Task[None]] = {}
+        self._loading: dict[int, _Load] = {}
+        self._image = MetadataImage()
         self._loads = _Loads(0)
         self._awaited: dict[int, asyncio.Event] = {}
         self._stopped = False
@@ -127,36 +136,50 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         step: Callable[[ShardT, Token[AnswerT], int], Ready[RecordT, SendT]],
         *,
         verification: Verification | None = None,
+        shows_writes: bool = False,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs one step on the shard of a key. Returns the answer or a future of it. Raises KafkaError like
-        `runner`."""
-        return self.runner(key).call(step, verification=verification)
+        """Runs one step on the shard of a key (`ShardRunner.call`). Returns the answer or a future of it. Raises
+        KafkaError like `runner`."""
+        return self.runner(key).call(step, verification=verification, shows_writes=shows_writes)
 
     # --- leadership
 
     def leadership_changed(self, leader: LeaderPartition, led: bool) -> None:
-        """Loads the shard of a partition that this broker begins to lead, and stops the old shard. The replicas call
-        this method for every partition."""
+        """Loads the shard of a partition that this broker begins to lead, and stops a shard whose leadership has ended.
+        The replicas call this method for every partition.
+
+        If the load of a shard has failed, it is tried again in the next leader epoch.
+        """
         if leader.topic != self._kind.topic or self._stopped:
             return
+        if led and self._is_of(leader):
+            return  # only the leader epoch is new, and the log has everything that the shard knows
         self._give_up(leader.partition)
         if led:
             if not self._loading:
                 self._loads = _Loads(self.now_ms())
-            loading = self._load(leader)
-            task = asyncio.get_running_loop().create_task(loading, name=f"load {leader}")
-            self._loading[leader.partition] = task
+            task = asyncio.get_running_loop().create_task(self._load(leader), name=f"load {leader}")
+            self._loading[leader.partition] = _Load(leader, task)
+
+    def _is_of(self, leader: LeaderPartition) -> bool:
+        """Whether the shard of a partition is loaded, or is being loaded, from this very leader."""
+        runner = self._runners.get(leader.partition)
+        loading = self._loading.get(leader.partition)
+        return (runner is not None and runner.partition is leader) or (
+            loading is not None and loading.leader is leader
+        )
 
     def _give_up(self, partition: int) -> None:
-        task = self._loading.pop(partition, None)
-        if task is not None:
-            task.cancel()
+        loading = self._loading.pop(partition, None)
+        if loading is not None:
+            loading.task.cancel()
         runner = self._runners.pop(partition, None)
         if runner is not None:
             runner.stop()
 
     async def _load(self, leader: LeaderPartition) -> None:
         kind = self._kind
+        image = self._image
         shard = kind.create()
 
         def replay(key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
@@ -195,6 +218,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             now_ms=self.now_ms,
             send=lambda work: kind.send(runner, work),
         )
+        kind.loaded(runner, image)
         runner.run(lambda shard, now_ms: shard.start(now_ms))
         awaited = self._awaited.pop(leader.partition, None)
         if awaited is not None:
@@ -215,11 +239,12 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     # --- metadata
 
     def load(self, image: MetadataImage) -> None:
-        """Loads the first image at the start, before the broker leads any partition.
+        """Takes an image: the first one before the broker leads any partition, and later ones after each change.
 
         If the internal topic exists, its number of partitions takes precedence over the configuration, because every
         broker must find the same coordinator for a key.
         """
+        self._image = image
         topic = image.topics.topic(self._kind.topic)
         if topic is not None:
             self._partition_count = len(topic.partitions)

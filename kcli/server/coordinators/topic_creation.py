@@ -25,6 +25,10 @@ _log = logging.getLogger("kcli.server.AutoTopicCreation")
 CREATE_TIMEOUT_MS = 30_000
 """The time limit for the creation of a topic: the default of request.timeout.ms."""
 
+INTERNAL_WAIT_SECONDS = 5.0
+"""The longest time for which FindCoordinator waits for an internal topic. The creation of 50 partitions takes less than
+a second."""
+
 
 class TopicCreator:
     """Asks the controller to create topics. The creation is charged to the quota of the client that needs the topic,
@@ -35,22 +39,47 @@ class TopicCreator:
         self._config = config
         self._creating: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._internal: dict[str, asyncio.Task[bool]] = {}
+        """The creations of internal topics that are in progress."""
+        self._refusals: dict[str, str] = {}
+        """The last reason for which an internal topic could not be created."""
 
     async def create_internal(self, topic: InternalTopic, context: ControllerRequestContext) -> bool:
-        """Creates an internal topic. If the controller refuses, logs the reason and returns False."""
+        """Creates an internal topic. If other requests need the topic too, one creation serves all of them.
+
+        Returns False if the controller refuses, or if the creation takes longer than INTERNAL_WAIT_SECONDS. Clients
+        then send their request again.
+        """
+        creation = self._internal.get(topic.name)
+        if creation is None:
+            work = self._create_internal(topic, context)
+            creation = asyncio.get_running_loop().create_task(work, name=f"create {topic.name}")
+            self._internal[topic.name] = creation
+            creation.add_done_callback(lambda _: self._internal.pop(topic.name, None))
+        await asyncio.wait((creation,), timeout=INTERNAL_WAIT_SECONDS)
+        return creation.done() and not creation.cancelled() and creation.result()
+
+    async def _create_internal(self, topic: InternalTopic, context: ControllerRequestContext) -> bool:
         creation = topic.creation(self._config)
         request = CreateTopicsRequest(topics=(creation,), timeout_ms=CREATE_TIMEOUT_MS)
         try:
             # The broker needs the topic for all clients, so its own rights count and not those of the client.
             response = await self._channel.send(CREATE_TOPICS, request, replace(context, client=None))
         except KafkaError as error:
-            _log.error("Topic %s cannot be created: %s", topic.name, error.message)
+            self._refused(topic, error.message)
             return False
         for result in response.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                _log.error("Topic %s cannot be created: %s", topic.name, result.error_message)
+                self._refused(topic, result.error_message or result.error_code.name)
                 return False
         return True
+
+    def _refused(self, topic: InternalTopic, reason: str) -> None:
+        """Logs a reason once, because clients ask again several times a second, for example while brokers are still
+        missing."""
+        if self._refusals.get(topic.name) != reason:
+            self._refusals[topic.name] = reason
+            _log.warning("Topic %s cannot be created yet: %s", topic.name, reason)
 
     def create_missing(self, names: Sequence[str], context: ControllerRequestContext) -> None:
         """Creates topics with these names in the background, if their automatic creation is allowed. Errors are
@@ -71,9 +100,10 @@ class TopicCreator:
             task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        for task in self._tasks:
+        tasks = (*self._tasks, *self._internal.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _create(self, topics: tuple[CreatableTopic, ...], context: ControllerRequestContext) -> None:
         try:

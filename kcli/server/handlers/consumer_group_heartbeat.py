@@ -35,4 +35,5 @@ def handle(
     return groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.consumer_heartbeat(request, caller, token, now_ms),
+        shows_writes=True,
     )

@@ -21,6 +21,8 @@ UNREGISTERED_EPOCH = -1
 # The longest wait of a client for a new block. A controller in this process answers in a few milliseconds. If no
 # controller is active, the client must hear it soon, so that it can send the request again.
 BLOCK_WAIT_S = 0.2
+# The pause after a failed request for a block, as in Kafka. Clients repeat their requests in the meantime.
+RETRY_PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class ProducerIds:
             self._next = await self._allocate()
         except KafkaError as error:
             _log.warning("The controller gave no block of producer ids: %s", error.message)
+            await asyncio.sleep(RETRY_PAUSE_S)
         finally:
             self._request = None
 

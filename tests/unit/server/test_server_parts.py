@@ -26,7 +26,7 @@ from kcli.server import logging as server_logging
 from kcli.server import main
 from kcli.server.housekeeping import LOGS_PER_TURN, NEVER_MS, Housekeeping, PeriodicJob
 from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
-from kcli.server.quorum.producer_ids import ProducerIdBlock, ProducerIds
+from kcli.server.quorum.producer_ids import RETRY_PAUSE_S, ProducerIdBlock, ProducerIds
 from kcli.server.requests.turns import Steps
 from rigs.loops import until
 
@@ -74,6 +74,29 @@ def test_without_a_block_the_client_is_to_try_again() -> None:
             await ProducerIds(allocate).next_id()
 
     asyncio.run(scenario())
+
+
+def test_a_refused_block_is_asked_for_again_after_a_pause() -> None:
+    answers: list[ProducerIdBlock | None] = [None, ProducerIdBlock(1000, 10)]
+    asked: list[float] = []
+
+    async def allocate() -> ProducerIdBlock:
+        asked.append(asyncio.get_running_loop().time())
+        block = answers.pop(0)
+        if block is None:
+            raise NotControllerException
+        return block
+
+    async def scenario() -> int:
+        ids = ProducerIds(allocate)
+        while True:
+            try:
+                return await ids.next_id()
+            except CoordinatorLoadInProgressException:
+                continue
+
+    assert asyncio.run(scenario()) == 1000
+    assert asked[1] - asked[0] >= 0.9 * RETRY_PAUSE_S
 
 
 def test_jobs_repeat_and_survive_their_failures(caplog: pytest.LogCaptureFixture) -> None:
