@@ -3,7 +3,8 @@
 Messages are delayed, lost, delivered twice and overtaken. Machines crash between any two duties, lose what is not
 flushed, pause, and lose their disk. Voters are added, removed and updated, and kraft.version is raised. Records are
 appended all the time. After every event the invariants of Raft are checked. When the faults stop, a leader must emerge
-and commit everything.
+and commit everything. Three short stories follow that chance alone seldom tells: a voter that cannot reach the leader,
+a voter that loses its power between two candidates, and figure 8 of the Raft paper.
 
     python -m pytest tests/sim/test_sim_raft.py -k 17
 """
@@ -19,6 +20,7 @@ from functools import partial
 import pytest
 
 from kcli.errors import NotControllerException
+from kcli.model.ids import BrokerId, LeaderEpoch
 from kcli.protocol.batches.control import VotersRecord
 from kcli.raft.election_state import ElectionState
 from kcli.raft.messages import (
@@ -44,12 +46,14 @@ from kcli.raft.requests import (
     VoteResponse,
 )
 from kcli.raft.settings import RaftSettings
+from kcli.raft.states.candidate import Candidate
 from kcli.raft.states.leader import Leader
 from kcli.raft.states.table import State
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
-from rigs.raft import LISTENER, Disk, Machine, PowerFailure, address_of, directory, voter_of
+from rigs.raft import LISTENER, MANY, Disk, Machine, PowerFailure, address_of, directory, voter_of
 
 SEEDS = 40
+SEEDS_UNTIL_NOTICED = 10
 STORM_S = 30.0
 ELECTION_S = 15.0
 """Within this time after the last fault a leader is elected, and every node follows it."""
@@ -97,6 +101,10 @@ class RaftSim:
         """By token: the request, and the machine that received it."""
         self.flushing: set[int] = set()
         """The machines whose flush is running."""
+        self.held_votes: list[tuple[Ticket, int, VoteRequest]] | None = None
+        """The requests for votes that are not delivered yet, while a story holds them back."""
+        self.lost_from: int | None = None
+        """Responses with records from this offset on are lost."""
         self.appended = 0
         self.checks = Checks(self)
 
@@ -192,6 +200,8 @@ class RaftSim:
         return not self.calm and self.rng.random() < self.loss_rate
 
     def _delay(self) -> float:
+        if self.held_votes is not None:
+            return 0.001  # equal times, so that no voter is a candidate before the others
         return self.rng.uniform(0.0005, 0.005 if self.calm else self.slowest_s)
 
     def _send(self, sender: int, outgoing: Outgoing) -> None:
@@ -199,6 +209,10 @@ class RaftSim:
         self.outstanding[ticket] = outgoing
         self.at(SETTINGS.request_timeout_s, lambda: self._unanswered(ticket))
         receiver = int(outgoing.peer.address.host[1:])
+        request = outgoing.request
+        if self.held_votes is not None and isinstance(request, VoteRequest) and not request.pre_vote:
+            self.held_votes.append((ticket, receiver, request))
+            return
         copies = 2 if not self.calm and self.rng.random() < 0.02 else 1
         for _ in range(copies):
             if not self._is_lost(sender, receiver):
@@ -229,6 +243,8 @@ class RaftSim:
     def _replied(self, reply: Reply) -> None:
         ticket, receiver = self.tokens.pop(reply.token)
         self.checks.replied(self.machines[receiver], self.outstanding.get(ticket), reply)
+        if self.lost_from is not None and (reply.read_from or 0) >= self.lost_from:
+            return
         if ticket != FROM_OPERATOR and not self._is_lost(ticket[0], receiver):
             self.at(self._delay(), lambda: self._answer(ticket, reply.response))
 
@@ -363,6 +379,9 @@ class RaftSim:
         self.cut.clear()
         for number in self.machines:
             self.start(number)
+        self.settle()
+
+    def settle(self) -> None:
         self.run(self.now + ELECTION_S)
         for _ in range(3):
             self.append()
@@ -372,6 +391,12 @@ class RaftSim:
             assert machine.disk.end == leader.disk.end == machine.node.high_watermark, (
                 f"machine {machine.key.id} has all records and knows that they are committed"
             )
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        ends_at = self.now + ELECTION_S
+        while not condition():
+            assert self.now < ends_at, "the story goes on"
+            self.run(self.now + 0.001)
 
     def only_leader(self) -> Machine:
         leaders = [machine for machine in self.machines.values() if machine.node.leader is not None]
@@ -395,6 +420,75 @@ class RaftSim:
         self.cut.discard(pair)
         self.run(self.now + ELECTION_S)
         assert self.only_leader() is leader and leader.node.epoch == epoch, "the leader keeps its epoch"
+
+    def voters(self) -> list[Machine]:
+        """The voters in a random order, the leader first. Empty if a voter has lost its disk."""
+        leader = self.only_leader()
+        voters = leader.node.voters.voters
+        if not all(self.machines[voter.key.id].key.matches(voter.key) for voter in voters):
+            return []
+        others = [self.machines[voter.key.id] for voter in voters if not voter.key.matches(leader.key)]
+        self.rng.shuffle(others)
+        return [leader, *others]
+
+    def vote_twice(self) -> None:
+        """All followers are candidates of one epoch. The leader votes, loses its power, and is asked again."""
+        leader, *others = self.voters() or [self.only_leader()]
+        if len(others) < 2:
+            return
+        self.isolate(leader)
+        self.held_votes = []
+        for other in others:
+            self.offsets[other.key.id] += 2 * SETTINGS.fetch_timeout_s
+        for other in others:
+            self.step(other.key.id, lambda m, now: m.step(Tick(), now))
+        self.until(lambda: all(isinstance(other.node.state, Candidate) for other in others))
+        assert len({other.node.epoch for other in others}) == 1
+        self.cut.clear()
+        held, self.held_votes = self.held_votes, None
+        for ticket, receiver, request in held:
+            if receiver == leader.key.id:
+                self._deliver(ticket, receiver, request)
+                self.power_off(receiver)
+                self.start(receiver)
+        self.settle()
+
+    def isolate(self, machine: Machine) -> None:
+        self.cut |= {frozenset((machine.key.id, other)) for other in self.machines}
+
+    def copy_an_old_record(self) -> None:
+        """Figure 8 of the Raft paper: a majority has a record of an old epoch, and yet it is not committed."""
+        first, *others = self.voters() or [self.only_leader()]
+        if len(others) < 2:
+            return
+        end = first.disk.end
+        # The leader alone has a record. The next leader alone has the first record of its epoch.
+        self.isolate(first)
+        self.step(first.key.id, lambda m, now: m.step(Append((b"old",)), now))
+        self.lost_from = end
+        self.until(lambda: any(each.node.leader and each.disk.flushed > end for each in others))
+        (second,) = (each for each in others if each.node.leader)
+        others.remove(second)
+        # The first leader is elected again and copies its old record to a majority, but no record of the new epoch.
+        needed = (len(others) + 2) // 2
+        for each in (second, *others[needed:]):
+            self.power_off(each.key.id, power=False)
+        self.cut.clear()
+        self.lost_from = end + 1
+        first.fetch_batches = 1
+        self.until(lambda: all(each.disk.flushed > end for each in others[:needed]))
+        self.run(self.now + 0.1)
+        # The second leader has the newer epoch in its log, so it is elected again and cuts off the old record.
+        self.power_off(first.key.id, power=False)
+        self.lost_from = None
+        first.fetch_batches = MANY
+        self.start(second.key.id)
+        self.until(lambda: second.node.leader is not None)
+        for number in self.machines:
+            self.start(number)
+        self.settle()
+        assert first.disk.batches == second.disk.batches
+        assert all(batch.content != b"old" for batch in first.disk.batches), "no majority had committed it"
 
 
 def voters_of(batches: tuple[ReceivedBatch, ...]) -> VoterSet | None:
@@ -530,6 +624,8 @@ def run_seed(seed: int) -> RaftSim:
     sim.storm()
     sim.heal()
     sim.cut_one_follower()
+    sim.vote_twice()
+    sim.copy_an_old_record()
     return sim
 
 
@@ -539,3 +635,38 @@ def test_a_quorum_keeps_its_promises(seed: int) -> None:
         run_seed(seed)
     except Exception as error:
         raise AssertionError(f"seed {seed}: {error}") from error
+
+
+# The simulation is worth what it catches: each of these bugs breaks a promise of the quorum.
+
+
+def _votes_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A voter that starts again does not know for whom it voted."""
+
+    def without_vote(
+        epoch: LeaderEpoch, leader_id: BrokerId, _voted: object, static_voters: tuple[BrokerId, ...] | None
+    ) -> ElectionState:
+        return ElectionState(epoch, leader_id, None, static_voters)
+
+    monkeypatch.setattr("kcli.raft.member.ElectionState", without_vote)
+
+
+def _old_epochs_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader commits records of older epochs as soon as a majority has them."""
+
+    def counted(leader: Leader, voters: VoterSet) -> Leader:
+        ends = {voter.key.id: leader.progress_of(voter.key).end_offset for voter in voters.voters}
+        reached = voters.majority_offset(ends)
+        return leader if reached <= max(leader.high_watermark, 0) else replace(leader, high_watermark=reached)
+
+    monkeypatch.setattr(Leader, "counted", counted)
+
+
+@pytest.mark.parametrize("bug", [_votes_not_stored, _old_epochs_committed])
+def test_a_broken_rule_is_noticed(
+    bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(SEEDS_UNTIL_NOTICED):
+            run_seed(seed)
