@@ -69,6 +69,7 @@ class Surroundings:
     dynamic_config: DynamicConfig
     clock: Clock
     rng: Rng
+    network: Network
     logs: LogStore
     loader: MetadataLoader
     channel: NodeChannel
