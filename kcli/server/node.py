@@ -168,6 +168,7 @@ class Node:
                 dynamic_config=self.dynamic_config,
                 clock=self.clock,
                 rng=self.rng,
+                network=self.network,
                 logs=self.logs,
                 loader=self.loader,
                 channel=self._channel(FORWARDING_LIMIT_S),

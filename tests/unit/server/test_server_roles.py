@@ -239,6 +239,7 @@ class BrokerRig:
                 dynamic_config=DynamicConfig(config),
                 clock=machine.clock,
                 rng=rng,
+                network=network.host("broker"),
                 logs=self.logs,
                 loader=self.loader,
                 channel=channel,
