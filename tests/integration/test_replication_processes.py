@@ -67,6 +67,9 @@ class Load:
                 "enable.idempotence": True,
                 "linger.ms": 1,
                 "reconnect.backoff.max.ms": 500,
+                # A paused broker answers nothing, and the default of 60 s is longer than this test.
+                "socket.timeout.ms": 3_000,
+                "request.timeout.ms": 3_000,
                 "message.timeout.ms": 60_000,
                 "log_level": 0,
             }
