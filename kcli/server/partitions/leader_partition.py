@@ -262,7 +262,7 @@ class LeaderPartition:
 
     def _expand_isr(self, replica: BrokerId) -> None:
         self.state = self.state.expanded(replica)
-        self._propose()
+        self._propose("Expanding")
 
     def shrink_isr(self) -> None:
         """Proposes that the replicas that lag leave the ISR. Call this method regularly."""
@@ -272,25 +272,37 @@ class LeaderPartition:
         end = self.log.log_end_offset
         laggards = state.laggards(self.followers, end, self._ports.now_ms(), self._ports.lag_time_max_ms)
         if laggards:
-            for replica in laggards:
-                follower = self.followers[replica]
-                _log.info("%s: broker %d lags: %s, log end offset %d", self, replica, follower, end)
+            _log.info("%s These replicas lag: %s", self._log_prefix, self._progress(laggards))
             self.state = state.reduced(laggards)
-            self._propose()
+            self._propose("Shrinking")
         self._advance(0)  # a replica that was about to join may hold back the high watermark no longer
 
-    def _propose(self) -> None:
-        change = self.state.change
+    def _propose(self, kind: str) -> None:
+        change, log = self.state.change, self.log
         assert change is not None, "a change was just made"
         _log.info(
-            "%s: the ISR is to become %s, now %s. High watermark %d, log end offset %d",
-            self,
-            change.members,
-            self.state.isr.members,
-            self.log.high_watermark,
-            self.log.log_end_offset,
+            "%s %s ISR from %s to %s. Leader: (highWatermark: %d, endOffset: %d)",
+            self._log_prefix,
+            kind,
+            _listed(self.state.isr.members),
+            _listed(change.members),
+            log.high_watermark,
+            log.log_end_offset,
         )
         self._ports.propose(self)
+
+    @property
+    def _log_prefix(self) -> str:
+        return f"[Partition {self} broker={self.state.node_id}]"
+
+    def _progress(self, replicas: tuple[BrokerId, ...]) -> str:
+        now_ms = self._ports.now_ms()
+        return ", ".join(
+            f"(brokerId: {replica}, endOffset: {follower.log_end_offset}, "
+            + (f"caught up {now_ms - follower.caught_up_ms} ms ago)" if follower.has_fetched else "no fetch)")
+            for replica in replicas
+            for follower in (self.followers[replica],)
+        )
 
     def change_answered(self, change: IsrChange, answer: ResponsePartitionData) -> bool:
         """Applies the controller's answer to a change. Returns True if the change must be sent again."""
@@ -308,7 +320,7 @@ class LeaderPartition:
     def _change_refused(self, error: ErrorCode) -> bool:
         self.traffic.failed_isr_updates += 1
         reaction = reaction_to(error)
-        _log.info("%s: the controller refused a change of the ISR with %s", self, error.name)
+        _log.info("%s The controller refused a change of the ISR with %s", self._log_prefix, error.name)
         if reaction is Reaction.GIVE_UP:
             self.change(self.state.given_up())
         return reaction is Reaction.SEND_AGAIN
@@ -351,16 +363,15 @@ class LeaderPartition:
                 for replica in replicas
                 if replica != state.node_id
             }
-        if isr != before.isr.members:
-            _log.info("%s: the ISR is %s now, with partition epoch %d", self, isr, partition_epoch)
         self.change(state)
         if len(self.deletions):
             self._end_deletions()
 
     def _count_change(self, change: IsrChange | None, isr: tuple[BrokerId, ...]) -> None:
-        """Counts a change that this leader proposed and that is committed now."""
+        """Counts and logs a change that this leader proposed and that is committed now."""
         if change is None or sorted(change.members) != sorted(isr):
             return
+        _log.info("%s ISR updated to %s", self._log_prefix, _listed(isr))
         if change.expands:
             self.traffic.isr_expands += 1
         else:
@@ -427,3 +438,7 @@ class LeaderPartition:
         """Ends the wait of every parked fetch."""
         for parked in list(self.parked_fetches):
             parked.finish()
+
+
+def _listed(replicas: tuple[BrokerId, ...]) -> str:
+    return ",".join(map(str, replicas))
