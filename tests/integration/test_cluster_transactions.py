@@ -1,10 +1,12 @@
 """Transactions over three brokers in processes of their own, with librdkafka: commits, aborts, and brokers that die.
 
-Each partition has one replica, so the leaders of a transaction's partitions are different brokers.
+The leaders of a transaction's partitions are different brokers. With one replica, a killed broker must come back. With
+three replicas, the other brokers take over.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -24,25 +26,42 @@ PARTITIONS = 6
 TOPIC, GROUP = "ledger", "copier"
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[ClusterProcesses]:
+@contextlib.contextmanager
+def running(directory: Path, replicas: int) -> Iterator[ClusterProcesses]:
     overrides = {
         "broker.session.timeout.ms": "2000",
         "broker.heartbeat.interval.ms": "500",
         "offsets.topic.num.partitions": "3",
+        "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.num.partitions": "3",
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(min(replicas, 2)),
         "group.initial.rebalance.delay.ms": "0",
     }
-    with ClusterProcesses(tmp_path, brokers=3, overrides=overrides) as started:
-        create(started.bootstrap, TOPIC)
+    with ClusterProcesses(directory, brokers=3, overrides=overrides) as started:
+        create(started.bootstrap, TOPIC, replicas)
         until(lambda: set(leaders(started, TOPIC).values()) == {1, 2, 3})
         yield started
 
 
-def create(bootstrap: str, topic: str) -> None:
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ClusterProcesses]:
+    """A cluster whose partitions have one replica."""
+    with running(tmp_path, 1) as started:
+        yield started
+
+
+@pytest.fixture
+def replicated(tmp_path: Path) -> Iterator[ClusterProcesses]:
+    """A cluster whose partitions have three replicas."""
+    with running(tmp_path, 3) as started:
+        yield started
+
+
+def create(bootstrap: str, topic: str, replicas: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (created,) = admin.create_topics(
-        [NewTopic(topic, PARTITIONS, 1)], operation_timeout=PATIENCE_S, request_timeout=PATIENCE_S
+        [NewTopic(topic, PARTITIONS, replicas)], operation_timeout=PATIENCE_S, request_timeout=PATIENCE_S
     ).values()
     created.result(PATIENCE_S)
 
@@ -188,6 +207,34 @@ def test_a_coordinator_killed_before_the_markers_finishes_after_its_restart(
     killed.start()
     until(lambda: -1 not in leaders(cluster, TOPIC).values())
     assert read(cluster, PARTITIONS) == of("kept")
+
+
+def test_another_broker_finishes_the_transactions_of_a_killed_coordinator(
+    replicated: ClusterProcesses,
+) -> None:
+    name = "replicated"
+    producer = transactional(replicated, name)
+    killed = coordinator(replicated, name)
+    stopped = next(broker for broker in replicated.brokers.values() if broker is not killed)
+    producer.begin_transaction()
+    send(producer, "kept")
+    assert producer.flush(PATIENCE_S) == 0
+    signal_to(stopped, signal.SIGSTOP)
+    try:
+        with contextlib.suppress(KafkaException):
+            producer.commit_transaction(1.0)  # in doubt: the stopped broker has not replicated the decision
+        killed.kill()
+    finally:
+        signal_to(stopped, signal.SIGCONT)
+    producer.commit_transaction(PATIENCE_S)
+    producer.begin_transaction()
+    send(producer, "dropped")
+    assert producer.flush(PATIENCE_S) == 0
+    producer.abort_transaction(PATIENCE_S)
+    producer.begin_transaction()
+    send(producer, "after")
+    producer.commit_transaction(PATIENCE_S)
+    assert read(replicated, len(of("kept", "after"))) == of("kept", "after")
 
 
 def test_a_partition_whose_broker_dies_gets_its_marker_when_the_broker_is_back(

@@ -1,126 +1,58 @@
 """Transactions over three brokers on virtual time: both protocols, and brokers that die between decision and markers.
 
-Each partition has one replica, so a transaction has partitions on every broker.
+A transaction has partitions on every broker. With one replica, a killed broker must come back. With three replicas,
+other brokers take over its partitions and its coordinators.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
-from kcli.client.connection import Connection
-from kcli.coordinator.hashing import partition_for
-from kcli.errors import ErrorCode
-from kcli.metadata.image import MetadataImage
-from kcli.model.addresses import Address
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.messages import add_partitions_to_txn as ap
-from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import end_txn as et
 from kcli.protocol.messages import fetch as f
-from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import init_producer_id as ip
 from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators.marker_sender import MarkerSender
-from kcli.testing.actors.clients import TROUBLE
-from kcli.testing.sim.cluster import BROKER_PORT, SimCluster, SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
+from kcli.testing.actors.clients import eventually
+from kcli.testing.sim.cluster import SimCluster, SimNode
+from rigs.cluster_client import AGAIN, ClusterClient, on_brokers
 
-CONTROLLER, BROKERS = 1, (2, 3, 4)
 PARTITIONS = range(6)
 ID = "tx"
-TIMEOUT_S = 40.0
-OVERRIDES = {
-    "offsets.topic.num.partitions": "3",
-    "transaction.state.log.num.partitions": "3",
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-}
-# Errors after which a client sends its request again, after it has asked for the leaders.
-AGAIN = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-    }
-)
+TRANSACTION = 1
+"""The key type of FindCoordinator."""
 
 
-class Client:
-    """A producer that knows the leaders, with a connection to each broker."""
+class Client(ClusterClient):
+    """A producer. If it is `new`, it uses TV2."""
 
-    def __init__(self, cluster: SimCluster, *, new: bool) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: SimCluster, *, new: bool, replicas: int) -> None:
+        super().__init__(cluster, replicas)
         self.new = new
         self.producer_id = self.epoch = -1
         self.sequences: dict[int, int] = {}
-        self._host = cluster.network.host("client")
-        self._connections: dict[int, Connection] = {}
 
     @property
-    def image(self) -> MetadataImage:
-        node = self.cluster.nodes[CONTROLLER].running
-        assert node is not None
-        return node.metadata
+    def owner_id(self) -> int:
+        """The coordinator of the transaction."""
+        return self.coordinator_id(ID, TRANSACTION)
 
     @property
-    def coordinator(self) -> SimNode:
-        topic = self.image.topics.topic("__transaction_state")
-        assert topic is not None
-        return self.cluster.nodes[topic.partitions[partition_for(ID, 3)].leader]
-
-    def leader(self, partition: int) -> int:
-        topic = self.image.topics.topic("t")
-        assert topic is not None
-        return topic.partitions[partition].leader
-
-    async def ask(self, broker: int, key: ApiKey, request: object, at_most: int = 99) -> Any:
-        connection = self._connections.get(broker)
-        if connection is None or connection.is_closed:
-            address = Address(self.cluster.nodes[broker].name, BROKER_PORT)
-            connection = await Connection.open(self._host, address, "app", TIMEOUT_S)
-            self._connections[broker] = connection
-        version = min(connection.version_for(key), at_most)
-        return await connection.request(request, key, version=version, timeout=TIMEOUT_S)
-
-    async def persist(
-        self, attempt: Callable[[], Awaitable[Any]], code_of: Callable[[Any], ErrorCode]
-    ) -> Any:
-        """Repeats a request as clients do, and returns its answer."""
-        while True:
-            try:
-                answer = await attempt()
-            except TROUBLE:
-                await asyncio.sleep(0.1)
-                continue
-            if code_of(answer) not in AGAIN:
-                assert code_of(answer) is ErrorCode.NONE, code_of(answer)
-                return answer
-            await asyncio.sleep(0.02)
+    def owner(self) -> SimNode:
+        return self.coordinator(ID, TRANSACTION)
 
     async def begin(self) -> None:
-        topic = ct.CreatableTopic(name="t", num_partitions=len(PARTITIONS), replication_factor=1)
-        await self.ask(
-            BROKERS[0], ApiKey.CREATE_TOPICS, ct.CreateTopicsRequest(topics=(topic,), timeout_ms=9)
-        )
-        find = fc.FindCoordinatorRequest(key_type=1, coordinator_keys=(ID,))
-        await self.persist(
-            lambda: self.ask(BROKERS[0], ApiKey.FIND_COORDINATOR, find),
-            lambda answer: answer.coordinators[0].error_code,
-        )
-        assert {self.leader(number) for number in PARTITIONS} == set(BROKERS)
+        await self.create("t", len(PARTITIONS))
+        await self.find(ID, TRANSACTION)
         request = ip.InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
         given = await self.persist(
-            lambda: self.ask(self.coordinator.node_id, ApiKey.INIT_PRODUCER_ID, request),
+            lambda: self.ask(self.owner_id, ApiKey.INIT_PRODUCER_ID, request),
             lambda answer: answer.error_code,
         )
         self._set_identity(given.producer_id, given.producer_epoch)
@@ -145,7 +77,7 @@ class Client:
             v3_and_below_topics=topics,
         )
         await self.persist(
-            lambda: self.ask(self.coordinator.node_id, ApiKey.ADD_PARTITIONS_TO_TXN, request, at_most=3),
+            lambda: self.ask(self.owner_id, ApiKey.ADD_PARTITIONS_TO_TXN, request, at_most=3),
             lambda answer: (
                 answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
             ),
@@ -154,7 +86,7 @@ class Client:
     async def _produce(self, number: int, text: str) -> None:
         sequence = self.sequences.get(number, 0)
         batch = encode_batch(
-            [Record(-1, self.coordinator.clock.now_ms(), None, text.encode())],
+            [Record(-1, self.cluster.node.clock.now_ms(), None, text.encode())],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             base_sequence=sequence,
@@ -173,15 +105,18 @@ class Client:
         )
         self.sequences[number] = sequence + 1
 
-    async def end(self, *, commits: bool) -> None:
-        request = et.EndTxnRequest(
+    def end_request(self, *, commits: bool) -> et.EndTxnRequest:
+        return et.EndTxnRequest(
             transactional_id=ID,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             committed=commits,
         )
+
+    async def end(self, *, commits: bool) -> None:
+        request = self.end_request(commits=commits)
         answer = await self.persist(
-            lambda: self.ask(self.coordinator.node_id, ApiKey.END_TXN, request, at_most=5 if self.new else 4),
+            lambda: self.ask(self.owner_id, ApiKey.END_TXN, request, at_most=5 if self.new else 4),
             lambda answer: answer.error_code,
         )
         if self.new:
@@ -231,16 +166,13 @@ class Client:
 Story = Callable[[SimCluster, Client], Awaitable[None]]
 
 
-def on_cluster(story: Story, *, new: bool) -> None:
-    async def main(_loop: SimLoop) -> None:
-        roles = {CONTROLLER: "controller"} | dict.fromkeys(BROKERS, "broker")
-        async with SimCluster(5, roles=roles, overrides=OVERRIDES) as cluster:
-            await cluster.start()
-            client = Client(cluster, new=new)
-            await client.begin()
-            await story(cluster, client)
+def on_cluster(story: Story, *, new: bool, replicas: int = 1) -> None:
+    async def main(cluster: SimCluster, replicas: int) -> None:
+        client = Client(cluster, new=new, replicas=replicas)
+        await client.begin()
+        await story(cluster, client)
 
-    simulate(5, main)
+    on_brokers(main, replicas=replicas)
 
 
 both = pytest.mark.parametrize("new", [False, True], ids=["TV1", "TV2"])
@@ -267,7 +199,7 @@ def test_a_coordinator_that_dies_before_the_markers_writes_them_after_its_restar
         with monkeypatch.context() as patch:
             patch.setattr(MarkerSender, "write_all", lambda *_: asyncio.sleep(3600))
             await client.end(commits=commits)
-        killed = client.coordinator
+        killed = client.owner
         killed.kill()
         await asyncio.sleep(10)
         await killed.start()
@@ -283,7 +215,7 @@ def test_a_coordinator_that_dies_before_the_markers_writes_them_after_its_restar
 def test_a_broker_that_is_away_gets_its_markers_when_it_is_back(new: bool) -> None:
     async def story(cluster: SimCluster, client: Client) -> None:
         await client.write("first")
-        away = next(node for node in cluster.brokers if node is not client.coordinator)
+        away = next(node for node in cluster.brokers if node is not client.owner)
         away.kill()
         await client.end(commits=True)
         await asyncio.sleep(20)
@@ -297,8 +229,8 @@ def test_a_broker_that_is_away_gets_its_markers_when_it_is_back(new: bool) -> No
 def test_a_broker_that_hangs_gets_its_markers_when_its_link_heals(new: bool) -> None:
     async def story(cluster: SimCluster, client: Client) -> None:
         await client.write("first")
-        away = next(node for node in cluster.brokers if node is not client.coordinator)
-        cluster.network.cut_link(client.coordinator.name, away.name)
+        away = next(node for node in cluster.brokers if node is not client.owner)
+        cluster.network.cut_link(client.owner.name, away.name)
         await client.end(commits=False)
         await asyncio.sleep(45)
         cluster.network.mend_links()
@@ -310,7 +242,7 @@ def test_a_broker_that_hangs_gets_its_markers_when_its_link_heals(new: bool) -> 
 @both
 def test_a_produce_waits_for_a_coordinator_that_is_away(new: bool) -> None:
     async def story(_cluster: SimCluster, client: Client) -> None:
-        killed = client.coordinator
+        killed = client.owner
         if not new:
             await client._add()
         elsewhere = next(number for number in PARTITIONS if client.leader(number) != killed.node_id)
@@ -324,3 +256,63 @@ def test_a_produce_waits_for_a_coordinator_that_is_away(new: bool) -> None:
         assert await client.committed(elsewhere) == ["late"]
 
     on_cluster(story, new=new)
+
+
+@both
+def test_a_transaction_goes_on_at_the_next_coordinator(new: bool) -> None:
+    async def story(_cluster: SimCluster, client: Client) -> None:
+        await client.write("first")
+        await client.end(commits=True)
+        await client.write("second")
+        client.owner.kill()
+        await client.end(commits=True)
+        await client.write("third")
+        await client.end(commits=False)
+        await client.write("fourth")
+        await client.end(commits=True)
+        await client.settled("first", "second", "fourth")
+
+    on_cluster(story, new=new, replicas=3)
+
+
+@both
+@pytest.mark.parametrize("commits", [True, False])
+def test_the_next_coordinator_writes_the_markers_of_a_dead_one(
+    monkeypatch: pytest.MonkeyPatch, new: bool, commits: bool
+) -> None:
+    async def story(_cluster: SimCluster, client: Client) -> None:
+        await client.write("before")
+        with monkeypatch.context() as patch:
+            patch.setattr(MarkerSender, "write_all", lambda *_: asyncio.sleep(3600))
+            await client.end(commits=commits)
+        client.owner.kill()
+        await client.settled(*(["before"] if commits else []))
+        await client.write("after")
+        await client.end(commits=True)
+        await client.settled(*(["before", "after"] if commits else ["after"]))
+
+    on_cluster(story, new=new, replicas=3)
+
+
+@both
+def test_a_decision_that_was_not_replicated_is_not_a_decision(new: bool) -> None:
+    """The coordinator is cut off, so its decision stays on its disk only. The client repeats its request at the next
+    coordinator, with another decision. When the old coordinator is back, it follows."""
+
+    async def story(cluster: SimCluster, client: Client) -> None:
+        await client.write("first")
+        old = client.owner
+        cluster.isolate(old)
+        lost = asyncio.ensure_future(
+            client.ask(old.node_id, ApiKey.END_TXN, client.end_request(commits=True))
+        )
+        await eventually(lambda: client.owner_id not in (-1, old.node_id), 60, "another coordinator")
+        await client.end(commits=False)
+        cluster.network.mend_links()
+        answer = (await asyncio.gather(lost, return_exceptions=True))[0]
+        assert not isinstance(answer, et.EndTxnResponse) or answer.error_code in AGAIN
+        await client.write("second")
+        await client.end(commits=True)
+        await client.settled("second")
+
+    on_cluster(story, new=new, replicas=3)
