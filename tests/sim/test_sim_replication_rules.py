@@ -7,9 +7,13 @@ import random
 from collections.abc import Awaitable, Callable
 
 from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages import alter_partition_reassignments as ar
+from kcli.protocol.messages import elect_leaders as el
+from kcli.protocol.wire.api import ApiKey
 from kcli.testing.actors.clients import eventually
 from kcli.testing.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
 from kcli.testing.actors.cluster_clients import (
+    ClusterClient,
     ClusterWorld,
     ReplicatedConsumer,
     ReplicatedProducer,
@@ -167,5 +171,38 @@ def test_a_controlled_shutdown_moves_the_leader_within_moments() -> None:
         await stopping
         await old.start()
         await eventually(lambda: len(replicated.isr) == 3, PATIENCE_S, "the old leader is in the ISR again")
+
+    on_replicated(story)
+
+
+def test_a_leader_that_missed_another_leader_trusts_no_old_progress_of_followers() -> None:
+    """The broker leads again, after an epoch of which it never heard. A follower has cut its log in that epoch."""
+
+    async def story(replicated: Replicated) -> None:
+        leader, between, follower = replicated.leader, *replicated.followers
+        client = ClusterClient(replicated.world, "administrator")
+        order = (between.node_id, leader.node_id, follower.node_id)
+        moved = ar.ReassignablePartition(partition_index=0, replicas=order)
+        topic = ar.ReassignableTopic(name=PARTITION.topic, partitions=(moved,))
+        reassignment = ar.AlterPartitionReassignmentsRequest(topics=(topic,), timeout_ms=5_000)
+        await client.ask(follower.node_id, reassignment, ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+        # One follower has records that the next leader does not have.
+        replicated.cut(leader, between)
+        await asyncio.sleep(1.0)
+        for controller in replicated.cluster.controllers:
+            replicated.cut(leader, controller)
+        preferred = el.TopicPartitions(topic=PARTITION.topic, partitions=(0,))
+        election = el.ElectLeadersRequest(election_type=0, topic_partitions=(preferred,), timeout_ms=5_000)
+        await client.ask(follower.node_id, election, ApiKey.ELECT_LEADERS)
+        await eventually(lambda: replicated.leader is between, SLACK_S, "the preferred broker leads")
+        await asyncio.sleep(SLACK_S)
+        assert len(replicated.isr) == 3, "the first leader is still in the ISR"
+        stopping = asyncio.ensure_future(between.stop())
+        await eventually(lambda: replicated.leader is leader, SLACK_S, "the first leader leads again")
+        replicated.cluster.network.mend_links()
+        await replicated.goes_on(PATIENCE_S)
+        await stopping
+        await between.start()
+        client.close()
 
     on_replicated(story)

@@ -12,7 +12,8 @@ promises are those of the TLA+ specifications of Kafka's replication.
 * LeaderCandidateCompleteness: every member of ISR and ELR has all committed records, and so has a new leader.
 * LogMatching: two replicas that have the same batch (leader epoch and offset) are equal up to this batch.
 * No replica has a high watermark above the committed records. Its leader epoch cache is in order, and agrees with its
-  batches.
+  batches. It appends no batch of a leader epoch that its broker does not know.
+* A leader counts no fetch of a follower that does not know its leader epoch.
 * The sequence numbers of each producer are contiguous in the committed records.
 * An answer to a producer or to a consumer contains only committed records, and they never change.
 """
@@ -24,8 +25,9 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kcli.errors import KafkaError
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
-from kcli.model.ids import NO_LEADER
+from kcli.model.ids import NO_LEADER, NO_OFFSET
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, advance_sequence
@@ -93,6 +95,8 @@ class ReplicationWatch:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.isr_changes = 0
         self._alive: dict[int, Node] = {}
+        # The log ends of followers as their leaders know them, by partition, leader epoch and follower.
+        self._fetched: dict[tuple[TopicPartition, int, int], int] = {}
         self._machines = cluster.nodes
         self._unclean = frozenset(loses_on_unclean_election)
         self._topics: dict[uuid.UUID, TopicImage] = {}
@@ -170,8 +174,11 @@ class ReplicationWatch:
                 continue
             replica = partition.replicas.get(node_id)
             if replica is None or replica.log is not log or replica.progress != progress:
+                end = 0 if replica is None or replica.log is not log else replica.batches.end
                 self._read_replica(partition, node_id, log, progress)
                 changed[partition.name] = None
+                if end:
+                    self._check_appended(partition, node_id, end)
         for leader in broker.replicas:
             key = (node_id, TopicPartition(leader.topic, leader.partition))
             if self._states.get(key) is not leader.state:
@@ -228,6 +235,15 @@ class ReplicationWatch:
             known = log.epoch_for_offset(batch.base_offset)  # type: ignore[arg-type]
             assert known == batch.leader_epoch, (
                 f"{partition.name} on {node_id}: {batch}, but the leader epoch cache is {entries}"
+            )
+
+    def _check_appended(self, partition: Partition, node_id: int, end: int) -> None:
+        """Checks that the broker knows the leader epochs of the batches that were appended from `end` on."""
+        known = self._known_epoch(self._machines[node_id], partition)
+        batches = partition.replicas[node_id].batches
+        for batch in batches.between(end, batches.end):
+            assert known is None or batch.leader_epoch <= known, (
+                f"{partition.name} on {node_id}: {batch} was appended, but {known} is the newest known epoch"
             )
 
     def _check_matching(
@@ -326,6 +342,7 @@ class ReplicationWatch:
         )
         high_watermark = leader.log.high_watermark
         last = replica.batches.before(high_watermark)
+        self._check_fetches(partition, leader)
         is_behind = leader.state.partition_epoch < image.partition_epoch
         for member in maximal:
             # The controller removes a broker that has lost its power, and the leader hears of it a moment later.
@@ -337,6 +354,30 @@ class ReplicationWatch:
                 f"{partition.name}: the high watermark of leader {node_id} is {high_watermark} after {last}; "
                 f"{member}, a member of its ISR {maximal}, has {_found(other.batches, high_watermark)}"
             )
+
+    def _check_fetches(self, partition: Partition, leader: LeaderPartition) -> None:
+        """Checks that the leader counts no fetch of a follower that does not know its leader epoch yet."""
+        epoch = leader.leader_epoch
+        for replica, follower in leader.followers.items():
+            place = (partition.name, epoch, replica)
+            before = self._fetched.get(place, NO_OFFSET)
+            self._fetched[place] = follower.log_end_offset
+            machine = self._machines.get(replica)
+            if before in (NO_OFFSET, follower.log_end_offset) or machine is None:
+                continue
+            known = self._known_epoch(machine, partition)
+            assert known is None or known >= epoch, (
+                f"{partition.name}: the leader in epoch {epoch} counts a fetch of {replica}, which knows epoch {known}"
+            )
+
+    def _known_epoch(self, machine: SimNode, partition: Partition) -> int | None:
+        """The newest leader epoch that a broker knows. None if it hosts no replica at the moment."""
+        if machine.alive is None or machine.alive.broker is None:
+            return None
+        try:
+            return machine.alive.broker.replicas.hosted(*partition.name).leader_epoch
+        except KafkaError:
+            return None
 
     def _lose(self, partition: Partition, replica: Replica) -> None:
         """Drops the committed records that an unclean leader does not have."""
