@@ -299,6 +299,7 @@ class BrokerRole:
             await self.transactions.stop()
             await self.groups.stop()
         await self.topics.stop()
+        self.replicas.stop()
         await self.isr_updates.stop()
         await self.fetchers.stop()
         await self.moves.stop()

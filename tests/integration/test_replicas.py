@@ -274,6 +274,25 @@ def test_a_followed_log_may_move_to_another_directory(tmp_path: Path) -> None:
     run(tmp_path, scenario, pair("t", OTHER))
 
 
+def test_after_the_stop_nothing_is_led_or_followed(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        leader = rig.replicas.get("t", 0)
+        rig.append("t", acks=-1)
+        waiting = asyncio.ensure_future(leader.wait_committed(Offset(1), 60))
+        await until(lambda: len(leader.commits))
+        rig.replicas.stop()
+        with pytest.raises(NotLeaderOrFollowerException):
+            await waiting
+        assert rig.fetchers.fetched == []
+        rig.hands_over("f", NODE, 1)
+        rig.hands_over("t", OTHER, 1)
+        assert (len(rig.replicas), rig.replicas.followed_count) == (0, 0)
+        rig.remove("t")
+        assert rig.logs.get("t", 0) is None
+
+    run(tmp_path, scenario, pair("t"), pair("f", OTHER))
+
+
 def test_every_new_replica_is_reported_once(tmp_path: Path) -> None:
     """The broker reports the log directories of these replicas to the controller."""
 

@@ -31,9 +31,9 @@ _log = logging.getLogger("kcli.server.AlterPartitionManager")
 
 RETRY_PAUSE_S = 0.05
 """The pause before a change is sent again, as in Kafka after a request that failed as a whole."""
-MAX_CHANGES_PER_REQUEST = 1_000
-"""The largest number of changes in one request. The controller decides on one request without a pause, and a thousand
-changes take it about 30 milliseconds. Kafka has no limit."""
+MAX_CHANGES_PER_REQUEST = 250
+"""The largest number of changes in one request. Leader and controller handle a request without a pause, and so many
+changes take them a few milliseconds. Kafka has no limit."""
 
 Place = tuple[uuid.UUID | None, int]
 """A topic id and the number of a partition."""
@@ -50,15 +50,20 @@ class IsrUpdates:
         self._broker_epoch = broker_epoch
         self._waiting: dict[Place, LeaderPartition] = {}
         self._sender: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     def submit(self, leader: LeaderPartition) -> None:
         """Sends the change in flight of a leader, together with other changes of the same turn of the loop. The leader
         gets the answer by `change_answered`."""
+        if self._is_stopped:
+            return
         self._waiting[leader.log.topic_id, leader.partition] = leader
         if self._sender is None or self._sender.done():
             self._sender = asyncio.get_running_loop().create_task(self._send_all(), name="alter-partition")
 
     async def stop(self) -> None:
+        """Ends the sender. Later changes are not sent, because the broker is about to lead nothing any more."""
+        self._is_stopped = True
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)

@@ -232,8 +232,7 @@ class LeaderPartition:
             self._expand_isr(broker_id)
         if follower.log_end_offset != before.log_end_offset:
             self._advance(0)
-        if len(self.deletions) and follower.log_start_offset != before.log_start_offset:
-            self._end_deletions()
+        self._end_deletions()
 
     @property
     def low_watermark(self) -> Offset:
@@ -247,8 +246,9 @@ class LeaderPartition:
         return min([*starts, self.log.log_start_offset])
 
     def _end_deletions(self) -> None:
-        for deleted in self.deletions.due(self.low_watermark):
-            deleted()
+        if len(self.deletions):
+            for deleted in self.deletions.due(self.low_watermark):
+                deleted()
 
     def _is_eligible(self, replica: BrokerId, follower: FollowerState) -> bool:
         """Whether the broker may join an ISR: its present run has fetched, and it is neither fenced nor stopping."""
@@ -276,6 +276,7 @@ class LeaderPartition:
             self.state = state.reduced(laggards)
             self._propose("Shrinking")
         self._advance(0)  # a replica that was about to join may hold back the high watermark no longer
+        self._end_deletions()  # a broker may have been fenced
 
     def _propose(self, kind: str) -> None:
         change, log = self.state.change, self.log
@@ -364,8 +365,7 @@ class LeaderPartition:
                 if replica != state.node_id
             }
         self.change(state)
-        if len(self.deletions):
-            self._end_deletions()
+        self._end_deletions()
 
     def _count_change(self, change: IsrChange | None, isr: tuple[BrokerId, ...]) -> None:
         """Counts and logs a change that this leader proposed and that is committed now."""

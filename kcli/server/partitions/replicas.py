@@ -109,6 +109,7 @@ class Replicas:
         self._waiting: deque[PartitionDiff] = deque()
         self._is_applied = asyncio.Event()
         self._is_applied.set()
+        self._is_stopped = False
         self._listeners: list[LeadershipListener] = []
         self._host_listeners: list[HostListener] = []
         self.openings = Openings()
@@ -207,6 +208,14 @@ class Replicas:
         """Returns when no change waits to be applied."""
         await self._is_applied.wait()
 
+    def stop(self) -> None:
+        """Ends all leaderships and fetches, and answers the waiting requests. Later changes only delete replicas."""
+        self._is_stopped = True
+        for key in list(self._leaders):
+            self._stop_leading(key)
+        for key in list(self._followed):
+            self._stop_following(key)
+
     async def finish_deletions(self) -> None:
         """Drops all waiting changes except deletions, and deletes the logs of deleted partitions. Call this method
         before the logs are closed."""
@@ -300,8 +309,9 @@ class Replicas:
         if after is None or self._is_gone(diff):
             self._drop(diff)
             return
-        if (diff.topic, diff.partition) in self._offline:
-            return  # as in Kafka, until the topic is deleted or the broker starts again
+        # As in Kafka, a replica is offline until its topic is deleted or the broker starts again.
+        if self._is_stopped or (diff.topic, diff.partition) in self._offline:
+            return
         try:
             if after.leader == self.node_id:
                 self._lead(diff, after)

@@ -357,3 +357,29 @@ def test_min_insync_replicas_freezes_commits(tmp_path: Path) -> None:
         assert rig.leader().log.high_watermark == 1
 
     on_a_rig(scenario, tmp_path, isr=(1,))
+
+
+def test_a_large_number_of_changes_takes_several_requests(tmp_path: Path) -> None:
+    count = 2 * isr_updates.MAX_CHANGES_PER_REQUEST + 1
+    topic = topic_image("t", count, replicas=ALL, isr=(1,))
+
+    async def scenario() -> None:
+        async with Rig(tmp_path, topic) as rig:
+            await rig.replicas.applied()
+            for leader in rig.replicas:
+                leader.follower_fetched(2, log_start_offset=0, log_end_offset=0)
+            await rig.answered()
+            sizes = [len(request.topics[0].partitions) for request in rig.controller.requests]
+            assert sizes == [isr_updates.MAX_CHANGES_PER_REQUEST] * 2 + [1]
+
+    asyncio.run(scenario())
+
+
+def test_after_the_stop_no_change_is_sent(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        await rig.isr_updates.stop()
+        rig.fetch(2)
+        await asyncio.sleep(0.01)
+        assert rig.controller.requests == []
+
+    on_a_rig(scenario, tmp_path, isr=(1,))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
+from kcli.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.storage.log.log import AppendOrigin, PartitionLog
@@ -211,10 +212,11 @@ def test_targets_that_are_refused(topic: str, path: str, error: type[Exception])
 def test_no_empty_log_in_the_place_of_one_that_cannot_be_reached() -> None:
     store = started(formatted())
     store.directories[1].failed(OSError("gone"))
-    with pytest.raises(KafkaStorageException):
-        store.create("v", 0, None, assigned=IDS["/b"])
+    for assigned in (IDS["/b"], LOST_DIRECTORY, MIGRATING_DIRECTORY):
+        with pytest.raises(KafkaStorageException):
+            store.create("v", 0, None, assigned=assigned)
     assert store.create("v", 1, None, assigned=IDS["/a"]).directory.path == "/a"
-    assert store.create("v", 2, None, assigned=uuid.UUID(int=1)).directory.path == "/a"
+    assert store.create("v", 2, None, assigned=UNASSIGNED_DIRECTORY).directory.path == "/a"
 
 
 def _life(disk: SimDisk) -> list[tuple[int, bytes | None]]:
