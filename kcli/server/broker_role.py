@@ -208,6 +208,7 @@ class BrokerRole:
             controller_versions=self._given.channel.versions,
             logs=self._given.logs,
             replicas=self.replicas,
+            fetchers=self.fetchers,
             moves=self.moves,
             fetch_sessions=self.fetch_sessions,
             fetch_max_bytes=node.config.integer("fetch.max.bytes"),

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from kcli.config.features import metadata_version_of_release
 from kcli.errors import ErrorCode
-from kcli.model.ids import Offset
+from kcli.model.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.fetch import FetchResponse
 from kcli.protocol.wire.api import ApiKey
 from kcli.replica.follower import Phase
-from kcli.storage.log.log import PartitionLog
+from kcli.server.beans.fetcher_beans import fetcher_beans
+from kcli.server.partitions.replication_quota import FOLLOWER_RATE
+from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.testing.rigs.logs import batch_of, contents
 from rigs.leader_server import FetcherWorld, batches, on_a_simulated_network
 
@@ -69,7 +78,7 @@ def test_a_diverging_log_is_truncated_to_the_last_common_record() -> None:
         new = await world.leader(3)
         copy = world.log("new")
         piece = led.log.read(0, 1 << 20, end_offset=6).read()
-        copy.append(piece, leader_epoch=1, origin=led_origin(), now_ms=0)
+        copy.append(piece, leader_epoch=1, origin=AppendOrigin.REPLICATION, now_ms=0)
         led3 = new.lead("t", 0, copy, epoch=2)
         for batch in batches(3, first=100):
             new.append(led3, batch)
@@ -82,12 +91,6 @@ def test_a_diverging_log_is_truncated_to_the_last_common_record() -> None:
     on_a_simulated_network(story)
 
 
-def led_origin() -> Any:
-    from kcli.storage.log.log import AppendOrigin
-
-    return AppendOrigin.REPLICATION
-
-
 def test_a_leader_with_a_shorter_log_makes_the_follower_truncate() -> None:
     async def story(world: FetcherWorld) -> None:
         leader = await world.leader(2)
@@ -96,7 +99,7 @@ def test_a_leader_with_a_shorter_log_makes_the_follower_truncate() -> None:
         log = world.log("follower")
         for nth in range(5):
             batch = batch_of([b"x"], base_offset=nth, leader_epoch=4)
-            log.append(batch, leader_epoch=4, origin=led_origin(), now_ms=0)
+            log.append(batch, leader_epoch=4, origin=AppendOrigin.REPLICATION, now_ms=0)
         world.follow(log, epoch=4)
         await world.until(lambda: log.log_end_offset == 2)
         leader.append(led, batch_of([b"c"]))
@@ -112,7 +115,9 @@ def test_a_follower_before_the_leaders_start_begins_again_there() -> None:
         led.log.truncate_fully_and_start_at(50)
         leader.append(led, batch_of([b"a", b"b"]))
         log = world.log("follower")
-        log.append(batch_of([b"x"], leader_epoch=1), leader_epoch=1, origin=led_origin(), now_ms=0)
+        log.append(
+            batch_of([b"x"], leader_epoch=1), leader_epoch=1, origin=AppendOrigin.REPLICATION, now_ms=0
+        )
         log.set_high_watermark(1)
         world.follow(log, epoch=4)
         await world.until(lambda: log.log_end_offset == 52)
@@ -288,3 +293,274 @@ def test_the_last_partition_ends_the_connection() -> None:
         assert not list(world.fetchers)
 
     on_a_simulated_network(story)
+
+
+def test_a_throttled_partition_is_fetched_at_the_limit() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        led = {topic: leader.lead(topic, 0, world.log("leader", topic)) for topic in ("t", "free")}
+        for _ in range(120):
+            for each in led.values():
+                leader.append(each, batch_of([b"x" * 25_000]))
+        world.config.update(default={FOLLOWER_RATE: "100000"}, own={})
+        listed = {"follower_replication_throttled_replicas": ("3:1", "0:1", "0:2")}
+        throttled = world.follow(world.log("follower", **listed))
+        free = world.follow(world.log("follower", "free"), topic="free")
+        await world.until(lambda: same(free.log, led["free"].log), limit_s=5)
+        assert world.loop.time() < 2
+        await world.until(lambda: world.loop.time() > 5)
+        # At the start, ten windows of a second count as passed (replication.quota.window.num).
+        assert 1_000_000 < throttled.log.size_bytes < 1_700_000
+        world.config.update(default={}, own={})
+        await world.until(lambda: same(throttled.log, led["t"].log), limit_s=3)
+
+    on_a_simulated_network(story, **{"replica.fetch.max.bytes": "100000"})
+
+
+def test_a_replica_that_has_caught_up_is_not_throttled() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        led = leader.lead("t", 0, world.log("leader"))
+        followed = world.follow(world.log("follower", follower_replication_throttled_replicas=("*",)))
+        await world.until(lambda: len(leader.requests) > 1)
+        world.config.update(default={FOLLOWER_RATE: "1"}, own={})
+        leader.append(led, batch_of([b"x" * 5000]))
+        await world.until(lambda: followed.log.high_watermark == 1, limit_s=2)
+
+    on_a_simulated_network(story)
+
+
+def test_the_number_of_fetchers_may_change() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        led = [leader.lead(f"t{nth}", 0, world.log("leader", f"t{nth}")) for nth in range(12)]
+        followed = [world.follow(world.log("follower", f"t{nth}"), topic=f"t{nth}") for nth in range(12)]
+
+        async def all_copied(count: int) -> None:
+            for each in led:
+                leader.append(each, batch_of([b"x"]))
+            await world.until(lambda: all(each.log.high_watermark == count for each in followed))
+
+        await all_copied(1)
+        for nth, fetchers in enumerate((3, 2, 1), start=2):
+            world.config.update(default={"num.replica.fetchers": str(fetchers)}, own={})
+            assert len(list(world.fetchers)) == fetchers
+            await all_copied(nth)
+            assert len(leader.connections) == fetchers
+        assert {client for client in leader.clients if client} == {f"broker-1-fetcher-{n}" for n in range(3)}
+
+    on_a_simulated_network(story)
+
+
+def test_a_partition_that_cannot_be_handled_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        bad = leader.lead("bad", 0, world.log("leader", "bad"))
+        good = leader.lead("t", 0, world.log("leader"))
+        log = world.log("follower", "bad")
+        monkeypatch.setattr(log, "replicate", lambda *_, **__: 1 / 0)
+        world.follow(log, topic="bad")
+        followed = world.follow(world.log("follower"))
+        for each in (bad, good):
+            leader.append(each, batch_of([b"x"]))
+        await world.until(lambda: followed.log.high_watermark == 1)
+        (fetcher,) = world.fetchers
+        phases = {key.topic: each.state.phase for key, each in fetcher.followings.items()}
+        assert phases == {"bad": Phase.FAILED, "t": Phase.FETCHING}
+
+    on_a_simulated_network(story)
+
+
+def test_a_bad_disk_fails_its_partition() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        led = leader.lead("t", 0, world.log("leader"))
+        followed = world.follow(world.log("follower"))
+        followed.log.directory.failed(OSError(5, "Input/output error"))
+        leader.append(led, batch_of([b"x"]))
+        (fetcher,) = world.fetchers
+        await world.until(lambda: fetcher.followings[TopicPartition("t", 0)].state.phase is Phase.FAILED)
+
+    on_a_simulated_network(story)
+
+
+def test_a_partition_with_much_data_does_not_starve_another() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        leader.grants_sessions = False
+        large = leader.lead("large", 0, world.log("leader", "large"))
+        small = leader.lead("small", 0, world.log("leader", "small"))
+        for _ in range(60):
+            leader.append(large, batch_of([b"x" * 5000]))
+        leader.append(small, batch_of([b"x"]))
+        copies = {
+            topic: world.follow(world.log("follower", topic), topic=topic) for topic in ("large", "small")
+        }
+        await world.until(lambda: copies["small"].log.log_end_offset == 1)
+        assert copies["large"].log.log_end_offset < 10
+
+    limits = {"replica.fetch.response.max.bytes": "6000", "replica.fetch.max.bytes": "6000"}
+    on_a_simulated_network(story, **limits)
+
+
+def test_batches_of_a_newer_epoch_than_the_fetch_are_not_taken() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        led = leader.lead("t", 0, world.log("leader"), epoch=4)
+        leader.append(led, batch_of([b"a"]))
+        led.log.append_leader_epoch(LeaderEpoch(5))
+        newer = batch_of([b"b"], base_offset=1, leader_epoch=5)
+        led.log.append(newer, leader_epoch=LeaderEpoch(5), origin=AppendOrigin.REPLICATION, now_ms=0)
+        log = world.log("follower")
+        world.follow(log, epoch=4)
+        await world.until(lambda: world.loop.time() > 3)
+        assert log.log_end_offset == 1
+        led.epoch = 5
+        world.follow(log, epoch=5)
+        await world.until(lambda: log.log_end_offset == 2)
+        assert log.leader_epochs.entries == [(4, 0), (5, 1)]
+
+    on_a_simulated_network(story)
+
+
+def test_a_log_that_moves_to_another_directory_is_continued_there() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        led = leader.lead("t", 0, world.log("leader"))
+        leader.append(led, batch_of([b"a"]))
+        followed = world.follow(world.log("follower"))
+        await world.until(lambda: followed.log.high_watermark == 1)
+        copy = world.log("other-directory")
+        piece = followed.log.read(Offset(0), 1000, end_offset=Offset(1)).read()
+        copy.append(piece, leader_epoch=LeaderEpoch(0), origin=AppendOrigin.REPLICATION, now_ms=0)
+        followed.log = copy
+        leader.append(led, batch_of([b"b"]))
+        await world.until(lambda: copy.high_watermark == 2)
+        assert same(copy, led.log)
+
+    on_a_simulated_network(story)
+
+
+def test_nothing_is_fetched_after_the_stop() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        leader.lead("t", 0, world.log("leader"))
+        followed = world.follow(world.log("follower"))
+        await world.until(lambda: len(leader.requests) > 1)
+        await world.fetchers.stop()
+        await world.until(lambda: not leader.connections)
+        world.fetchers.forget(followed)
+        world.follow(world.log("follower", "late"), topic="late")
+        assert not list(world.fetchers)
+
+    on_a_simulated_network(story)
+
+
+def test_the_versions_follow_from_the_metadata_version() -> None:
+    async def story(world: FetcherWorld) -> None:
+        world.publish(features={"metadata.version": metadata_version_of_release("3.5-IV0").level})
+        leader = await world.leader(2)
+        leader.lead("t", 0, world.log("leader"))
+        world.follow(world.log("follower"))
+        await world.until(lambda: len(leader.requests) > 1)
+        _, version, request = leader.requests[0]
+        assert (version, request.replica_id) == (14, 1)
+
+    on_a_simulated_network(story)
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_after_any_elections_and_failures_the_follower_has_the_leaders_log(seed: int) -> None:
+    rng = random.Random(seed)
+
+    async def story(world: FetcherWorld) -> None:
+        nodes = {node: await world.leader(node) for node in (2, 3)}
+        logs = {node: world.log(f"leader-{node}") for node in nodes}
+        log, epoch, node = world.log("follower"), 0, 2
+        for _ in range(8):
+            epoch += 1
+            led = nodes[node].lead("t", 0, logs[node], epoch)
+            world.follow(log, leader=node, epoch=epoch)
+            for _ in range(rng.randrange(6)):
+                values = [b"%d" % rng.randrange(1000)] * rng.randint(1, 3)
+                nodes[node].append(led, batch_of(values))
+                await asyncio.sleep(rng.random() * 0.01)
+                if rng.random() < 0.2:
+                    world.network.cut(0.5)
+            if rng.random() < 0.3:
+                led.log.delete_records_before(Offset(rng.randint(0, led.log.high_watermark)))
+            if rng.random() < 0.5:
+                await world.until(lambda log=log, led=led: log.log_end_offset == led.log.log_end_offset)  # type: ignore[misc]
+            led.leads = False
+            node = rng.choice((2, 3))
+            copy_prefix(led.log, logs[node], rng)
+        led = nodes[node].lead("t", 0, logs[node], epoch + 1)
+        nodes[node].append(led, batch_of([b"the last"]))
+        while led.log.log_end_offset <= log.log_start_offset:  # the follower need not have older records
+            nodes[node].append(led, batch_of([b"the very last"]))
+        world.follow(log, leader=node, epoch=epoch + 1)
+        await world.until(lambda: log.leader_epochs.latest_epoch == epoch + 1)
+        await world.until(lambda: log.high_watermark == log.log_end_offset == led.log.log_end_offset)
+        start = max(log.log_start_offset, led.log.log_start_offset)
+        assert [each for each in contents(log) if each[0] >= start] == [
+            each for each in contents(led.log) if each[0] >= start
+        ]
+
+    on_a_simulated_network(story, seed=seed)
+
+
+def copy_prefix(source: PartitionLog, target: PartitionLog, rng: random.Random) -> None:
+    """Gives the next leader a part of the log of the last leader, as an unclean election does."""
+    if source is target:
+        return
+    end = Offset(rng.randint(source.log_start_offset, source.log_end_offset))
+    target.truncate_fully_and_start_at(source.log_start_offset)
+    while target.log_end_offset < end:
+        piece = source.read(target.log_end_offset, 1 << 20, end_offset=end).read()
+        if not piece:
+            break
+        target.append(piece, leader_epoch=NO_LEADER_EPOCH, origin=AppendOrigin.REPLICATION, now_ms=0)
+    target.set_high_watermark(target.log_end_offset)
+
+
+def test_the_beans_have_kafkas_names() -> None:
+    async def story(world: FetcherWorld) -> None:
+        broker: Any = SimpleNamespace(clock=world.clock, fetchers=world.fetchers)
+        none = {bean.object_name: bean.attributes["Value"] for bean in fetcher_beans(broker)}
+        manager = "kafka.server:type=ReplicaFetcherManager,name={},clientId=Replica"
+        names = ("MaxLag", "MinFetchRate", "FailedPartitionsCount", "DeadThreadCount")
+        assert none == {manager.format(name): 0 for name in names}
+        leader = await world.leader(2)
+        led = leader.lead("t", 0, world.log("leader"))
+        leader.lead("fenced", 0, world.log("leader", "fenced"), epoch=9)
+        leader.append(led, batch_of([b"a" * 1000]))
+        world.follow(world.log("follower", "fenced"), topic="fenced", epoch=3)
+        followed = world.follow(world.log("follower"))
+        leader.rewrite = two_records_ahead
+        await world.until(lambda: followed.log.high_watermark == 1)
+        (fetcher,) = world.fetchers
+        await world.until(lambda: fetcher.followings[TopicPartition("fenced", 0)].state.phase is Phase.FAILED)
+        found = {bean.object_name: bean.attributes for bean in fetcher_beans(broker)}
+        assert found[manager.format("FailedPartitionsCount")] == {"Value": 1}
+        thread = "clientId=ReplicaFetcherThread-0-2"
+        lag = found[f"kafka.server:type=FetcherLagMetrics,name=ConsumerLag,{thread},topic=t,partition=0"]
+        assert lag == found[manager.format("MaxLag")] == {"Value": 2}
+        stats = f"kafka.server:type=FetcherStats,name={{}},{thread},brokerHost=leader-2,brokerPort=9092"
+        assert found[stats.format("RequestsPerSec")]["Count"] == len(leader.sent(ApiKey.FETCH)) - 1
+        assert found[stats.format("BytesPerSec")]["Count"] > followed.log.size_bytes
+
+    on_a_simulated_network(story)
+
+
+def two_records_ahead(response: Any) -> Any:
+    """The answer of a leader that has committed two more records than it sends."""
+    topics = tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                replace(part, high_watermark=part.high_watermark + 2) for part in topic.partitions
+            ),
+        )
+        for topic in response.responses
+    )
+    return replace(response, responses=topics)

@@ -1,7 +1,7 @@
 """The beans of a broker, with the object names and attributes of Kafka.
 
 Some beans have no meaning in a broker with one event loop and are left out: request and response queue times, further
-network threads, replica fetchers. The beans for the idle ratio of Kafka's handler and network threads have the idle
+network threads. The beans for the idle ratio of Kafka's handler and network threads have the idle
 ratio of the event loop. It is the share of the time in which the thread of the loop used no CPU.
 """
 
@@ -20,6 +20,7 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.replica.leader import LeaderState
 from kcli.runtime.process import process_figures
 from kcli.server.beans.bean import Bean, bean, gauge
+from kcli.server.beans.fetcher_beans import fetcher_beans
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.meters import Attributes, Meter
 from kcli.server.metrics.requests import ApiTimes
@@ -51,6 +52,7 @@ _TRAFFIC: dict[str, tuple[str, str, bool]] = {
     "bytes_out": ("BytesOutPerSec", "bytes", True),
     "replication_bytes_in": ("ReplicationBytesInPerSec", "bytes", False),
     "replication_bytes_out": ("ReplicationBytesOutPerSec", "bytes", False),
+    "reassignment_bytes_in": ("ReassignmentBytesInPerSec", "bytes", False),
     "bytes_rejected": ("BytesRejectedPerSec", "bytes", True),
     "produces": ("TotalProduceRequestsPerSec", "requests", True),
     "fetches": ("TotalFetchRequestsPerSec", "requests", True),
@@ -83,7 +85,7 @@ def broker_beans(sources: BeanSources) -> Iterator[Bean]:
     for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
         yield from make(sources)
     if isinstance(sources.ports, BrokerPorts):
-        for make_of_broker in (_fetch_sessions, replica_beans, _groups, partition_beans):
+        for make_of_broker in (_fetch_sessions, replica_beans, fetcher_beans, _groups, partition_beans):
             yield from make_of_broker(sources.ports)
     if sources.cleaning is not None:
         yield from _cleaner(sources, sources.cleaning)

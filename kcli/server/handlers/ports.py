@@ -26,6 +26,7 @@ from kcli.server.handlers.shared.config_answers import ConfigAnswers
 from kcli.server.handlers.shared.topic_answers import TopicAnswers
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.fetch_sessions import FetchSessions
+from kcli.server.partitions.fetchers import ReplicaFetchers
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
 from kcli.server.partitions.replication_quota import ReplicationQuota
@@ -92,6 +93,7 @@ class BrokerPorts(NodePorts):
 
     logs: LogStore
     replicas: Replicas
+    fetchers: ReplicaFetchers
     moves: LogDirMoves
     fetch_sessions: FetchSessions
     fetch_max_bytes: int

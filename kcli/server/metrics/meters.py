@@ -66,6 +66,11 @@ class Meter:
                 each + alpha * (rate - each) for each, alpha in zip(self._rates, _ALPHAS, strict=True)
             ]
 
+    @property
+    def one_minute_rate(self) -> float:
+        """The rate per second, averaged over about a minute."""
+        return self._rates[0] if self._rates else 0.0
+
     def attributes(self, event_type: str, now: float) -> Attributes:
         """The attributes of a Yammer meter bean. Rates are per second."""
         one, five, fifteen = self._rates or (0.0, 0.0, 0.0)

@@ -37,6 +37,7 @@ class Traffic:
     bytes_out: int = 0
     replication_bytes_in: int = 0
     replication_bytes_out: int = 0
+    reassignment_bytes_in: int = 0
     bytes_rejected: int = 0
     produces: int = 0
     fetches: int = 0

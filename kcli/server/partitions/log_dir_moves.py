@@ -280,7 +280,13 @@ class LogDirMoves:
                 f"{current.path} holds nothing from offset {copy.log_end_offset} to its end at "
                 f"{current.log_end_offset}"
             )
-        await self._blocking(lambda: futures.take_in(copy, current, piece.read(), now_ms))
+        truncations = current.truncations
+        try:
+            await self._blocking(lambda: futures.take_in(copy, current, piece.read(), now_ms))
+        except KafkaError:
+            if current.truncations == truncations:
+                raise
+            return True  # the log was truncated during the read, so the copy begins again
         self._throttle.copied(piece.size_bytes)
         return True
 

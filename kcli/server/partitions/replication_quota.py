@@ -65,6 +65,15 @@ class ReplicationQuota:
         return partition in known.replicas
 
     @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._limit < UNLIMITED
+
+    def seconds_over(self) -> float:
+        """The time after which the rate has fallen to the limit, if nothing is recorded. 0 if the rate is lower."""
+        return self._rate.seconds_over(max(self._limit, 1), self._clock.monotonic())
+
+    @property
     def is_exceeded(self) -> bool:
         return self.bytes_per_second > self._limit
 

@@ -38,9 +38,10 @@ from kcli.replica.follower import (
 )
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
+from kcli.server.metrics.meters import Meter
 from kcli.server.partitions.fetchers.following import Following
 from kcli.server.partitions.fetchers.leader_connection import SYSTEM_BUFFER, LeaderConnection
-from kcli.server.partitions.fetchers.throttle import FollowerThrottle
+from kcli.server.partitions.replication_quota import ReplicationQuota
 from kcli.storage.directory import Background
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ TURN_BYTES = 1 << 20
 TURN_PARTITIONS = 50
 """The partitions without records that are handled in one turn, which take about a millisecond too."""
 
+THROTTLE_WAIT_MAX_MS = 1000
+"""The longest wait until the rate of throttled partitions is checked again. It is the size of a window, in which the
+rate falls."""
+
 _SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -68,7 +73,7 @@ _FOREVER = -1
 class Surroundings:
     """What all fetchers of a broker share."""
 
-    __slots__ = ("background", "broker_epoch", "clock", "config", "image", "network", "node_id", "throttle")
+    __slots__ = ("background", "broker_epoch", "clock", "config", "image", "network", "node_id", "quota")
 
     def __init__(
         self,
@@ -80,7 +85,7 @@ class Surroundings:
         background: Background,
         image: Callable[[], MetadataImage],
         broker_epoch: Callable[[], int],
-        throttle: FollowerThrottle,
+        quota: ReplicationQuota,
     ) -> None:
         self.node_id = node_id
         self.network = network
@@ -89,7 +94,7 @@ class Surroundings:
         self.background = background
         self.image = image
         self.broker_epoch = broker_epoch
-        self.throttle = throttle
+        self.quota = quota
 
 
 class ReplicaFetcher:
@@ -100,12 +105,13 @@ class ReplicaFetcher:
         self.number = number
         self.address = address
         self.followings: dict[TopicPartition, Following] = {}
-        self.requests = 0
-        self.bytes_in = 0
+        now = given.clock.monotonic()
+        self.requests, self.bytes_in = Meter(now), Meter(now)
         self._given = given
         self._by_id: dict[TopicIdPartition, Following] = {}
         self._plan = FetchPlan()
         self._delayed: dict[TopicPartition, int] = {}
+        self._throttled: dict[TopicPartition, None] = {}
         self._asking: list[Following] = []
         self._restoring: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
@@ -145,6 +151,7 @@ class ReplicaFetcher:
         partition = following.partition
         self._by_id.pop(TopicIdPartition(partition.topic_id, partition.partition), None)
         self._delayed.pop(key, None)
+        self._throttled.pop(key, None)
         self._plan.forget(key)
 
     def move_to(self, address: Address) -> None:
@@ -156,7 +163,7 @@ class ReplicaFetcher:
         self._news.set()
 
     def wake(self) -> None:
-        """Ends a wait, because a throttle may have changed."""
+        """Ends a wait, because the limit of throttled partitions has changed."""
         self._news.set()
 
     async def stop(self) -> None:
@@ -186,6 +193,10 @@ class ReplicaFetcher:
         level = logging.WARNING if self._failures == 1 else logging.DEBUG
         _log.log(level, "%s A request to %s failed, because %s", self, self.address, reason)
         self._paused_until_ms = self._now_ms() + self._backoff_ms()
+        asking, self._asking = self._asking, []
+        for following in asking:
+            if self._is_current(following):
+                self._act(following, BackOff(reason))
 
     async def _round(self) -> None:
         await self._wait_until_ready()
@@ -202,8 +213,8 @@ class ReplicaFetcher:
         )
         answer = await self._exchange(frame)
         response = wire.decode_fetch(answer, version, self._correlation)
-        self.requests += 1
-        self.bytes_in += len(answer)
+        self.requests.count += 1
+        self.bytes_in.count += len(answer)
         if response.error_code is ErrorCode.NONE:
             self._plan.answered(response.session_id)
             self._worked()
@@ -247,18 +258,32 @@ class ReplicaFetcher:
                     self._ready(self.followings[key])
 
     def _apply_throttle(self) -> int:
-        """Leaves throttled partitions out of the request while the rate is too high. Returns the milliseconds after
-        which the rate may have fallen, or 0."""
-        throttle = self._given.throttle
-        if not throttle.is_used:
+        """Leaves throttled partitions out of the request while the rate is too high. A replica that has caught up is
+        not throttled (KIP-73). Returns the milliseconds after which the rate may have fallen, or 0."""
+        quota = self._given.quota
+        if not quota.is_limited:
+            if self._throttled:
+                self._end_throttle()
             return 0
-        wait_ms = throttle.wait_ms()
+        over_s = quota.seconds_over()
+        if over_s <= 0:
+            self._end_throttle()
+            return 0
         for key, following in self.followings.items():
-            if wait_ms and throttle.covers(key) and not following.state.is_caught_up:
+            if not following.state.is_caught_up and self._is_throttled(following):
+                self._throttled[key] = None
                 self._plan.forget(key)
-            else:
-                self._ready(following)
-        return wait_ms
+        return min(int(over_s * 1000) + 1, THROTTLE_WAIT_MAX_MS)
+
+    def _end_throttle(self) -> None:
+        throttled, self._throttled = self._throttled, {}
+        for key in throttled:
+            if key in self.followings:
+                self._ready(self.followings[key])
+
+    def _is_throttled(self, following: Following) -> bool:
+        entries = following.partition.log.config.follower_replication_throttled_replicas
+        return self._given.quota.throttles(following.key.topic, following.key.partition, entries)
 
     # Requests.
 
@@ -305,17 +330,25 @@ class ReplicaFetcher:
                 following = self._by_id.get(TopicIdPartition(topic.topic_id or ZERO_ID, part.partition_index))
                 if following is None:
                     continue
-                action = following.decide(part)
-                if isinstance(action, Append):
-                    if part.records:
-                        with_records.append(following.key)
-                    await self._append(following, action, part)
-                else:
-                    self._act(following, action)
+                if part.records:
+                    with_records.append(following.key)
+                try:
+                    await self._take_part(following, part)
+                except Exception:
+                    # One partition must not stop the others of this fetcher.
+                    _log.exception("%s The answer for %s could not be handled", self, following.partition)
+                    self._act(following, Fail("of the error above"))
                 parts += 1
                 if parts % TURN_PARTITIONS == 0:
                     await asyncio.sleep(0)
         self._plan.had_records(with_records)
+
+    async def _take_part(self, following: Following, part: PartitionData) -> None:
+        action = following.decide(part)
+        if isinstance(action, Append):
+            await self._append(following, action, part)
+        else:
+            self._act(following, action)
 
     async def _append(self, following: Following, action: Append, part: PartitionData) -> None:
         steps = following.append(action, part.records, self._given.clock.now_ms())
@@ -336,10 +369,13 @@ class ReplicaFetcher:
             self._ready(following)
 
     def _count(self, following: Following, size_bytes: int) -> None:
-        following.partition.traffic.replication_bytes_in += size_bytes
-        throttle = self._given.throttle
-        if throttle.is_used and throttle.covers(following.key):
-            throttle.received(size_bytes)
+        traffic = following.partition.traffic
+        traffic.replication_bytes_in += size_bytes
+        image = self._given.image().partition(*following.key)
+        if image is not None and self._given.node_id in image.adding:
+            traffic.reassignment_bytes_in += size_bytes
+        if self._is_throttled(following):
+            self._given.quota.record(size_bytes)
 
     def _is_current(self, following: Following) -> bool:
         return self.followings.get(following.key) is following
@@ -377,7 +413,12 @@ class ReplicaFetcher:
 
     def _ready(self, following: Following) -> None:
         """Puts a partition into the next request, if nothing is in its way."""
-        if following.state.phase is Phase.FETCHING and following.key not in self._delayed:
+        key = following.key
+        if (
+            following.state.phase is Phase.FETCHING
+            and key not in self._delayed
+            and key not in self._throttled
+        ):
             self._plan.want(following.key, following.wanted)
             self._news.set()
 

@@ -110,7 +110,10 @@ class Following:
                 for result in log.replicate(records, leader_epoch=self.state.leader_epoch, now_ms=now_ms):
                     appended += result.size_bytes
                     yield result.size_bytes
-                    if not partition.is_current or partition.log is not log:
+                    if not partition.is_current:
+                        return None
+                    if partition.log is not log:  # the log has moved to another directory meanwhile
+                        self.state = self.state.after(partition.own_log)
                         return None
                 if not appended:
                     following = BackOff("the leader sent no whole batch of this leader epoch")
@@ -152,6 +155,7 @@ class Following:
                     log.truncate_fully_and_start_at(action.offset)
         except (StorageError, KafkaError) as error:
             return Fail(str(error))
+        partition.wake_all()  # a consumer may read after the new log end
         return None
 
     async def restore(self, background: Background) -> None:
@@ -167,12 +171,13 @@ class Following:
         def work() -> None:
             try:
                 restoration.run()
-            except (OSError, StorageError) as error:
-                # The files of a deleted log may be gone. A bad disk is noticed when the log is used.
-                _log.info("%s: the producers could not be read: %s", log.path, error)
-            else:
                 loop.call_soon_threadsafe(log.end_restoring_producers, restoration, truncations)
-            loop.call_soon_threadsafe(done.set)
+            except Exception as error:
+                # The files of a deleted log may be gone. The next use of the log reads the producers again, and then
+                # reports a bad disk.
+                _log.info("%s: the producers could not be read: %s", log.path, error)
+            finally:
+                loop.call_soon_threadsafe(done.set)
 
         background(work)
         await done.wait()

@@ -34,6 +34,7 @@ class LeaderConnection(asyncio.BufferedProtocol):
         self.address = address
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray(BUFFER_BYTES)
+        self._spare = bytearray(1)
         self._filled = 0
         self._answer: asyncio.Future[memoryview] | None = None
         self._lost: Exception | None = None
@@ -83,9 +84,13 @@ class LeaderConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return memoryview(self._buffer)[self._filled :]
+        # Without a request the leader may only close the connection. The buffer still has the last answer.
+        return memoryview(self._buffer)[self._filled :] if self._is_waiting else memoryview(self._spare)
 
     def buffer_updated(self, nbytes: int) -> None:
+        if not self._is_waiting:
+            self._refuse(f"{self.address} sent bytes without a request")
+            return
         self._filled += nbytes
         if self._filled < INT32.size:
             return
@@ -93,18 +98,24 @@ class LeaderConnection(asyncio.BufferedProtocol):
         end = INT32.size + size
         if not INT32.size <= size <= FRAME_MAX_BYTES:
             self._refuse(f"{self.address} announced a response of {size} bytes (limit {FRAME_MAX_BYTES})")
-        elif self._answer is None or self._answer.done() or self._filled > end:
+        elif self._filled > end:
             self._refuse(f"{self.address} sent bytes without a request")
         elif self._filled == end:
-            self._answer.set_result(memoryview(self._buffer)[INT32.size : end])
-            if size < BUFFER_BYTES < len(self._buffer):
-                self._buffer = bytearray(BUFFER_BYTES)
-        elif end >= len(self._buffer):
-            larger = bytearray(
-                end + 1
-            )  # an event loop needs room for a read that only finds the end of the stream
+            self._complete(end)
+        elif end > len(self._buffer):
+            larger = bytearray(end)
             larger[: self._filled] = memoryview(self._buffer)[: self._filled]
             self._buffer = larger
+
+    def _complete(self, end: int) -> None:
+        assert self._answer is not None, "a request waits"
+        self._answer.set_result(memoryview(self._buffer)[INT32.size : end])
+        if end <= BUFFER_BYTES < len(self._buffer):
+            self._buffer = bytearray(BUFFER_BYTES)
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self._answer is not None and not self._answer.done()
 
     def eof_received(self) -> bool:
         return False

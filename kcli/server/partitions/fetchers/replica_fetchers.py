@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
@@ -21,8 +21,8 @@ from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.server.partitions.fetchers.fetcher import ReplicaFetcher, Surroundings
 from kcli.server.partitions.fetchers.following import Following
-from kcli.server.partitions.fetchers.throttle import FollowerThrottle
 from kcli.server.partitions.followed_partition import FollowedPartition
+from kcli.server.partitions.replication_quota import FOLLOWER_RATE, ReplicationQuota
 from kcli.storage.directory import Background
 
 _log = logging.getLogger("kcli.server.ReplicaFetcherManager")
@@ -44,7 +44,7 @@ class ReplicaFetchers:
         image: Callable[[], MetadataImage],
         broker_epoch: Callable[[], int],
     ) -> None:
-        self._throttle = FollowerThrottle(node_id, dynamic_config, clock)
+        self._quota = ReplicationQuota(FOLLOWER_RATE, dynamic_config.current, clock)
         self._given = Surroundings(
             node_id=node_id,
             network=network,
@@ -53,7 +53,7 @@ class ReplicaFetchers:
             background=background,
             image=image,
             broker_epoch=broker_epoch,
-            throttle=self._throttle,
+            quota=self._quota,
         )
         self._listener = dynamic_config.static.inter_broker_listener_name
         self._count = dynamic_config.current.integer(FETCHERS_KEY)
@@ -61,7 +61,8 @@ class ReplicaFetchers:
         self._followed: dict[TopicPartition, FollowedPartition] = {}
         self._waiting: dict[TopicPartition, None] = {}
         """The partitions whose leader has no endpoint."""
-        self._brokers: object = None
+        self._brokers: Mapping[int, BrokerRegistration] = {}
+        self._is_stopped = False
         self._ending: set[asyncio.Task[None]] = set()
         dynamic_config.subscribe(self._reconfigure)
 
@@ -69,7 +70,9 @@ class ReplicaFetchers:
         return iter(list(self._fetchers.values()))
 
     def follow(self, partition: FollowedPartition) -> None:
-        """Begins to fetch a partition from its leader."""
+        """Begins to fetch a partition from its leader. Does nothing after `stop`."""
+        if self._is_stopped:
+            return
         key = TopicPartition(partition.topic, partition.partition)
         assert key not in self._followed, f"{key} is fetched already"
         self._followed[key] = partition
@@ -90,10 +93,7 @@ class ReplicaFetchers:
             asyncio.get_running_loop().call_soon(self._end_if_idle, fetcher)
 
     def metadata_changed(self, image: MetadataImage) -> None:
-        """Takes over the endpoints of the leaders and the throttles."""
-        if self._throttle.metadata_changed(image):
-            for fetcher in self:
-                fetcher.wake()
+        """Takes over the endpoints of the leaders."""
         if image.brokers is self._brokers:
             return
         self._brokers = image.brokers
@@ -108,6 +108,7 @@ class ReplicaFetchers:
 
     async def stop(self) -> None:
         """Ends all fetchers. Returns when no thread reads a log any more."""
+        self._is_stopped = True
         fetchers, self._fetchers = list(self._fetchers.values()), {}
         self._followed.clear()
         self._waiting.clear()
@@ -116,7 +117,7 @@ class ReplicaFetchers:
     # Which fetcher.
 
     def _assign(self, key: TopicPartition, partition: FollowedPartition) -> None:
-        address = self._address(self._given.image().brokers.get(partition.leader))
+        address = self._address(self._brokers.get(partition.leader))
         if address is None:
             self._waiting[key] = None
             return
@@ -145,6 +146,9 @@ class ReplicaFetchers:
         task.add_done_callback(self._ending.discard)
 
     def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
+        self._quota.reconfigure(after)
+        for fetcher in self:
+            fetcher.wake()
         count = after.integer(FETCHERS_KEY)
         if count == self._count:
             return
