@@ -11,12 +11,13 @@ import pytest
 
 from kcli.errors import ErrorCode
 from kcli.model.ids import Offset
-from kcli.protocol.messages import fetch
+from kcli.protocol.messages import delete_records, fetch
 from kcli.protocol.wire.api import ApiKey
+from kcli.server.beans.broker_beans import replica_beans
 from kcli.server.handlers.shared import partition_reads
 from kcli.server.partitions.fetch_sessions import WATCHED_FROM, FetchSession
 from kcli.storage.log.log import AppendOrigin
-from rigs.data_path import BrokerRig, batch, topic_image
+from rigs.data_path import BrokerRig, batch, image_of, topic_image
 from rigs.loops import PATIENCE_S, until
 from rigs.replication import refused
 from rigs.wire_client import Client
@@ -29,7 +30,10 @@ MAX_WAIT = 600_000
 class Reader:
     """A client with a session of all partitions. It remembers the offsets that it must fetch next."""
 
-    def __init__(self, client: Client, *, replica: int = -1, partitions: int = COUNT) -> None:
+    def __init__(
+        self, client: Client, *, replica: int = -1, partitions: int = COUNT, leader_epoch: int = -1
+    ) -> None:
+        self.leader_epoch = leader_epoch
         self.client = client
         self.offsets = dict.fromkeys(range(partitions), 0)
         self.moved = list(self.offsets)
@@ -43,6 +47,7 @@ class Reader:
                 partition=index,
                 fetch_offset=self.offsets[index],
                 log_start_offset=0,
+                current_leader_epoch=self.leader_epoch,
                 partition_max_bytes=1_000_000,
             )
             for index in self.moved
@@ -210,6 +215,59 @@ def test_a_quiet_partition_is_read_again_from_time_to_time(tmp_path: Path, reads
         rows = await reader.fetch()
         assert (list(rows), rows[6].log_start_offset) == ([6], 1)
         assert sorted(reads) == list(range(COUNT))
+
+    run(tmp_path, scenario)
+
+
+def test_a_fetch_that_its_session_watches_for_counts_as_parked(tmp_path: Path) -> None:
+    def purgatory_size(rig: Any) -> object:
+        (size,) = [
+            found.attributes["Value"]
+            for found in replica_beans(rig)
+            if found.properties.get("delayedOperation") == "Fetch"
+        ]
+        return size
+
+    async def scenario(rig: BrokerRig) -> None:
+        reader = await settled(rig)
+        assert purgatory_size(rig) == 0
+        waiting = asyncio.ensure_future(reader.fetch(MAX_WAIT))
+        await until(lambda: parked(rig, reader))
+        assert purgatory_size(rig) == 1
+        append(rig, 0)
+        await asyncio.wait_for(waiting, PATIENCE_S)
+        assert purgatory_size(rig) == 0
+
+    run(tmp_path, scenario)
+
+
+def test_deleted_records_are_reported_by_the_next_fetch(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig) -> None:
+        reader = Reader(await rig.connect(), replica=2)
+        append(rig, 6)
+        while reader.offsets[6] == 0 or session_of(rig, reader).active:
+            await reader.fetch()
+        part = delete_records.DeleteRecordsPartition(partition_index=6, offset=1)
+        topic = delete_records.DeleteRecordsTopic(name="t", partitions=(part,))
+        request = delete_records.DeleteRecordsRequest(topics=(topic,), timeout_ms=50)
+        await (await rig.connect()).call(request, ApiKey.DELETE_RECORDS, 2)
+        rows = await reader.fetch()
+        assert (list(rows), rows[6].log_start_offset) == ([6], 1)
+
+    run(tmp_path, scenario)
+
+
+def test_a_new_epoch_of_the_same_leader_ends_the_wait(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig) -> None:
+        reader = Reader(await rig.connect(), replica=2, leader_epoch=0)
+        await reader.fetch()
+        await reader.fetch()
+        waiting = asyncio.ensure_future(reader.fetch(MAX_WAIT))
+        await until(lambda: parked(rig, reader))
+        rig.publish(image_of(topic_image("t", COUNT, replicas=(1, 2), leader_epoch=1)))
+        rows = await asyncio.wait_for(waiting, PATIENCE_S)
+        assert {row.error_code for row in rows.values()} == {ErrorCode.FENCED_LEADER_EPOCH}
+        assert len(rows) == COUNT
 
     run(tmp_path, scenario)
 

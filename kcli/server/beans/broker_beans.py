@@ -27,6 +27,7 @@ from kcli.server.metrics.requests import ApiTimes
 from kcli.server.network.listener import SocketServer
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.log_cleaning import LogCleaning
+from kcli.server.partitions.parked import ParkedFetch
 from kcli.storage.store.store import LogStore
 
 SERVER, NETWORK, CONTROLLER, LOG, CLUSTER = (
@@ -200,7 +201,11 @@ def _sockets(sources: BeanSources) -> Iterator[Bean]:
 
 
 def _fetch_sessions(broker: BrokerPorts) -> Iterator[Bean]:
-    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(broker.fetch_sessions))
+    sessions = broker.fetch_sessions
+    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchSessions", len(sessions))
+    partitions = sum(len(session.targets) for session in sessions)
+    yield gauge(SERVER, "FetchSessionCache", "NumIncrementalFetchPartitionsCached", partitions)
+    yield bean(SERVER, "LeaderReplication", {"byte-rate": broker.leader_quota.bytes_per_second})
 
 
 # Replicas, and what the controller knows.
@@ -224,10 +229,20 @@ def replica_beans(broker: BrokerPorts) -> Iterator[Bean]:
         yield gauge(SERVER, "ReplicaManager", name, value)
     parked = {
         "Produce": sum(len(leader.commits) for leader in led),
-        "Fetch": len({id(each) for leader in led for each in leader.parked_fetches}),
+        "Fetch": _parked_fetches(broker),
+        "DeleteRecords": sum(len(leader.deletions) for leader in led),
     }
     for operation, count in parked.items():
         yield gauge(SERVER, "DelayedOperationPurgatory", "PurgatorySize", count, delayedOperation=operation)
+
+
+def _parked_fetches(broker: BrokerPorts) -> int:
+    """The number of parked fetches. A session watches some partitions for its fetch, which is then not in their
+    lists."""
+    replicas = (*broker.replicas, *broker.replicas.followed)
+    waiters: list[object] = [each for replica in replicas for each in replica.parked_fetches]
+    waiters += [session.parked for session in broker.fetch_sessions]
+    return len({id(each) for each in waiters if isinstance(each, ParkedFetch) and not each.finished})
 
 
 def _image_of(broker: BrokerPorts, leader: LeaderPartition) -> PartitionImage | None:

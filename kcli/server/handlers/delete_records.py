@@ -34,7 +34,7 @@ from kcli.replica.waiting import ProduceWait
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import error_of_ended
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.server.partitions.parked import ParkedProduce
+from kcli.server.partitions.parked import ParkedProduce, measure_again
 from kcli.server.requests.access import DELETE_TOPIC, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
@@ -106,6 +106,7 @@ def _delete(
             raise PolicyViolationException(f"Records of {topic} are compacted and never deleted")
         offset = log.high_watermark if part.offset == HIGH_WATERMARK else Offset(part.offset)
         log.delete_records_before(offset)
+        measure_again(leader.parked_fetches)  # a session tells its follower of the new log start offset
     except KafkaError as error:
         return _failed(part.partition_index, error.code)
     except StorageError:

@@ -9,7 +9,7 @@ fetch that closes the session or needs no session.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -154,6 +154,9 @@ class FetchSessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(list(self._sessions.values()))
 
     def open(self, request: FetchRequest, version: int, now_ms: int) -> Generator[None, None, FetchScope]:
         """Finds the partitions that a request reads and the rules for its answer. Works in steps."""

@@ -327,7 +327,11 @@ class LeaderPartition:
         return reaction is Reaction.SEND_AGAIN
 
     def begin_epoch(self, state: LeaderState) -> None:
-        """Begins the next leader epoch of this leader. Waiting requests go on waiting, because no record is lost."""
+        """Begins the next leader epoch of this leader.
+
+        Waiting produces go on waiting, because no record is lost. Waiting fetches end, because their readers may know
+        only the epoch before.
+        """
         now_ms, end = self._ports.now_ms(), self.log.log_end_offset
         known, members = self.followers, state.isr.members
         self.followers = {
@@ -339,6 +343,7 @@ class LeaderPartition:
             for replica, new in state.new_followers(now_ms).items()
         }
         self.change(state)
+        self.wake_all()
 
     def apply(self, after: PartitionImage) -> None:
         """Applies a state of the partition in this leader epoch from the metadata.

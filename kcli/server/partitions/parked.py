@@ -29,6 +29,12 @@ ParkedFetches = dict[FetchWaiter, FetchTarget]
 """The fetches and sessions that wait for changes of one partition, each with its target for this partition."""
 
 
+def measure_again(partition: ParkedFetches) -> None:
+    """Lets all waiters of a partition look at the partition, because it changed without an append."""
+    for waiter in list(partition):
+        waiter.changed(partition, 0, measure=True)
+
+
 class ParkedFetch:
     """One fetch that waits. `done` is called once when the wait ends, unless the fetch is cancelled."""
 
