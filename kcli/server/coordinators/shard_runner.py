@@ -298,12 +298,13 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         for task in tuple(self._tasks):
             task.cancel()
 
-    async def drain(self) -> None:
-        """Writes the collected records, for a clean stop."""
+    async def drain(self, timeout_s: float) -> None:
+        """Writes the collected records, for a clean stop. Raises KafkaError, or TimeoutError if they are not committed
+        in time."""
         self._flush()
         barrier = self.when_written()
         if barrier is not None:
-            await asyncio.wait_for(barrier, self._settings.commit_timeout_ms / 1000)
+            await asyncio.wait_for(barrier, timeout_s)
 
     def stop(self) -> None:
         """Stops, because another broker has the shard. Waiting requests are answered with NOT_COORDINATOR."""

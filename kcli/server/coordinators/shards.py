@@ -34,6 +34,10 @@ from kcli.server.coordinators.shard_runner import ShardRunner, ShardT
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.producer_state import Verification
 
+DRAIN_SECONDS = 5.0
+"""The time for which a stop waits for other replicas: the default of offsets.commit.timeout.ms. If most brokers stop at
+the same time, the last writes cannot be committed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShardKind(Generic[RecordT, SendT, ShardT]):
@@ -256,12 +260,14 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     async def stop(self) -> None:
         """Writes the collected records, answers the waiting requests, and refuses later requests."""
         self._stopped = True
-        for runner in tuple(self._runners.values()):
-            try:
-                await runner.drain()
-            except (KafkaError, TimeoutError) as error:
+        runners = tuple(self._runners.values())
+        outcomes = await asyncio.gather(
+            *(runner.drain(DRAIN_SECONDS) for runner in runners), return_exceptions=True
+        )
+        for runner, outcome in zip(runners, outcomes, strict=True):
+            if outcome is not None:
                 self._kind.logger.warning(
-                    "Writes to %s were not committed before the stop: %s", runner.partition, error
+                    "Writes to %s were not committed before the stop: %r", runner.partition, outcome
                 )
         for partition in (*self._loading, *self._runners):
             self._give_up(partition)

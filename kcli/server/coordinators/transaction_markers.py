@@ -6,7 +6,8 @@ shard applies or drops the offsets of the transaction. In all other topics the m
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
 from kcli.errors import ErrorCode, KafkaError
@@ -44,13 +45,13 @@ class MarkerWriter:
         self._groups = groups
         self._now_ms = now_ms
 
-    def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | Awaitable[ErrorCode]:
-        """Writes a marker. Returns the error code. If other replicas must first replicate the marker, returns a future
-        of the error code."""
+    def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | asyncio.Task[ErrorCode]:
+        """Writes a marker. Returns the error code. If other replicas must first replicate the marker, returns a task
+        that waits for them. It goes on even if the caller stops to wait."""
         try:
             if topic == GROUP_TOPIC.name:
                 runner = self._groups.shards.runner_at(partition)
-                return _outcome(runner.end_transaction(self._marker(end)))
+                return _task(_outcome(runner.end_transaction(self._marker(end))))
             leader = self._replicas.get(topic, partition)
             marker = self._marker(end)
             result = leader.append_marker(
@@ -60,7 +61,7 @@ class MarkerWriter:
             return _code(error)
         if leader.log.high_watermark > result.last_offset:
             return ErrorCode.NONE
-        return _commit(leader, result.next_offset)
+        return _task(_commit(leader, result.next_offset))
 
     def _marker(self, end: TransactionEnd) -> ControlMarker:
         batch = encode_marker_batch(
@@ -70,6 +71,10 @@ class MarkerWriter:
             timestamp_ms=self._now_ms(),
         )
         return ControlMarker(batch, end.producer_id, end.committed, end.transaction_version)
+
+
+def _task(work: Coroutine[None, None, ErrorCode]) -> asyncio.Task[ErrorCode]:
+    return asyncio.get_running_loop().create_task(work, name="marker")
 
 
 async def _outcome(written: Awaitable[object]) -> ErrorCode:

@@ -148,16 +148,20 @@ class TransactionVerifier:
         """Waits until the markers of the producer's last transaction are written, because a client of TV2 does not wait
         for them.
 
-        Each attempt makes new verifications, because the log drops verifications when it gets a marker.
+        Each attempt makes new verifications, because the log drops verifications when it gets a marker. If a marker
+        comes while the coordinator is being asked, the answer may be about the next transaction. So the coordinator is
+        asked again.
         """
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
         left_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.max.ms")
         while True:
             if answer is not None:
                 codes = await answer if isawaitable(answer) else answer
-                if not (client.adds and _is_concurrent(codes)) or left_ms <= 0:
+                is_early = client.adds and _is_concurrent(codes)
+                if left_ms <= 0 or not (is_early or _is_dropped(client, batches, asked)):
                     return verdicts | _judged(client, asked, codes)
-                await asyncio.sleep(step_ms / 1000)
+                if is_early:
+                    await asyncio.sleep(step_ms / 1000)
                 left_ms -= step_ms
             verdicts, asked = self._guarded(client, batches)
             if not asked:
@@ -170,6 +174,20 @@ def _leave(
 ) -> None:
     if tasks.get(producer) is done:
         del tasks[producer]
+
+
+def _is_dropped(
+    client: TransactionalClient,
+    batches: list[tuple[LeaderPartition, int]],
+    asked: Mapping[TopicPartition, Verification],
+) -> bool:
+    """Whether the log has dropped a verification in the meantime."""
+    producer_id = ProducerId(client.producer_id)
+    return any(
+        (verification := asked.get(TopicPartition(leader.topic, leader.partition))) is not None
+        and not leader.log.producers.is_valid(producer_id, verification)
+        for leader, _ in batches
+    )
 
 
 def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:

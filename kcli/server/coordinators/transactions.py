@@ -200,7 +200,7 @@ class TransactionCoordinator:
                 end, send.partitions, lambda written: runner.run(partial(_markers_written, send, written))
             )
         except Overtaken as error:
-            _log.error(
+            _log.warning(
                 "The transaction of '%s' belongs to a newer coordinator or producer: %s",
                 send.transactional_id,
                 error,

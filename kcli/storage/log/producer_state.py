@@ -241,12 +241,17 @@ class ProducerState:
             known.lowest_sequence = min(known.lowest_sequence, base_sequence)
         return known
 
+    def is_valid(self, producer_id: ProducerId, verification: Verification) -> bool:
+        """Whether a verification can still be used. It is dropped when a marker or the first batch of a transaction is
+        written."""
+        return self._verifications.get(producer_id) is verification
+
     def check_verified(self, header: BatchHeader, verification: Verification) -> None:
         """Raises KafkaError if a transactional batch would begin a transaction that may have ended already."""
         producer_id = header.producer_id
         if self._is_open(producer_id, header.producer_epoch):
             return
-        if self._verifications.get(producer_id) is not verification:
+        if not self.is_valid(producer_id, verification):
             raise InvalidTxnStateException(
                 f"Record was not part of an ongoing transaction of producer {producer_id} in {self._topic_partition}"
             )

@@ -31,7 +31,7 @@ from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 from kcli.protocol.records.metadata import RemoveTopicRecord
 from kcli.runtime.rng import SystemRng
 from kcli.server.coordinators import groups as coordinators
-from kcli.server.coordinators import loader
+from kcli.server.coordinators import loader, shards
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
@@ -284,3 +284,20 @@ async def test_an_answer_that_shows_a_write_fails_with_it(tmp_path: Path) -> Non
         for waiting in (write, stable):
             with pytest.raises(CoordinatorNotAvailableException):
                 await waiting
+
+
+@on_a_loop
+async def test_a_stop_does_not_wait_for_replicas_that_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(shards, "DRAIN_SECONDS", 0.02)
+    async with rig(tmp_path) as it:
+        it.lead()
+        await it.loaded()
+        waiting = it.commit(5)
+        await asyncio.wait_for(it.groups.stop(), 3)
+        with pytest.raises(NotCoordinatorException):
+            await waiting
+        with pytest.raises(CoordinatorNotAvailableException):
+            it.commit(6)
+        assert "Writes to __consumer_offsets-0 were not committed before the stop" in caplog.text

@@ -369,7 +369,7 @@ async def test_the_end_of_leadership_sends_everybody_elsewhere(tmp_path: Path) -
 async def test_a_caller_that_went_away_is_no_trouble(tmp_path: Path) -> None:
     async with rig(tmp_path, linger_ms=5) as it:
         it.commit(5).cancel()
-        await it.runner.drain()
+        await it.runner.drain(5.0)
         assert it.offset() == 5
 
 
