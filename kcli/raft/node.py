@@ -156,7 +156,8 @@ class RaftNode:
 
     @property
     def is_shut_down(self) -> bool:
-        """Nothing is left to do after `Shutdown`: the other voters know that this node leads no more."""
+        """Nothing is left to do after `Shutdown`: each other voter knows that this node leads no more, or does not
+        answer."""
         member = self._member
         if not isinstance(member.state, Resigned):
             return not isinstance(member.state, Leader)
@@ -363,8 +364,14 @@ class RaftNode:
         if outgoing is None:
             return
         self._member.connections.pause(outgoing.peer.id, now)
-        if isinstance(outgoing.request, ProbeRequest):
-            self._changes.probe_failed(outgoing.peer)
+        match outgoing.request:
+            case ProbeRequest():
+                self._changes.probe_failed(outgoing.peer)
+            case EndEpochRequest() if self._member.shutting_down:
+                # Often all nodes stop together, and a voter that has gone cannot acknowledge.
+                self._elections.end_acknowledged(outgoing.peer.id)
+            case _:
+                pass
 
     def _unsupported(self, outgoing: Outgoing | None, now: float) -> None:
         match outgoing:

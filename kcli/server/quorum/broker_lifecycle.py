@@ -21,6 +21,7 @@ from kcli.config.listeners import SECURITY_PROTOCOLS, Listener
 from kcli.controller.api import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from kcli.errors import (
     BrokerIdNotRegisteredException,
+    DuplicateBrokerRegistrationException,
     KafkaError,
     StaleBrokerEpochException,
     StorageError,
@@ -46,6 +47,11 @@ CATCH_UP_INTERVAL_S = 0.01
 SHUTDOWN_INTERVAL_S = 0.05
 # The longest controlled shutdown. Kafka has this fixed limit too.
 SHUTDOWN_LIMIT_S = 300.0
+
+_IN_USE = (
+    "another process is registered with this node.id. If the broker was restarted, the session of its last process "
+    "ends after broker.session.timeout.ms"
+)
 
 
 class BrokerState(IntEnum):
@@ -178,8 +184,10 @@ class BrokerLifecycle:
                 self.epoch = (await self._channel.send(BROKER_REGISTRATION, request)).broker_epoch
                 return
             except (KafkaError, StorageError) as error:
-                _log.warning("The broker is not registered yet: %s", error)
-                self._refusal = str(error)
+                self._refusal = (
+                    _IN_USE if isinstance(error, DuplicateBrokerRegistrationException) else str(error)
+                )
+                _log.warning("The broker is not registered yet: %s", self._refusal)
                 await asyncio.sleep(self._interval_s)
 
     async def _heartbeat(self) -> float:

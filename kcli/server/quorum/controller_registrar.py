@@ -37,6 +37,7 @@ class ControllerRegistrar:
         self._loader = loader
         self._rng = rng
         self._registration = registration
+        self._pause_s = FIRST_PAUSE_S
         self._task = self._begin()
         loader.subscribe(self._metadata_changed)
 
@@ -48,8 +49,15 @@ class ControllerRegistrar:
         return asyncio.get_running_loop().create_task(self._register(), name="register-controller")
 
     def _metadata_changed(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
-        """Registers again if another process has taken the place of this controller in the metadata."""
+        """Registers again if another process has taken the place of this controller in the metadata.
+
+        The pauses go on growing, because two running controllers with one id would otherwise write records without end.
+        """
         if self._task.done() and not self._task.cancelled() and self._is_missing():
+            _log.warning(
+                "Another process has registered as controller %d. Two nodes may have the same node.id",
+                self._registration.id,
+            )
             self._task = self._begin()
 
     def _is_missing(self) -> bool:
@@ -58,13 +66,12 @@ class ControllerRegistrar:
 
     async def _register(self) -> None:
         await self._loader.loaded()
-        pause_s = FIRST_PAUSE_S
         while self._is_missing():
             supported = self._loader.image.metadata_version >= CONTROLLER_REGISTRATION_FROM.level
             if supported and not self._channel.is_local:
                 await self._try()
-            await asyncio.sleep(pause_s * (1 + JITTER * (2 * self._rng.random() - 1)))
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            await asyncio.sleep(self._pause_s * (1 + JITTER * (2 * self._rng.random() - 1)))
+            self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
     async def _try(self) -> None:
         try:

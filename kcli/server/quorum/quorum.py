@@ -23,7 +23,7 @@ from kcli.metadata.replay import ImageReplayer
 from kcli.model.addresses import Address
 from kcli.model.ids import NO_LEADER, BrokerId, LeaderEpoch
 from kcli.raft.messages import Shutdown
-from kcli.raft.node import RaftNode
+from kcli.raft.node import QuorumError, RaftNode
 from kcli.raft.settings import RaftSettings
 from kcli.raft.states.leader import Leader
 from kcli.raft.states.table import State
@@ -179,11 +179,15 @@ class Quorum:
             self._leadership.end(error)
 
     def fail(self, error: BaseException) -> None:
-        """Ends the lead and, by `on_fatal`, the node, because the metadata log cannot be read or written."""
+        """Ends the lead and, by `on_fatal`, the node, because the metadata log cannot be read or written, or because
+        the quorum contradicts it."""
         if self.failure is not None:
             return
-        _log.critical("The metadata log cannot be written any more: %s", error)
-        self.failure = NotControllerException(f"The metadata log cannot be written: {error}")
+        what = (
+            "leaves the quorum" if isinstance(error, QuorumError) else "cannot use its metadata log any more"
+        )
+        _log.critical("Node %d %s: %s", self.node.key.id, what, error)
+        self.failure = NotControllerException(f"Node {self.node.key.id} {what}: {error}")
         self._end_lead(self.failure)
         self._on_fatal(error)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.errors import KcliError, UnsupportedVersionException
+from kcli.errors import ErrorCode, KcliError, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.model.ids import BrokerId
 from kcli.raft.messages import Answered, Message, Outgoing, Unanswered, Unsupported
@@ -36,6 +36,8 @@ class _Link:
     connection: Connection | None = None
     backoff_s: float = RECONNECT_BACKOFF_S
     retry_at: float = 0.0
+    trouble: str = ""
+    """Why the last request has no valid answer. It is logged once until it changes."""
 
 
 class RaftPeers:
@@ -87,7 +89,7 @@ class RaftPeers:
         except UnsupportedVersionException:
             message = Unsupported(outgoing.request_id)
         except (OSError, TimeoutError, KcliError) as error:
-            _log.debug("No answer of node %d at %s: %s", outgoing.peer.id, link.address, error)
+            _note(link, f"does not answer: {str(error) or type(error).__name__}")
             if link.connection is not None:
                 link.connection.close()
                 link.connection = None
@@ -116,6 +118,10 @@ class RaftPeers:
             version=connection.version_for(key, at_least=at_least),
             timeout=self._request_timeout_s,
         )
+        if getattr(response, "error_code", ErrorCode.NONE) is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            _note(link, f"refuses this node, because its cluster is not {self._cluster_id}")
+        else:
+            _note(link, "")
         return Answered(outgoing.request_id, decode_response(outgoing.request, response, self._listener))
 
     async def _connected(self, link: _Link) -> Connection:
@@ -138,3 +144,10 @@ class RaftPeers:
         link.connection = connection
         link.backoff_s, link.retry_at = RECONNECT_BACKOFF_S, 0.0
         return connection
+
+
+def _note(link: _Link, trouble: str) -> None:
+    """Logs that a server answers again, or why it has no valid answer, unless the log has the same line already."""
+    if trouble != link.trouble:
+        _log.info("The server at %s %s", link.address, trouble or "answers again")
+        link.trouble = trouble

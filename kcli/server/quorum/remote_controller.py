@@ -94,6 +94,7 @@ class RemoteController:
         self._queue: OrderedDict[_Asked, None] = OrderedDict()
         self._sender: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
+        self._trouble = ""
         self.versions: ApiRanges = {}
         """The API versions of the last controller. Empty before the first connection."""
 
@@ -186,6 +187,7 @@ class RemoteController:
         returns the pause before the next attempt."""
         address = self._find()
         if address is None:
+            self._note("The quorum has no leader that this node knows")
             return UNKNOWN_CONTROLLER_PAUSE_S
         try:
             connection = await self._connected(address)
@@ -194,7 +196,7 @@ class RemoteController:
                 asked.message(connection), asked.key, version=version, timeout=self._timeout_s
             )
         except (OSError, TimeoutError, NetworkException, ProtocolError) as error:
-            _log.info("The controller did not answer %s: %s", asked.key.name, error or type(error).__name__)
+            self._note(f"The controller at {address} does not answer: {str(error) or type(error).__name__}")
             if asked in self._queue:
                 # The controller may be unable to read this request, and must get the other ones.
                 self._queue.move_to_end(asked)
@@ -203,10 +205,17 @@ class RemoteController:
             self._answer(asked, error=error)
             return None
         if _is_from_other(response):
-            _log.info("The node at %s is not the active controller any more", address)
+            self._note(f"The node at {address} is not the active controller")
             return RECONNECT_BACKOFF_S
+        self._trouble = ""
         self._answer(asked, response)
         return None
+
+    def _note(self, trouble: str) -> None:
+        """Logs why a request is not answered, once until a request is answered or the reason changes."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            _log.info("%s", trouble)
 
     def _answer(self, asked: _Asked, response: object = None, error: Exception | None = None) -> None:
         self._queue.pop(asked, None)

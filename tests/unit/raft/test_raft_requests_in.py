@@ -8,7 +8,17 @@ from kcli.errors import ErrorCode
 from kcli.metadata.snapshot_file import SnapshotId
 from kcli.raft.elections import succession_wait_s
 from kcli.raft.leading import LONGEST_WAIT_S
-from kcli.raft.messages import Append, Flushed, LogCleaned, Received, Shutdown, Tick
+from kcli.raft.messages import (
+    Answered,
+    Append,
+    Flushed,
+    LogCleaned,
+    Outgoing,
+    Received,
+    Shutdown,
+    Tick,
+    Unanswered,
+)
 from kcli.raft.requests import (
     AddVoterRequest,
     BeginEpochRequest,
@@ -254,6 +264,25 @@ def test_a_leader_that_shuts_down_refuses_everything() -> None:
     node.machine.step(Shutdown(), 0.0)
     assert node.machine.node.is_shut_down, "no other voter must hear of it"
     assert node.error(fetch()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_leader_that_shuts_down_does_not_wait_for_voters_that_do_not_answer() -> None:
+    """All nodes of a cluster often stop together."""
+    node, sent = Node(), list[Outgoing]()
+    node.machine.on_send = sent.append
+    node.machine.step(Tick(), 1.0)
+    for epoch in (0, 1):
+        for vote_request in [each for each in sent if isinstance(each.request, VoteRequest)]:
+            granted = VoteResponse(epoch=epoch, granted=True)
+            node.machine.step(Answered(vote_request.request_id, granted), 1.0)
+    assert node.machine.node.leader is not None
+    sent.clear()
+    node.machine.step(Shutdown(), 2.0)
+    first, second = (each for each in sent if isinstance(each.request, EndEpochRequest))
+    node.machine.step(Unanswered(first.request_id), 2.0)
+    assert not node.machine.node.is_shut_down
+    node.machine.step(Unanswered(second.request_id), 2.0)
+    assert node.machine.node.is_shut_down
 
 
 def snapshot_request(epoch: int, end: int, position: int) -> FetchSnapshotRequest:

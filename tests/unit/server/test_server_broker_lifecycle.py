@@ -149,8 +149,8 @@ def test_a_registration_that_fails_is_repeated_after_the_interval(error: Excepti
     [
         (TimeoutException("no leader"), "no leader"),
         (
-            DuplicateBrokerRegistrationException("Another broker is registered"),
-            "Another broker is registered",
+            DuplicateBrokerRegistrationException(),
+            "another process is registered with this node.id",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any, Self
 import pytest
 
 from kcli.client.connection import Connection
-from kcli.errors import NetworkException, UnsupportedVersionException
+from kcli.errors import ErrorCode, NetworkException, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.protocol.messages import vote as vo
 from kcli.protocol.wire.api import ApiKey
@@ -124,6 +124,29 @@ async def test_a_refused_connection_is_tried_again_after_a_pause(monkeypatch: py
         rig.server.refuses = False
         assert isinstance(await rig.send(2), Answered)
         assert SystemClock().monotonic() - began >= 0.02
+
+
+@on_a_loop
+async def test_the_log_says_once_why_a_server_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "kcli.server.RaftManager")
+    monkeypatch.setattr(raft_peers, "RECONNECT_BACKOFF_S", 0.001)
+    async with PeersRig(monkeypatch) as rig:
+        rig.server.refuses = True
+        await rig.send(1)
+        await rig.send(2)
+        rig.server.refuses = False
+        await rig.send(3)
+        await rig.send(4)
+        rig.server.answer = vo.VoteResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+        await rig.send(5)
+        await rig.send(6)
+    assert caplog.messages == [
+        "The server at home:1 does not answer: ConnectionRefusedError",
+        "The server at home:1 answers again",
+        "The server at home:1 refuses this node, because its cluster is not c",
+    ]
 
 
 @pytest.mark.parametrize("failure", [NetworkException("gone"), TimeoutError(), vo.VoteResponse()])

@@ -228,7 +228,9 @@ class TestTheQueue:
 
         on_rig(scenario)
 
-    def test_a_request_survives_the_death_of_the_controller(self) -> None:
+    def test_a_request_survives_the_death_of_the_controller(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("INFO", "kcli.server.NodeToControllerChannelManager")
+
         async def scenario(rig: Rig) -> None:
             remote = rig.remote()
             epoch = await registered(remote)
@@ -241,6 +243,8 @@ class TestTheQueue:
             await remote.stop()
 
         on_rig(scenario)
+        refused = f"The controller at {ADDRESS} does not answer: [Errno 111] no server listens on {ADDRESS}"
+        assert caplog.messages.count(refused) == 1, "not a line for each attempt"
 
     def test_a_request_goes_to_the_new_controller_although_the_old_one_still_answers(self) -> None:
         async def scenario(rig: Rig) -> None:
