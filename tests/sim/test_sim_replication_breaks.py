@@ -8,18 +8,15 @@ Each rule has the seed of a story that noticed its absence. To look for the firs
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Generator
-from typing import Any
+from collections.abc import Callable, Container
 
 import pytest
 
 from kcli.errors import ErrorCode
-from kcli.model.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from kcli.model.ids import Offset
 from kcli.replica.leader import Followers, LeaderState
 from kcli.replica.waiting import CommitQueue
 from kcli.server.handlers.shared import partition_reads
-from kcli.server.partitions import followed_partition, leader_partition
-from kcli.storage.log.log import AppendResult, PartitionLog
 from kcli.testing.sim.replication_story import run_seed
 
 
@@ -29,20 +26,9 @@ def acks_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderState, "produce_outcome", lambda *_: ErrorCode.NONE)
 
 
-def no_fencing_by_leader_epoch(patch: pytest.MonkeyPatch) -> None:
-    """A leader answers followers of any leader epoch."""
-    patch.setattr(leader_partition, "check_known_epoch", lambda *_: None)
-    patch.setattr(followed_partition, "check_known_epoch", lambda *_: None)
-
-
 def no_truncation(patch: pytest.MonkeyPatch) -> None:
     """A follower keeps the records that its leader does not have, because nothing compares the epochs of the logs."""
     patch.setattr(partition_reads, "_divergence", lambda *_: None)
-
-
-def laggards_stay_in_the_isr(patch: pytest.MonkeyPatch) -> None:
-    """A leader never proposes that a replica leaves the ISR."""
-    patch.setattr(LeaderState, "laggards", lambda *_: ())
 
 
 def high_watermark_of_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
@@ -56,18 +42,6 @@ def high_watermark_of_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderState, "high_watermark", high_watermark)
 
 
-def appends_beyond_the_epoch_of_the_fetch(patch: pytest.MonkeyPatch) -> None:
-    """A follower takes records of a newer leader epoch than that of its fetch, and its leader sends them."""
-    replicate = PartitionLog.replicate
-
-    def unlimited(
-        log: PartitionLog, records: Any, *, leader_epoch: LeaderEpoch, now_ms: int
-    ) -> Generator[AppendResult, None, None]:
-        return replicate(log, records, leader_epoch=NO_LEADER_EPOCH, now_ms=now_ms)
-
-    patch.setattr(PartitionLog, "replicate", unlimited)
-
-
 def joins_the_isr_too_early(patch: pytest.MonkeyPatch) -> None:
     """A follower joins the ISR with its first fetch, whatever it has."""
     patch.setattr(
@@ -79,11 +53,8 @@ def joins_the_isr_too_early(patch: pytest.MonkeyPatch) -> None:
 
 RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     acks_before_the_high_watermark: 0,
-    no_fencing_by_leader_epoch: 0,
-    no_truncation: 0,
-    laggards_stay_in_the_isr: 0,
+    no_truncation: 4,
     high_watermark_of_the_leader_alone: 0,
-    appends_beyond_the_epoch_of_the_fetch: 0,
     joins_the_isr_too_early: 0,
 }
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
 
+import pytest
+
+from kcli.model.ids import NO_LEADER_EPOCH, LeaderEpoch
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.wire.api import ApiKey
+from kcli.replica.leader import LeaderState
+from kcli.server.partitions import followed_partition, leader_partition
+from kcli.storage.log.log import AppendResult, PartitionLog
 from kcli.testing.actors.clients import eventually
 from kcli.testing.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
 from kcli.testing.actors.cluster_clients import (
@@ -39,6 +46,8 @@ class Replicated:
         self.watch = ReplicationWatch(cluster)
         self.world = ClusterWorld(cluster, self.watch, random.Random(1))
         self.producer = ReplicatedProducer(self.world, "producer", PARTITION)
+        self.stopping: tuple[asyncio.Future[None], SimNode] | None = None
+        """A broker that stops, and its stop. It starts again at the end of the story."""
         loop.on_turn.append(self.watch.check)
 
     @property
@@ -94,6 +103,9 @@ def on_replicated(story: Callable[[Replicated], Awaitable[None]], seed: int = 1)
                 await replicated.goes_on(PATIENCE_S)
                 await story(replicated)
                 cluster.network.mend_links()
+                if replicated.stopping is not None:
+                    await replicated.stopping[0]
+                    await replicated.stopping[1].start()
                 replicated.world.ending = True
             await eventually(replicated.watch.is_settled, PATIENCE_S, "all replicas are equal")
             replicated.world.written = True
@@ -175,34 +187,98 @@ def test_a_controlled_shutdown_moves_the_leader_within_moments() -> None:
     on_replicated(story)
 
 
-def test_a_leader_that_missed_another_leader_trusts_no_old_progress_of_followers() -> None:
-    """The broker leads again, after an epoch of which it never heard. A follower has cut its log in that epoch."""
+async def lead_elsewhere_and_back(replicated: Replicated) -> None:
+    """Moves the leadership to the first follower, and back by a controlled shutdown of that follower."""
+    leader, between, follower = replicated.leader, *replicated.followers
+    client = ClusterClient(replicated.world, "administrator")
+    order = (between.node_id, leader.node_id, follower.node_id)
+    moved = ar.ReassignablePartition(partition_index=0, replicas=order)
+    topic = ar.ReassignableTopic(name=PARTITION.topic, partitions=(moved,))
+    reassignment = ar.AlterPartitionReassignmentsRequest(topics=(topic,), timeout_ms=5_000)
+    await client.ask(between.node_id, reassignment, ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+    preferred = el.TopicPartitions(topic=PARTITION.topic, partitions=(0,))
+    election = el.ElectLeadersRequest(election_type=0, topic_partitions=(preferred,), timeout_ms=5_000)
+    await client.ask(between.node_id, election, ApiKey.ELECT_LEADERS)
+    await eventually(lambda: replicated.leader is between, SLACK_S, "the preferred broker leads")
+    await asyncio.sleep(SLACK_S)
+    stopping = asyncio.ensure_future(between.stop())
+    await eventually(lambda: replicated.leader is leader, SLACK_S, "the first leader leads again")
+    client.close()
+    replicated.stopping = stopping, between
+
+
+def test_a_leader_that_heard_late_of_another_leader_leads_again() -> None:
+    """Its followers have cut their logs meanwhile, so it must not trust their old progress."""
 
     async def story(replicated: Replicated) -> None:
-        leader, between, follower = replicated.leader, *replicated.followers
-        client = ClusterClient(replicated.world, "administrator")
-        order = (between.node_id, leader.node_id, follower.node_id)
-        moved = ar.ReassignablePartition(partition_index=0, replicas=order)
-        topic = ar.ReassignableTopic(name=PARTITION.topic, partitions=(moved,))
-        reassignment = ar.AlterPartitionReassignmentsRequest(topics=(topic,), timeout_ms=5_000)
-        await client.ask(follower.node_id, reassignment, ApiKey.ALTER_PARTITION_REASSIGNMENTS)
-        # One follower has records that the next leader does not have.
-        replicated.cut(leader, between)
-        await asyncio.sleep(1.0)
-        for controller in replicated.cluster.controllers:
-            replicated.cut(leader, controller)
-        preferred = el.TopicPartitions(topic=PARTITION.topic, partitions=(0,))
-        election = el.ElectLeadersRequest(election_type=0, topic_partitions=(preferred,), timeout_ms=5_000)
-        await client.ask(follower.node_id, election, ApiKey.ELECT_LEADERS)
-        await eventually(lambda: replicated.leader is between, SLACK_S, "the preferred broker leads")
+        leader, between = replicated.leader, replicated.followers[0]
+        replicated.cut(leader, between)  # one follower has records that the next leader does not have
         await asyncio.sleep(SLACK_S)
-        assert len(replicated.isr) == 3, "the first leader is still in the ISR"
-        stopping = asyncio.ensure_future(between.stop())
-        await eventually(lambda: replicated.leader is leader, SLACK_S, "the first leader leads again")
+        replicated.cut(leader, *replicated.cluster.controllers)
+        await lead_elsewhere_and_back(replicated)
+        assert len(replicated.isr) == 2, "the first leader and a follower that knew the other leader"
         replicated.cluster.network.mend_links()
         await replicated.goes_on(PATIENCE_S)
-        await stopping
-        await between.start()
-        client.close()
 
     on_replicated(story)
+
+
+def test_a_follower_with_old_metadata_is_fenced() -> None:
+    async def story(replicated: Replicated) -> None:
+        follower = replicated.followers[1]
+        replicated.cut(follower, *replicated.cluster.controllers)
+        await lead_elsewhere_and_back(replicated)
+        assert follower.node_id in replicated.isr
+        before = len(replicated.producer.acknowledged)
+        await asyncio.sleep(LAG_S)
+        assert len(replicated.producer.acknowledged) == before, "no fetch of the follower counts"
+        replicated.cluster.network.mend_links()
+        await replicated.goes_on(PATIENCE_S)
+
+    on_replicated(story)
+
+
+# These rules are broken on purpose. A story with random faults seldom notices them, and these stories do.
+
+
+def no_fencing_by_leader_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A leader answers followers of any leader epoch."""
+    patch.setattr(leader_partition, "check_known_epoch", lambda *_: None)
+    patch.setattr(followed_partition, "check_known_epoch", lambda *_: None)
+
+
+def laggards_stay_in_the_isr(patch: pytest.MonkeyPatch) -> None:
+    """A leader never proposes that a replica leaves the ISR."""
+    patch.setattr(LeaderState, "laggards", lambda *_: ())
+
+
+def appends_beyond_the_epoch_of_the_fetch(patch: pytest.MonkeyPatch) -> None:
+    """A follower takes records of a newer leader epoch than that of its fetch, and its leader sends them."""
+    no_fencing_by_leader_epoch(patch)
+    replicate = PartitionLog.replicate
+
+    def unlimited(
+        log: PartitionLog, records: Any, *, leader_epoch: LeaderEpoch, now_ms: int
+    ) -> Generator[AppendResult, None, None]:
+        return replicate(log, records, leader_epoch=NO_LEADER_EPOCH, now_ms=now_ms)
+
+    patch.setattr(PartitionLog, "replicate", unlimited)
+
+
+@pytest.mark.parametrize(
+    ("break_rule", "story"),
+    [
+        (laggards_stay_in_the_isr, test_a_follower_that_lags_leaves_the_isr_and_comes_back),
+        (no_fencing_by_leader_epoch, test_a_follower_with_old_metadata_is_fenced),
+        (appends_beyond_the_epoch_of_the_fetch, test_a_follower_with_old_metadata_is_fenced),
+    ],
+)
+def test_a_broken_rule_is_noticed(
+    break_rule: Callable[[pytest.MonkeyPatch], None],
+    story: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    break_rule(monkeypatch)
+    with pytest.raises((AssertionError, ExceptionGroup)) as error:
+        story()
+    assert error.group_contains(AssertionError) if isinstance(error.value, ExceptionGroup) else True

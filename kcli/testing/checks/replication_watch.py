@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 
 from kcli.errors import KafkaError
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
-from kcli.model.ids import NO_LEADER, NO_OFFSET
+from kcli.model.ids import NO_LEADER
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, advance_sequence
@@ -360,12 +360,11 @@ class ReplicationWatch:
         epoch = leader.leader_epoch
         for replica, follower in leader.followers.items():
             place = (partition.name, epoch, replica)
-            before = self._fetched.get(place, NO_OFFSET)
+            before = self._fetched.get(place)
             self._fetched[place] = follower.log_end_offset
-            machine = self._machines.get(replica)
-            if before in (NO_OFFSET, follower.log_end_offset) or machine is None:
+            if before is None or before == follower.log_end_offset:
                 continue
-            known = self._known_epoch(machine, partition)
+            known = self._known_epoch(self._machines[replica], partition)
             assert known is None or known >= epoch, (
                 f"{partition.name}: the leader in epoch {epoch} counts a fetch of {replica}, which knows epoch {known}"
             )
