@@ -137,9 +137,11 @@ class AskStart:
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Fetch again after replica.fetch.backoff.ms."""
+    """Fetch again after replica.fetch.backoff.ms. `is_usual` is True for errors that occur while a change of the
+    metadata reaches the brokers one after another."""
 
     reason: str
+    is_usual: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,13 @@ class Fail:
     reason: str
     is_fenced: bool = False
 
+
+_USUAL_ERRORS = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 Action = Ignore | Append | Cut | Restart | AskEnd | AskStart | BackOff | Fail
 
@@ -179,7 +188,7 @@ def on_answer(state: FollowedState, asked: FollowedState, answer: Answer, log: O
         case ErrorCode.FENCED_LEADER_EPOCH:
             return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_fenced=True)
         case code:
-            return BackOff(code.name)
+            return BackOff(code.name, code in _USUAL_ERRORS)
 
 
 def on_leader_end(leader_end_offset: Offset, log: OwnLog) -> Action:
@@ -194,14 +203,14 @@ def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
     if leader_start_offset > log.end_offset:
         return Restart(leader_start_offset)
     # The leader has the offset now. If it answers with the same error again, a pause prevents a loop.
-    return BackOff("the fetch offset is in the range of the leader")
+    return BackOff("the fetch offset is in the range of the leader", is_usual=True)
 
 
 def on_offsets_error(error_code: ErrorCode, state: FollowedState) -> Action:
     """The action if the leader refuses to tell its end or start."""
     if error_code is ErrorCode.FENCED_LEADER_EPOCH:
         return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_fenced=True)
-    return BackOff(error_code.name)
+    return BackOff(error_code.name, error_code in _USUAL_ERRORS)
 
 
 def _asks_otherwise(state: FollowedState, asked: FollowedState) -> bool:

@@ -192,6 +192,14 @@ def test_a_leader_at_another_endpoint_is_found() -> None:
         leader.append(led, batch_of([b"b"]))
         world.register(2, port=9192)
         await world.until(lambda: followed.log.high_watermark == 2)
+        # The old endpoint still works, and a request waits there.
+        moved_at = world.loop.time()
+        await leader.start(port=9292)
+        world.register(2, port=9292)
+        await world.until(lambda: followed.log.log_end_offset == 2 and len(leader.connections) == 1)
+        leader.append(led, batch_of([b"c"]))
+        await world.until(lambda: followed.log.high_watermark == 3)
+        assert world.loop.time() - moved_at < 0.7, "a move is no failure, so no pause follows"
 
     on_a_simulated_network(story)
 
@@ -547,7 +555,7 @@ def test_the_beans_have_kafkas_names() -> None:
         assert lag == found[manager.format("MaxLag")] == {"Value": 2}
         stats = f"kafka.server:type=FetcherStats,name={{}},{thread},brokerHost=leader-2,brokerPort=9092"
         assert found[stats.format("RequestsPerSec")]["Count"] == len(leader.sent(ApiKey.FETCH)) - 1
-        assert found[stats.format("BytesPerSec")]["Count"] > followed.log.size_bytes
+        assert float(found[stats.format("BytesPerSec")]["Count"]) > followed.log.size_bytes
 
     on_a_simulated_network(story)
 

@@ -167,7 +167,7 @@ class LogCleaner:
         """The offset up to which the log is clean. A log that was truncated is dirty from its start, because other
         records may have replaced cleaned records."""
         truncations = log.truncations
-        if self._truncations.setdefault(log, truncations) != truncations:
+        if self._truncations.setdefault(log, 0) != truncations:
             self._truncations[log] = truncations
             self._note_cleaned(log, log.log_start_offset)
             return log.log_start_offset

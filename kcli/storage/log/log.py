@@ -330,6 +330,7 @@ class PartitionLog:
             )
         last_offset = Offset(last.base_offset + last.header.last_offset_delta)
         assert last_offset >= self.log_end_offset, "offsets never go back"
+        producers = self.producers  # before the write, because they may have to be read from the log
         try:
             if leader_epoch is None:
                 self._assign_own_epochs(batches)
@@ -345,10 +346,10 @@ class PartitionLog:
             )
             for batch in batches:
                 if batch.header.producer_id >= 0:
-                    self._note_producer(batch.header, batch.base_offset, batch.buffers, segment)
+                    _note_producer(producers, batch, segment)
         except OSError as error:
             raise self.directory.failed(error) from error
-        self.log_end_offset = self.producers.end_offset = Offset(last_offset + 1)
+        self.log_end_offset = producers.end_offset = Offset(last_offset + 1)
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
         return AppendResult(
@@ -373,18 +374,6 @@ class PartitionLog:
             self.leader_epochs.flush()
         except OSError as error:
             self.directory.failed(error)
-
-    def _note_producer(
-        self, header: BatchHeader, base_offset: Offset, buffers: Sequence[Buffer], segment: Segment
-    ) -> None:
-        if header.is_control:
-            marker = read_marker(b"".join(buffers))
-            if marker is not None:
-                aborted = self.producers.update_marker(header, base_offset, marker)
-                if aborted is not None:
-                    segment.txn_index.append(aborted)
-        else:
-            self.producers.update(header, base_offset)
 
     # --- rolling
 
@@ -795,10 +784,14 @@ class PartitionLog:
 
     @on_disk
     def _restore_producers(self) -> ProducerState:
-        self._producers = producers = self._new_producers()
-        self.rebuild_producers(self._now_ms())
-        producers.on_high_watermark(self.high_watermark)
-        return producers
+        # The cleaner's thread uses the producers too, so it may be the first that needs them.
+        with self.segments_lock:
+            if self._producers is None:
+                producers = self._new_producers()
+                self._read_producers(producers, self._now_ms())
+                producers.on_high_watermark(self.high_watermark)
+                self._producers = producers
+            return self._producers
 
     def _new_producers(self) -> ProducerState:
         return ProducerState(self._topic_partition, self._producer_expiration_ms)
@@ -827,19 +820,36 @@ class PartitionLog:
     def end_restoring_producers(self, restored: ProducerRestoration, truncations: int) -> None:
         """Takes the restored producers, unless the log has changed since `begin_restoring_producers`. `truncations` is
         the number of truncations at that time."""
-        if self._producers is None and self.truncations == truncations:
-            self._producers = restored.producers
-            restored.producers.on_high_watermark(self.high_watermark)
+        with self.segments_lock:
+            if self._producers is None and self.truncations == truncations:
+                self._producers = restored.producers
+                restored.producers.on_high_watermark(self.high_watermark)
 
     def rebuild_producers(self, now_ms: int) -> None:
         """Restores the state of producers at the log end from the newest valid snapshot and the batches after it."""
+        self._read_producers(self.producers, now_ms)
+
+    def _read_producers(self, producers: ProducerState, now_ms: int) -> None:
         self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
-        self.snapshots.load(self.producers, self.log_end_offset, now_ms)
+        self.snapshots.load(producers, self.log_end_offset, now_ms)
         replay(
-            segments_from(self.segments, self.producers.end_offset),
-            self.producers,
+            segments_from(self.segments, producers.end_offset),
+            producers,
             self.snapshots,
-            start_offset=max(self.producers.end_offset, self.log_start_offset),
+            start_offset=max(producers.end_offset, self.log_start_offset),
             end_offset=self.log_end_offset,
             to_snapshot={segment.base_offset for segment in self.segments[-2:]},
         )
+
+
+def _note_producer(producers: ProducerState, batch: PlacedBatch, segment: Segment) -> None:
+    """Notes a written batch of a producer with an id. A marker may end an aborted transaction."""
+    header = batch.header
+    if not header.is_control:
+        producers.update(header, batch.base_offset)
+        return
+    marker = read_marker(b"".join(batch.buffers))
+    if marker is not None:
+        aborted = producers.update_marker(header, batch.base_offset, marker)
+        if aborted is not None:
+            segment.txn_index.append(aborted)

@@ -183,3 +183,13 @@ def test_a_clean_close_after_a_truncation_writes_the_right_snapshot() -> None:
     log.truncate_to(Offset(3))
     log.close(clean=True)
     assert last_sequence(rig.load(clean=True, recovery_point=3)) == 2
+
+
+def test_an_append_after_a_truncation_counts_its_batch_once() -> None:
+    log = new_log()
+    records = idempotent(5)
+    sizes(log, records)
+    log.truncate_to(Offset(3))
+    sizes(log, records[len(idempotent(3)) :])
+    (entry,) = log.active_producers()
+    assert [batch.last_sequence for batch in entry.batches] == [0, 1, 2, 3, 4]

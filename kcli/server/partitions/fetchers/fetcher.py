@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from kcli.config.dynamic import DynamicConfig
@@ -70,31 +71,18 @@ _CORRELATION_MAX = 2**31 - 1
 _FOREVER = -1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What all fetchers of a broker share."""
+    """The parts of a broker that all its fetchers share. `background` runs work that blocks."""
 
-    __slots__ = ("background", "broker_epoch", "clock", "config", "image", "network", "node_id", "quota")
-
-    def __init__(
-        self,
-        *,
-        node_id: BrokerId,
-        network: Network,
-        clock: Clock,
-        config: DynamicConfig,
-        background: Background,
-        image: Callable[[], MetadataImage],
-        broker_epoch: Callable[[], int],
-        quota: ReplicationQuota,
-    ) -> None:
-        self.node_id = node_id
-        self.network = network
-        self.clock = clock
-        self.config = config
-        self.background = background
-        self.image = image
-        self.broker_epoch = broker_epoch
-        self.quota = quota
+    node_id: BrokerId
+    network: Network
+    clock: Clock
+    config: DynamicConfig
+    background: Background
+    image: Callable[[], MetadataImage]
+    broker_epoch: Callable[[], int]
+    quota: ReplicationQuota
 
 
 class ReplicaFetcher:
@@ -177,10 +165,14 @@ class ReplicaFetcher:
 
     async def _run(self) -> None:
         while True:
+            address = self.address
             try:
                 await self._round()
             except (OSError, TimeoutError, KcliError) as error:
-                self._failed(str(error) or type(error).__name__)
+                if self.address == address:
+                    self._failed(str(error) or type(error).__name__)
+                else:
+                    self._plan.lost()  # `move_to` has closed the connection
             except Exception:
                 _log.exception("%s An answer could not be handled", self)
                 self._failed("of the error above")
@@ -196,7 +188,7 @@ class ReplicaFetcher:
         asking, self._asking = self._asking, []
         for following in asking:
             if self._is_current(following):
-                self._act(following, BackOff(reason))
+                self._act(following, BackOff(reason, is_usual=True))  # the line above has the reason
 
     async def _round(self) -> None:
         await self._wait_until_ready()
@@ -291,7 +283,8 @@ class ReplicaFetcher:
         """Sends a request, and returns the answer. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
         async with asyncio.timeout(self._given.config.current.integer("replica.socket.timeout.ms") / 1000):
             connection = self._connection
-            if connection is None or connection.is_closed:
+            if connection is None or connection.is_closed or connection.address != self.address:
+                self._disconnect()
                 connection = await self._connect()
             return await connection.exchange(frame)
 
@@ -363,6 +356,8 @@ class ReplicaFetcher:
             if self._appended_bytes >= TURN_BYTES:
                 self._appended_bytes = 0
                 await asyncio.sleep(0)
+                if not self._is_current(following):
+                    return
         if self._is_current(following):
             if after is not None:
                 self._act(following, after)
@@ -395,8 +390,10 @@ class ReplicaFetcher:
                 self._plan.forget(following.key)
                 following.state = following.state.during(Phase.ASKING)
                 self._asking.append(following)
-            case BackOff(reason):
-                _log.info("%s %s waits: %s", self, following.partition, reason)
+            case BackOff(reason, is_usual):
+                level = logging.DEBUG if is_usual else logging.ERROR
+                offset = following.state.fetch_offset
+                _log.log(level, "%s %s waits at offset %d: %s", self, following.partition, offset, reason)
                 until_ms = self._now_ms() + self._backoff_ms()
                 following.state = following.state.delayed(until_ms)
                 self._delayed[following.key] = until_ms
