@@ -372,6 +372,18 @@ def test_no_consumer_is_sent_to_a_fenced_broker(tmp_path: Path) -> None:
 # Offsets and epochs.
 
 
+def test_the_address_of_a_fenced_leader_is_left_out(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
+        for fenced, expected in (((), [2]), ((2,), [])):
+            rig.set_metadata(brokers(fenced=fenced))
+            request = fetch_of(FOLLOWED, wants(0, current_leader_epoch=6))
+            response = await client.call(request, ApiKey.FETCH, 17)
+            assert response.responses[0].partitions[0].current_leader.leader_id == 2
+            assert [node.node_id for node in response.node_endpoints] == expected
+
+    run(tmp_path, scenario)
+
+
 async def offset_at(
     client: Client, topic: TopicImage, timestamp: int, *, replica: int = -1, version: int = 10, **fields: Any
 ) -> list_offsets.ListOffsetsPartitionResponse:

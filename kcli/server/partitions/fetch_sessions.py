@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from kcli.errors import ErrorCode
@@ -60,6 +61,10 @@ fetches, and tells the client of a new log start offset."""
 REFRESHES_PER_LAG_TIME = 4
 """Reads of an unchanged partition in replica.lag.time.max.ms, if this is more often. A leader removes a follower from
 the ISR whose fetches it has not seen for this time."""
+
+REFRESHED_AT_ONCE = 50
+"""Unchanged partitions that one fetch may read again, or a quarter of the quiet partitions, if this is more. Otherwise
+all partitions that were read together would always be read together again."""
 
 
 class Quiet(NamedTuple):
@@ -114,9 +119,9 @@ class FetchSession:
             self.active[target] = None
 
     def wake_read_before(self, time_ms: int) -> None:
-        """Makes the quiet partitions active that were last read before `time_ms`."""
-        while self.quiet:
-            target, quiet = next(iter(self.quiet.items()))
+        """Makes the quiet partitions active that were last read before `time_ms`, but only a share of all."""
+        share = max(REFRESHED_AT_ONCE, len(self.quiet) // REFRESHES_PER_LAG_TIME)
+        for target, quiet in list(islice(self.quiet.items(), share)):
             if quiet.read_ms >= time_ms:
                 return
             self.wake(target)

@@ -109,6 +109,7 @@ def test_listener_scopes() -> None:
         (COMBINED, {"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
         (COMBINED, {"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater"),
         (COMBINED, {"log.retention.ms": "0"}, "log.retention.ms must be unlimited"),
+        (COMBINED, {"replica.selector.class": "x.Near"}, "RackAwareReplicaSelector, found x.Near"),
         (COMBINED, {"log.dirs": ","}, "At least one log directory"),
         (COMBINED, {"log.dirs": ""}, "At least one log directory"),
         (COMBINED, {"log.cleaner.threads": "128"}, "at least 1MB per cleaner thread"),

@@ -234,6 +234,19 @@ def test_closing_a_session_forgets_it() -> None:
     assert len(sessions) == 0
 
 
+def test_a_fetch_reads_only_a_share_of_the_quiet_partitions_again() -> None:
+    sessions = FetchSessions(10, SystemRng(1), refresh_ms=1000)
+    session = sessions._sessions[open_session(sessions, 400, 0)]
+    waiters: dict = {}
+    for target in list(session.active):
+        session.rest(target, waiters, 0)
+    assert not session.active
+    for epoch, active in ((1, 0), (2, 100), (3, 175)):
+        request = fetch.FetchRequest(session_id=session.id, session_epoch=epoch)
+        all_of(sessions.open(request, 12, 1000 if epoch == 1 else 1001))
+        assert len(session.active) == active
+
+
 def test_the_epoch_wraps_to_one() -> None:
     sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 1, 0)
