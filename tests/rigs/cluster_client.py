@@ -121,7 +121,7 @@ class ClusterClient:
 Story = Callable[[SimCluster, int], Awaitable[None]]
 
 
-def on_brokers(story: Story, *, replicas: int) -> None:
+def on_brokers(story: Story, *, replicas: int, seed: int = 5) -> None:
     """Runs `story(cluster, replicas)` on a controller and three brokers. `replicas` is the replication factor of the
     internal topics."""
 
@@ -133,8 +133,8 @@ def on_brokers(story: Story, *, replicas: int) -> None:
             "transaction.state.log.replication.factor": str(replicas),
             "transaction.state.log.min.isr": str(min(replicas, 2)),
         }
-        async with SimCluster(5, roles=roles, overrides=overrides) as cluster:
+        async with SimCluster(seed, roles=roles, overrides=overrides) as cluster:
             await cluster.start()
             await story(cluster, replicas)
 
-    simulate(5, main)
+    simulate(seed, main)

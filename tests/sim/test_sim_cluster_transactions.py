@@ -7,10 +7,13 @@ other brokers take over its partitions and its coordinators.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import random
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kcli.errors import ErrorCode
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.messages import add_partitions_to_txn as ap
 from kcli.protocol.messages import end_txn as et
@@ -24,7 +27,6 @@ from kcli.testing.sim.cluster import SimCluster, SimNode
 from rigs.cluster_client import AGAIN, ClusterClient, on_brokers
 
 PARTITIONS = range(6)
-ID = "tx"
 TRANSACTION = 1
 """The key type of FindCoordinator."""
 
@@ -32,25 +34,25 @@ TRANSACTION = 1
 class Client(ClusterClient):
     """A producer. If it is `new`, it uses TV2."""
 
-    def __init__(self, cluster: SimCluster, *, new: bool, replicas: int) -> None:
+    def __init__(self, cluster: SimCluster, *, new: bool, replicas: int, name: str = "tx") -> None:
         super().__init__(cluster, replicas)
         self.new = new
+        self.name = name
         self.producer_id = self.epoch = -1
         self.sequences: dict[int, int] = {}
 
     @property
     def owner_id(self) -> int:
         """The coordinator of the transaction."""
-        return self.coordinator_id(ID, TRANSACTION)
+        return self.coordinator_id(self.name, TRANSACTION)
 
     @property
     def owner(self) -> SimNode:
-        return self.coordinator(ID, TRANSACTION)
+        return self.coordinator(self.name, TRANSACTION)
 
     async def begin(self) -> None:
-        await self.create("t", len(PARTITIONS))
-        await self.find(ID, TRANSACTION)
-        request = ip.InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000)
+        await self.find(self.name, TRANSACTION)
+        request = ip.InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000)
         given = await self.persist(
             lambda: self.ask(self.owner_id, ApiKey.INIT_PRODUCER_ID, request),
             lambda answer: answer.error_code,
@@ -71,7 +73,7 @@ class Client(ClusterClient):
     async def _add(self) -> None:
         topics = (ap.AddPartitionsToTxnTopic(name="t", partitions=tuple(PARTITIONS)),)
         request = ap.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=ID,
+            v3_and_below_transactional_id=self.name,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=topics,
@@ -94,7 +96,7 @@ class Client(ClusterClient):
         )
         data = p.PartitionProduceData(index=number, records=batch)
         request = p.ProduceRequest(
-            transactional_id=ID,
+            transactional_id=self.name,
             acks=-1,
             timeout_ms=5_000,
             topic_data=(p.TopicProduceData(name="t", partition_data=(data,)),),
@@ -107,7 +109,7 @@ class Client(ClusterClient):
 
     def end_request(self, *, commits: bool) -> et.EndTxnRequest:
         return et.EndTxnRequest(
-            transactional_id=ID,
+            transactional_id=self.name,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             committed=commits,
@@ -169,6 +171,7 @@ Story = Callable[[SimCluster, Client], Awaitable[None]]
 def on_cluster(story: Story, *, new: bool, replicas: int = 1) -> None:
     async def main(cluster: SimCluster, replicas: int) -> None:
         client = Client(cluster, new=new, replicas=replicas)
+        await client.create("t", len(PARTITIONS))
         await client.begin()
         await story(cluster, client)
 
@@ -316,3 +319,76 @@ def test_a_decision_that_was_not_replicated_is_not_a_decision(new: bool) -> None
         await client.settled("second")
 
     on_cluster(story, new=new, replicas=3)
+
+
+@both
+def test_a_new_producer_fences_the_old_one_at_the_next_coordinator(new: bool) -> None:
+    async def story(cluster: SimCluster, client: Client) -> None:
+        await client.write("old")
+        client.owner.kill()
+        after = Client(cluster, new=new, replicas=3)
+        await after.begin()
+        assert (after.producer_id, after.epoch > client.epoch) == (client.producer_id, True)
+        answer = await client.ask(client.owner_id, ApiKey.END_TXN, client.end_request(commits=True))
+        assert answer.error_code is ErrorCode.PRODUCER_FENCED
+        await after.write("new")
+        await after.end(commits=True)
+        await after.settled("new")
+
+    on_cluster(story, new=new, replicas=3)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_transactions_stay_atomic_while_brokers_die_and_return(seed: int) -> None:
+    """Three producers of both protocols run transactions, while one broker after the other has trouble."""
+
+    async def main(cluster: SimCluster, replicas: int) -> None:
+        rng = random.Random(seed)
+        clients = [
+            Client(cluster, new=number != 1, replicas=replicas, name=f"tx-{number}") for number in range(3)
+        ]
+        await clients[0].create("t", len(PARTITIONS))
+        for client in clients:
+            await client.begin()
+        is_calm = asyncio.Event()
+        works = [asyncio.ensure_future(transactions(client, rng, is_calm)) for client in clients]
+        for _ in range(2):
+            await asyncio.sleep(rng.uniform(1, 4))
+            await trouble(cluster, rng)
+        is_calm.set()
+        async with asyncio.timeout(300):
+            committed = [await work for work in works]
+        for number in PARTITIONS:
+            found = await clients[0].committed(number)
+            for client, texts in zip(clients, committed, strict=True):
+                mine = [value for value in found if value.startswith(f"{client.name} ")]
+                assert mine == [f"{text} {number}" for text in texts]
+
+    on_brokers(main, replicas=3, seed=seed)
+
+
+async def transactions(client: Client, rng: random.Random, is_calm: asyncio.Event) -> list[str]:
+    """Runs transactions until `is_calm`. Returns the texts of the committed ones."""
+    committed = []
+    for count in itertools.count():
+        if is_calm.is_set():
+            return committed
+        text, commits = f"{client.name} {count}", rng.random() < 0.6
+        await client.write(text)
+        await client.end(commits=commits)
+        committed += [text] * commits
+        await asyncio.sleep(rng.random())
+    return committed
+
+
+async def trouble(cluster: SimCluster, rng: random.Random) -> None:
+    """Cuts a broker off, or kills it and starts it again."""
+    node = rng.choice(cluster.brokers)
+    if rng.random() < 0.5:
+        cluster.isolate(node)
+        await asyncio.sleep(rng.uniform(1, 12))
+        cluster.network.mend_links()
+        return
+    node.kill()
+    await asyncio.sleep(rng.uniform(1, 12))
+    await node.start()

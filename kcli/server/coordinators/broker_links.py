@@ -145,9 +145,15 @@ class GatheredRequests(Generic[ItemT, ResultT]):
         self._max_size = max_size
         self._queues: dict[int, deque[_Waiting[ItemT, ResultT]]] = {}
         self._senders: set[asyncio.Task[None]] = set()
+        self._is_stopped = False
 
     def send(self, broker_id: int, item: ItemT) -> asyncio.Future[ResultT]:
-        """Returns a future of the result. If the caller cancels it before the item is sent, the item is dropped."""
+        """Returns a future of the result. If the caller cancels it before the item is sent, the item is dropped.
+
+        Raises NetworkException after `stop`.
+        """
+        if self._is_stopped:
+            raise NetworkException("This broker is stopping")
         loop = asyncio.get_running_loop()
         result: asyncio.Future[ResultT] = loop.create_future()
         queue = self._queues.get(broker_id)
@@ -161,6 +167,7 @@ class GatheredRequests(Generic[ItemT, ResultT]):
 
     async def stop(self) -> None:
         """Cancels the results that are still awaited."""
+        self._is_stopped = True
         for sender in tuple(self._senders):
             sender.cancel()
         await asyncio.gather(*self._senders, return_exceptions=True)

@@ -36,7 +36,7 @@ MARKER_RETRY_SECONDS = 0.1
 MARKER_RETRY_MAX_SECONDS = 1.0
 """The longest pause. The pause doubles, because thousands of transactions may wait for one broker."""
 PARTITIONS_PER_REQUEST = 5_000
-"""Markers in one request, if a transaction does not have more. A marker takes about 100 µs on the other broker."""
+"""A request is full when it has this number of markers. A marker takes about 100 µs on the other broker."""
 MARKERS_PER_TURN = 10
 """Markers of this broker that are appended in one turn of the loop. A marker takes 100 µs."""
 
@@ -74,11 +74,15 @@ class RemoteMarkers:
         )
 
     async def write(self, broker_id: int, end: TransactionEnd, partitions: Sequence[TopicPartition]) -> Codes:
-        """Returns the error code of each partition."""
-        try:
-            return await self._requests.send(broker_id, _Marker(end, partitions))
-        except KafkaError as error:
-            return dict.fromkeys(partitions, error.code)
+        """Returns the error code of each partition. Very many partitions are sent one part after the other."""
+        codes: dict[TopicPartition, ErrorCode] = {}
+        for begin in range(0, len(partitions), PARTITIONS_PER_REQUEST):
+            some = partitions[begin : begin + PARTITIONS_PER_REQUEST]
+            try:
+                codes.update(await self._requests.send(broker_id, _Marker(end, some)))
+            except KafkaError as error:
+                codes.update(dict.fromkeys(some, error.code))
+        return codes
 
     async def stop(self) -> None:
         await self._requests.stop()

@@ -172,8 +172,10 @@ def test_a_failure_is_the_result_of_every_item_of_the_request(failure: Exception
 
 
 @on_a_loop
-async def test_a_stop_cancels_what_is_awaited() -> None:
+async def test_a_stop_cancels_what_is_awaited_and_refuses_more() -> None:
     batches = Batches()
     results: list[Any] = [await batches.first(), batches.requests.send(2, "b1")]
     await batches.requests.stop()
     assert all(result.cancelled() for result in results)
+    with pytest.raises(NetworkException):
+        batches.requests.send(2, "c1")

@@ -266,3 +266,13 @@ async def test_a_stop_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(asyncio.CancelledError):
         await work
     assert not rig.reports
+
+
+@on_a_loop
+async def test_a_request_has_a_limited_number_of_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marker_sender, "PARTITIONS_PER_REQUEST", 2)
+    rig = Rig(monkeypatch)
+    rig.image = cluster_image({"t": (2, 2, 2, 2, 2)})
+    await rig.write(0, 1, 2, 3, 4)
+    assert rig.asked(2) == [[0, 1], [2, 3], [4]]
+    assert rig.reported == [0, 1, 2, 3, 4]
