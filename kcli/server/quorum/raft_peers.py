@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kcli.errors import ErrorCode, KcliError, UnsupportedVersionException
@@ -30,9 +30,13 @@ RECONNECT_BACKOFF_MAX_S = 0.5
 
 @dataclass(slots=True)
 class _Link:
-    """The connection to one peer. `retry_at`: the time before which no connection is opened."""
+    """The connection to one peer. `retry_at`: the time before which no connection is opened. `opening`: held while a
+    connection is opened, because a new state of the raft node may send a request while an older one still waits.
+    """
 
     address: Address
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    is_replaced: bool = False
     connection: Connection | None = None
     backoff_s: float = RECONNECT_BACKOFF_S
     retry_at: float = 0.0
@@ -102,8 +106,10 @@ class RaftPeers:
         peer = outgoing.peer
         link = self._links.get(peer.id)
         if link is None or link.address != peer.address:
-            if link is not None and link.connection is not None:
-                link.connection.close()
+            if link is not None:
+                link.is_replaced = True
+                if link.connection is not None:
+                    link.connection.close()
             link = self._links[peer.id] = _Link(peer.address)
         return link
 
@@ -127,11 +133,14 @@ class RaftPeers:
     async def _connected(self, link: _Link) -> Connection:
         """The open connection, or a new one after the back-off of the last failure. Raises OSError, TimeoutError and
         KcliError."""
+        async with link.opening:
+            if link.connection is None or link.connection.is_closed:
+                link.connection = await self._open(link)
+            return link.connection
+
+    async def _open(self, link: _Link) -> Connection:
         from kcli.client.connection import Connection
 
-        if link.connection is not None and not link.connection.is_closed:
-            return link.connection
-        link.connection = None
         wait_s = link.retry_at - self._clock.monotonic()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
@@ -141,8 +150,9 @@ class RaftPeers:
         connection = await Connection.open(
             self._network, link.address, self._client_id, self._request_timeout_s
         )
-        link.connection = connection
         link.backoff_s, link.retry_at = RECONNECT_BACKOFF_S, 0.0
+        if link.is_replaced:
+            connection.close()
         return connection
 
 

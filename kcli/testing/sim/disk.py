@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import random
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -80,6 +81,8 @@ class SimDisk:
         self._killed = False
         self.calls = 0
         self.counts: Counter[str] = Counter()  # the number of calls, by operation
+        # As with a real file, the descriptor is closed when the last reference to the file is gone.
+        self.open_files: weakref.WeakSet[SimFile] = weakref.WeakSet()
 
     # Faults and crashes.
 
@@ -188,7 +191,9 @@ class SimDisk:
             self._change({posixpath.dirname(path)}, lambda names: names.__setitem__(path, made))
         if inode.read_only and not read_only:
             raise PermissionError(errno.EACCES, "may only be read", path)
-        return SimFile(self, path, inode)
+        file = SimFile(self, path, inode)
+        self.open_files.add(file)
+        return file
 
     def list_dir(self, path: str) -> list[DirectoryEntry]:
         self.struck("list", path)
@@ -209,7 +214,10 @@ class SimDisk:
 
     def read(self, path: str) -> bytes:
         file = self.open(path, read_only=True)
-        return file.read_at(0, len(file._inode.content))
+        try:
+            return file.read_at(0, len(file._inode.content))
+        finally:
+            file.close()
 
     def list_dirs(self, path: str) -> list[str]:
         return [entry.name for entry in self.list_dir(path) if entry.is_dir]
@@ -299,7 +307,7 @@ class SimDisk:
         self.struck("lock", path)
         if path in self._locks:
             raise BlockingIOError(errno.EAGAIN, "locked", path)
-        self.open(path, create=True)
+        self.open(path, create=True).close()
         self._locks.add(path)
         return SimLock(self, path)
 
@@ -378,7 +386,7 @@ class SimFile:
         self._inode.settle()
 
     def close(self) -> None:
-        pass
+        self._disk.open_files.discard(self)
 
 
 class SimLock:

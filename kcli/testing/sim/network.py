@@ -210,7 +210,11 @@ class SimHost:
             await asyncio.sleep(self._network.latency())
             raise ConnectionRefusedError(111, f"no server listens on {host}:{port}")
         transport = self._network.connect(self, protocol_factory, server)
-        await asyncio.sleep(self._network.latency())
+        try:
+            await asyncio.sleep(self._network.latency())
+        except asyncio.CancelledError:
+            transport.abort()  # as a real loop does
+            raise
         return transport, transport.get_protocol()
 
     async def _reach(self, machine: str) -> None:

@@ -39,11 +39,13 @@ class Server:
         self.opened: list[tuple[Address, str | None]] = []
         self.closed: list[Address] = []
         self.refuses = False
+        self.delay_s = 0.0
         self.version = 2
         self.answer: Any = GRANTED
 
     async def open(self, _network: Any, address: Address, client_id: str | None, _timeout: float) -> Any:
         self.opened.append((address, client_id))
+        await asyncio.sleep(self.delay_s)
         if self.refuses:
             raise ConnectionRefusedError
         return Opened(self, address)
@@ -124,6 +126,32 @@ async def test_a_refused_connection_is_tried_again_after_a_pause(monkeypatch: py
         rig.server.refuses = False
         assert isinstance(await rig.send(2), Answered)
         assert SystemClock().monotonic() - began >= 0.02
+
+
+@on_a_loop
+async def test_two_requests_that_need_a_connection_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new state of the raft node sends a request while one of the old state still waits for the connection."""
+    async with PeersRig(monkeypatch) as rig:
+        rig.server.delay_s = 0.02
+        for request_id in (1, 2):
+            rig.peers.send(Outgoing(request_id, Peer(2, HOME), VOTE))
+        await until(lambda: len(rig.results) == 2)
+        assert len(rig.server.opened) == 1
+    assert rig.server.closed == [HOME]
+
+
+@on_a_loop
+async def test_a_connection_to_an_address_that_was_replaced_meanwhile_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with PeersRig(monkeypatch) as rig:
+        rig.server.delay_s = 0.02
+        for request_id, address in ((1, HOME), (2, AWAY)):
+            rig.peers.send(Outgoing(request_id, Peer(2, address), VOTE))
+            await asyncio.sleep(0.005)
+        await until(lambda: len(rig.results) == 2)
+        assert rig.server.closed == [HOME]
+    assert rig.server.closed == [HOME, AWAY]
 
 
 @on_a_loop
