@@ -331,9 +331,13 @@ class LeaderPartition:
 
         Waiting produces go on waiting, because no record is lost. Waiting fetches end, because their readers may know
         only the epoch before.
+
+        If an epoch in between is missing, another broker may have led in it, and followers may have cut their logs. So
+        their log end offsets are then unknown. Kafka keeps them.
         """
         now_ms, end = self._ports.now_ms(), self.log.log_end_offset
-        known, members = self.followers, state.isr.members
+        known = self.followers if state.leader_epoch == self.leader_epoch + 1 else {}
+        members = state.isr.members
         self.followers = {
             replica: known[replica].in_next_term(
                 in_isr=replica in members, leader_end_offset=end, now_ms=now_ms
