@@ -1,6 +1,6 @@
 """Measures three nodes on one machine beside one node, and prints a table with goals, then one JSON line per figure.
 
-    python bench/cluster.py [--only throughput,kills,stops,catch_up,latency] [--records 500000] [--kills 20] [--catch-up-mb 400]
+    python bench/cluster.py [--only throughput,kills,stops,catch_up,latency] [--records 500000] [--kills 20]
 
 One node with RF=1 and three nodes with RF=3 (min.insync.replicas=2) serve in turns, so the ratios are valid even if
 other processes use the machine. CPU time is that of all nodes together. Every node is a broker and a controller, except
