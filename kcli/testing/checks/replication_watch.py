@@ -458,7 +458,9 @@ class ReplicationWatch:
         return all(self._is_settled(partition) for partition in self.partitions.values())
 
     def is_in_sync(self) -> bool:
-        """Whether every partition has a leader, and all its replicas are in the ISR."""
+        """Whether every partition has a leader, and all its replicas are in the ISR and have all their records."""
+        if self._weakened:
+            return False
         return all(_is_in_sync(partition.image) for partition in self.partitions.values())
 
     def unsettled(self) -> str:
