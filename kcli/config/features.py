@@ -75,6 +75,10 @@ SCRAM_SUPPORTED_FROM = _BY_NAME["3.5-IV2"]
 """The first level with SCRAM credentials in the metadata log (KIP-900)."""
 CONTROLLER_REGISTRATION_FROM = _BY_NAME["3.7-IV0"]
 """The first level with registrations of controllers in the metadata log (KIP-919)."""
+DIRECTORY_ASSIGNMENT_FROM = _BY_NAME["3.7-IV2"]
+"""The first level with the directories of replicas in the metadata log (KIP-858)."""
+ISR_SHRINK_WITHOUT_NEW_EPOCH_FROM = _BY_NAME["3.6-IV0"]
+"""The first level at which a smaller ISR does not begin a new leader epoch (KAFKA-15021)."""
 
 
 def metadata_version(level: int) -> MetadataVersion:

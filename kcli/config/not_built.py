@@ -23,8 +23,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
         "quotas of replication": ("alter.log.dirs.replication.quota.window.",),
         "tiered storage": ("remote.", "rsm.config.", "rlmm.config.", "log.local.retention."),
         "replication between brokers": (
-            "auto.leader.rebalance.enable",
-            "leader.imbalance.",
             "log.dir.failure.timeout.ms",
             "socket.connection.setup.",
         ),

@@ -23,7 +23,7 @@ from kcli.controller import (
     topics,
 )
 from kcli.controller.controller import Controller
-from kcli.controller.decision import Decision
+from kcli.controller.decision import Decision, Steps
 from kcli.controller.topics import Charge, no_charge
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.principal import Principal
@@ -119,15 +119,20 @@ OWN_REQUEST = ControllerRequestContext()
 class ControllerApi(Generic[Q, R]):
     """One API of the controller.
 
-    `decide(controller, request, context, now_ms)` is a pure function that returns a decision. `now_ms` is the time of
-    the brokers' sessions, which comes from a monotonic clock.
+    `decide(controller, request, context, now_ms)` is a pure function that returns a decision, or its steps. `now_ms` is
+    the time of the brokers' sessions, which comes from a monotonic clock.
     """
 
     key: ApiKey
-    decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R]]
+    decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R] | Steps[R]]
     timeout_ms: Callable[[Q], int] | None = None
     """The longest wait for the commit, in milliseconds. None if the API has no time limit. As in Kafka, a limit of 0
     fails the request before the decision."""
+    arrived: Callable[[Controller, Q, int], None] | None = None
+    """Called with the time when a request arrives, before it waits for other decisions."""
+    moves_broker: bool = False
+    """The decision may move a broker in or out of the cluster, in several steps. Only one such decision runs at a
+    time."""
 
 
 CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = ControllerApi(
@@ -176,7 +181,7 @@ ALTER_PARTITION_REASSIGNMENTS: ControllerApi[
 ] = ControllerApi(
     ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     lambda controller, request, _context, _now_ms: reassignments.alter_partition_reassignments(
-        controller.image, controller.settings, request
+        controller, request
     ),
     lambda request: request.timeout_ms,
 )
@@ -185,27 +190,23 @@ LIST_PARTITION_REASSIGNMENTS: ControllerApi[
 ] = ControllerApi(
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
     lambda controller, request, _context, _now_ms: Decision(
-        (), reassignments.list_partition_reassignments(controller.image, request)
+        (), reassignments.list_partition_reassignments(controller, request)
     ),
 )
 ELECT_LEADERS: ControllerApi[ElectLeadersRequest, ElectLeadersResponse] = ControllerApi(
     ApiKey.ELECT_LEADERS,
-    lambda controller, request, _context, _now_ms: leadership.elect_leaders(
-        controller.image, controller.settings, request
-    ),
+    lambda controller, request, _context, _now_ms: leadership.elect_leaders(controller, request),
     lambda request: request.timeout_ms,
 )
 UNREGISTER_BROKER: ControllerApi[UnregisterBrokerRequest, UnregisterBrokerResponse] = ControllerApi(
     ApiKey.UNREGISTER_BROKER,
-    lambda controller, request, _context, now_ms: brokers.unregister_broker(
-        controller.broker_context(now_ms), request
-    ),
+    lambda controller, request, _context, _now_ms: brokers.unregister_broker(controller, request),
+    moves_broker=True,
 )
 BROKER_REGISTRATION: ControllerApi[BrokerRegistrationRequest, BrokerRegistrationResponse] = ControllerApi(
     ApiKey.BROKER_REGISTRATION,
-    lambda controller, request, _context, now_ms: brokers.register_broker(
-        controller.broker_context(now_ms), request
-    ),
+    lambda controller, request, _context, now_ms: brokers.register_broker(controller, request, now_ms),
+    moves_broker=True,
 )
 CONTROLLER_REGISTRATION: ControllerApi[ControllerRegistrationRequest, ControllerRegistrationResponse] = (
     ControllerApi(
@@ -217,29 +218,23 @@ CONTROLLER_REGISTRATION: ControllerApi[ControllerRegistrationRequest, Controller
 )
 BROKER_HEARTBEAT: ControllerApi[BrokerHeartbeatRequest, BrokerHeartbeatResponse] = ControllerApi(
     ApiKey.BROKER_HEARTBEAT,
-    lambda controller, request, _context, now_ms: brokers.heartbeat(
-        controller.broker_context(now_ms), request
-    ),
+    lambda controller, request, _context, _now_ms: brokers.heartbeat(controller, request),
+    arrived=brokers.heard,
+    moves_broker=True,
 )
 ALTER_PARTITION: ControllerApi[AlterPartitionRequest, AlterPartitionResponse] = ControllerApi(
     ApiKey.ALTER_PARTITION,
-    lambda controller, request, _context, now_ms: replicas.alter_partition(
-        controller.broker_context(now_ms), request
-    ),
+    lambda controller, request, _context, _now_ms: replicas.alter_partition(controller, request),
 )
 ASSIGN_REPLICAS_TO_DIRS: ControllerApi[AssignReplicasToDirsRequest, AssignReplicasToDirsResponse] = (
     ControllerApi(
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-        lambda controller, request, _context, now_ms: replicas.assign_replicas_to_dirs(
-            controller.broker_context(now_ms), request
-        ),
+        lambda controller, request, _context, _now_ms: replicas.assign_replicas_to_dirs(controller, request),
     )
 )
 ALLOCATE_PRODUCER_IDS: ControllerApi[AllocateProducerIdsRequest, AllocateProducerIdsResponse] = ControllerApi(
     ApiKey.ALLOCATE_PRODUCER_IDS,
-    lambda controller, request, _context, now_ms: producer_ids.allocate_producer_ids(
-        controller.broker_context(now_ms), request
-    ),
+    lambda controller, request, _context, _now_ms: producer_ids.allocate_producer_ids(controller, request),
 )
 
 

@@ -1,17 +1,22 @@
-"""Brokers: registration, heartbeats, fencing and controlled shutdown (KIP-500, KIP-841, KIP-858, KIP-966)."""
+"""Brokers: registration, heartbeats, fencing and controlled shutdown (KIP-500, KIP-841, KIP-858, KIP-966).
+
+An event of a broker changes its partitions and its registration. The records have Kafka's order, which keeps a cluster
+safe if the controller fails in the middle: a broker leaves its partitions before it is fenced, and it is unfenced
+before it leads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 
+from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM, KRAFT_VERSION
 from kcli.controller.configs import elr_enabled
-from kcli.controller.decision import Decision
-from kcli.controller.election import PartitionTarget
-from kcli.controller.leadership import PartitionUpdates, partitions_where
-from kcli.controller.sessions import BrokerSessions
-from kcli.controller.settings import ControllerSettings
+from kcli.controller.controller import Controller
+from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision, Steps, too_many_records
+from kcli.controller.leadership import Changes, PartitionUpdates
 from kcli.errors import (
     BrokerIdNotRegisteredException,
     DuplicateBrokerRegistrationException,
@@ -21,7 +26,13 @@ from kcli.errors import (
     UnsupportedVersionException,
 )
 from kcli.metadata import values
-from kcli.metadata.image import METADATA_VERSION, BrokerRegistration, MetadataImage
+from kcli.metadata.image import (
+    LOST_DIRECTORY,
+    METADATA_VERSION,
+    BrokerRegistration,
+    MetadataImage,
+    is_real_directory,
+)
 from kcli.model.ids import BrokerId, Offset
 from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import broker_registration as br
@@ -30,52 +41,77 @@ from kcli.protocol.records.metadata import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
-    MetadataRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
 
-FIRST_DIRECTORY_ID = 100
-"""The lowest id of a real directory. Lower ids have special meanings (metadata/image.py)."""
-
 FENCE = 1
 UNFENCE = -1
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerContext:
-    """The inputs of the broker functions besides the request.
-
-    `next_offset` is the offset of the next record. `now_ms` is the time of the sessions. It comes from a monotonic
-    clock, so it is no timestamp for a record.
-    """
-
-    image: MetadataImage
-    settings: ControllerSettings
-    sessions: BrokerSessions
-    next_offset: Offset
-    now_ms: int
 
 
 # --- registration
 
 
 def register_broker(
-    context: BrokerContext, request: br.BrokerRegistrationRequest
-) -> Decision[br.BrokerRegistrationResponse]:
+    controller: Controller, request: br.BrokerRegistrationRequest, now_ms: int
+) -> Steps[br.BrokerRegistrationResponse]:
     """Registers a broker. The broker epoch is the first offset of the batch that registers the broker.
 
     Raises KafkaError if the registration is refused.
     """
-    image = context.image
-    existing = image.brokers.get(request.broker_id)
-    _check_registration(context, request, existing)
-    records: list[MetadataRecord] = []
-    record = RegisterBrokerRecord(
+    existing = controller.image.brokers.get(request.broker_id)
+    _check_registration(controller, request, existing, now_ms)
+    return _register(controller, request, existing)
+
+
+def _register(
+    controller: Controller, request: br.BrokerRegistrationRequest, existing: BrokerRegistration | None
+) -> Steps[br.BrokerRegistrationResponse]:
+    updates = PartitionUpdates(controller)
+    if existing is not None and existing.incarnation_id == request.incarnation_id:
+        record = _registration(
+            controller,
+            request,
+            epoch=existing.epoch,
+            fenced=existing.fenced,
+            in_controlled_shutdown=existing.in_controlled_shutdown,
+        )
+    else:
+        yield from _end_previous_life(updates, controller, request, existing)
+        controller.sessions.forget(BrokerId(request.broker_id))
+        record = _registration(controller, request, epoch=controller.next_offset)
+    response = br.BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
+    return Decision((*updates.take(), record), response)
+
+
+def _end_previous_life(
+    updates: PartitionUpdates,
+    controller: Controller,
+    request: br.BrokerRegistrationRequest,
+    existing: BrokerRegistration | None,
+) -> Changes:
+    broker_id = BrokerId(request.broker_id)
+    stopped_cleanly = existing is not None and request.previous_broker_epoch == existing.epoch
+    with controller.expecting(broker_id, existing and replace(existing, fenced=True)):
+        if stopped_cleanly or not elr_enabled(controller.image):
+            yield from updates.remove_from_isr(broker_id)
+        else:
+            yield from updates.distrust(broker_id)
+
+
+def _registration(
+    controller: Controller,
+    request: br.BrokerRegistrationRequest,
+    *,
+    epoch: int,
+    fenced: bool = True,
+    in_controlled_shutdown: bool = False,
+) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
         broker_id=BrokerId(request.broker_id),
         is_migrating_zk_broker=request.is_migrating_zk_broker,
         incarnation_id=values.known_id(request.incarnation_id),
-        broker_epoch=context.next_offset,
+        broker_epoch=epoch,
         end_points=tuple(
             BrokerEndpoint(
                 name=listener.name,
@@ -94,40 +130,27 @@ def register_broker(
             for feature in request.features
         ),
         rack=request.rack,
-        fenced=True,
-        in_controlled_shutdown=False,
-        log_dirs=tuple(values.known_id(directory) for directory in request.log_dirs),
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=(
+            tuple(values.known_id(directory) for directory in request.log_dirs)
+            if _has_directories(controller.image)
+            else ()
+        ),
     )
-    if existing is not None and existing.incarnation_id == record.incarnation_id:
-        record = replace(
-            record,
-            fenced=existing.fenced,
-            in_controlled_shutdown=existing.in_controlled_shutdown,
-            broker_epoch=existing.epoch,
-        )
-    else:
-        stopped_cleanly = existing is None or request.previous_broker_epoch == existing.epoch
-        records += _end_previous_life(context, record.broker_id, stopped_cleanly)
-    records.append(record)
-    return Decision(tuple(records), br.BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
 
 
-def _end_previous_life(
-    context: BrokerContext, broker_id: BrokerId, stopped_cleanly: bool
-) -> list[MetadataRecord]:
-    brokers = {key: broker for key, broker in context.image.brokers.items() if key != broker_id}
-    updates = PartitionUpdates(context.image, context.settings, brokers)
-    if stopped_cleanly or not elr_enabled(context.image):
-        updates.remove_from_isr(broker_id)
-    else:
-        updates.distrust(broker_id)
-    return updates.records
+def _has_directories(image: MetadataImage) -> bool:
+    return image.metadata_version >= DIRECTORY_ASSIGNMENT_FROM.level
 
 
 def _check_registration(
-    context: BrokerContext, request: br.BrokerRegistrationRequest, existing: BrokerRegistration | None
+    controller: Controller,
+    request: br.BrokerRegistrationRequest,
+    existing: BrokerRegistration | None,
+    now_ms: int,
 ) -> None:
-    image = context.image
+    image = controller.image
     if request.cluster_id != image.cluster_id:
         raise InconsistentClusterIdException(
             f"Expected cluster ID {image.cluster_id}, but got cluster ID {request.cluster_id}"
@@ -135,7 +158,7 @@ def _check_registration(
     if (
         existing is not None
         and existing.incarnation_id != request.incarnation_id
-        and context.sessions.is_valid(existing.id, existing.epoch, context.now_ms)
+        and controller.sessions.is_valid(existing.id, existing.epoch, now_ms)
     ):
         raise DuplicateBrokerRegistrationException(
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
@@ -143,15 +166,16 @@ def _check_registration(
         )
     if request.is_migrating_zk_broker:
         raise BrokerIdNotRegisteredException("Controller does not support registering ZK brokers.")
-    _check_directories(image, request)
-    _check_features(image, request)
+    if _has_directories(image):
+        _check_directories(image, request)
+    _check_features({**image.features, KRAFT_VERSION: controller.settings.kraft_version}, request)
 
 
 def _check_directories(image: MetadataImage, request: br.BrokerRegistrationRequest) -> None:
     directories = request.log_dirs
     if not directories:
         raise InvalidRegistrationException("No directories specified in request")
-    if any(directory is None or directory.int < FIRST_DIRECTORY_ID for directory in directories):
+    if not all(directory is not None and is_real_directory(directory) for directory in directories):
         raise InvalidRegistrationException("Reserved directory ID in request")
     if len(set(directories)) != len(directories):
         raise InvalidRegistrationException("Duplicate directory ID in request")
@@ -165,23 +189,27 @@ def _check_directories(image: MetadataImage, request: br.BrokerRegistrationReque
                 )
 
 
-def _check_features(image: MetadataImage, request: br.BrokerRegistrationRequest) -> None:
+def _check_features(finalized: Mapping[str, int], request: br.BrokerRegistrationRequest) -> None:
     """Raises KafkaError unless the broker supports every finalized feature level of the cluster."""
-    supported = {feature.name: feature for feature in request.features}
+    supported = {
+        feature.name: (feature.min_supported_version, feature.max_supported_version)
+        for feature in request.features
+    }
+    for name, levels in supported.items():
+        _check_level(name, finalized.get(name, 0), levels)
     if METADATA_VERSION not in supported:
-        raise InvalidRegistrationException(
-            f"Request features do not contain '{METADATA_VERSION}'; a broker must say which levels it supports"
+        raise InvalidRegistrationException(f"Request features do not contain '{METADATA_VERSION}'")
+    for name, level in finalized.items():
+        _check_level(name, level, supported.get(name, (0, 0)))
+
+
+def _check_level(name: str, level: int, supported: tuple[int, int]) -> None:
+    lowest, highest = supported
+    if not lowest <= level <= highest:
+        raise UnsupportedVersionException(
+            f"Unable to register because the broker does not support finalized version {level} of {name}. "
+            f"The broker wants a version between {lowest} and {highest}, inclusive."
         )
-    for name, level in image.features.items():
-        feature = supported.get(name)
-        lowest, highest = (
-            (0, 0) if feature is None else (feature.min_supported_version, feature.max_supported_version)
-        )
-        if not lowest <= level <= highest:
-            raise UnsupportedVersionException(
-                f"Unable to register because the broker does not support finalized version {level} of {name}. "
-                f"The broker wants a version between {lowest} and {highest}, inclusive."
-            )
 
 
 # --- heartbeats
@@ -194,37 +222,43 @@ class BrokerState(Enum):
     SHUTDOWN_NOW = auto()
 
 
+def heard(controller: Controller, request: hb.BrokerHeartbeatRequest, now_ms: int) -> None:
+    """Notes that a heartbeat has arrived, before it is decided."""
+    broker = controller.image.brokers.get(request.broker_id)
+    if broker is not None and broker.epoch == request.broker_epoch:
+        controller.sessions.touch(broker.id, broker.epoch, now_ms)
+
+
 def heartbeat(
-    context: BrokerContext, request: hb.BrokerHeartbeatRequest
-) -> Decision[hb.BrokerHeartbeatResponse]:
-    """Moves the broker to the state that its heartbeat asks for, as soon as this state is safe.
+    controller: Controller, request: hb.BrokerHeartbeatRequest
+) -> Decision[hb.BrokerHeartbeatResponse] | Steps[hb.BrokerHeartbeatResponse]:
+    """Moves the broker to the state that its heartbeat asks for, as soon as this state is safe. Call `heard` first.
 
     Raises KafkaError if the broker or its epoch is unknown.
     """
-    broker = known_broker(context.image, request.broker_id, request.broker_epoch)
-    context.sessions.touch(broker.id, broker.epoch, Offset(request.current_metadata_offset), context.now_ms)
-    current = _state(broker)
-    wanted = _next_state(context, broker, request)
-    records: list[MetadataRecord] = []
-    if wanted is not current:
-        records += _transition(context, broker, wanted)
-    records += _offline_directories(context, broker, request)
-    if wanted is BrokerState.CONTROLLED_SHUTDOWN and records:
-        last_offset = Offset(context.next_offset + len(records) - 1)
-        context.sessions.begin_controlled_shutdown(broker.id, last_offset)
+    broker = known_broker(controller.image, request.broker_id, request.broker_epoch)
+    wanted = _next_state(controller, broker, request)
+    controller.sessions.reached(broker.id, Offset(request.current_metadata_offset))
     response = hb.BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=wanted in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
         should_shut_down=wanted is BrokerState.SHUTDOWN_NOW,
     )
-    return Decision(tuple(records), response)
+    # A controller that failed in the middle of a controlled shutdown may have left leaderships.
+    moves = wanted is not _state(broker) or (
+        wanted is BrokerState.CONTROLLED_SHUTDOWN and controller.index.leads(broker.id)
+    )
+    failed = [each for each in broker.directories if each in request.offline_log_dirs]
+    if not moves and not failed:
+        return Decision((), response)
+    return _move(controller, broker, wanted if moves else None, failed, response)
 
 
 def known_broker(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
-    """The broker that a request names. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
+    """The broker that a request names. Raises StaleBrokerEpoch if it is not registered with this epoch."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise BrokerIdNotRegisteredException(f"Broker {broker_id} is not currently registered.")
+        raise StaleBrokerEpochException(f"No broker registration found for broker id {broker_id}")
     if broker.epoch != epoch:
         raise StaleBrokerEpochException(f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}")
     return broker
@@ -237,8 +271,9 @@ def _state(broker: BrokerRegistration) -> BrokerState:
 
 
 def _next_state(
-    context: BrokerContext, broker: BrokerRegistration, request: hb.BrokerHeartbeatRequest
+    controller: Controller, broker: BrokerRegistration, request: hb.BrokerHeartbeatRequest
 ) -> BrokerState:
+    leads = controller.index.leads(broker.id)
     match _state(broker):
         case BrokerState.FENCED:
             if request.want_shut_down:
@@ -249,50 +284,72 @@ def _next_state(
             if request.want_fence:
                 return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
             if request.want_shut_down:
-                return (
-                    BrokerState.CONTROLLED_SHUTDOWN if _leads(context, broker) else BrokerState.SHUTDOWN_NOW
-                )
+                return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
             return BrokerState.UNFENCED
         case _:
-            if _leads(context, broker) or not context.sessions.may_shut_down(
-                broker.id, context.image.brokers
-            ):
+            if leads or not controller.sessions.may_shut_down(broker.id, controller.image.brokers):
                 return BrokerState.CONTROLLED_SHUTDOWN
             return BrokerState.SHUTDOWN_NOW
 
 
-def _leads(context: BrokerContext, broker: BrokerRegistration) -> bool:
-    leaderships = partitions_where(context.image, lambda partition: partition.leader == broker.id)
-    return next(leaderships, None) is not None
+def _move(
+    controller: Controller,
+    broker: BrokerRegistration,
+    wanted: BrokerState | None,
+    failed: Sequence[uuid.UUID],
+    response: hb.BrokerHeartbeatResponse,
+) -> Steps[hb.BrokerHeartbeatResponse]:
+    """Moves the broker to another state (None: it keeps its state), and its replicas out of failed directories."""
+    updates = PartitionUpdates(controller)
+    online = tuple(each for each in broker.directories if each not in failed)
+    with controller.expecting(broker.id, _as_it_will_be(broker, wanted, online)):
+        match wanted:
+            case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
+                yield from _fence(updates, broker)
+            case BrokerState.UNFENCED:
+                updates.records.append(_change(broker, fenced=UNFENCE))
+                yield from updates.elect_leaderless()
+            case BrokerState.CONTROLLED_SHUTDOWN:
+                if not broker.in_controlled_shutdown:
+                    updates.records.append(_change(broker, in_controlled_shutdown=1))
+                yield from updates.remove_from_isr(broker.id)
+        for directory in failed:
+            yield from updates.leave_directory(broker.id, directory)
+        if failed:
+            updates.records.append(
+                BrokerRegistrationChangeRecord(
+                    broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online
+                )
+            )
+    records = updates.take()
+    if wanted is BrokerState.CONTROLLED_SHUTDOWN:
+        last_offset = Offset(controller.next_offset + len(records) - 1)
+        controller.sessions.begin_controlled_shutdown(broker.id, last_offset)
+    if wanted is BrokerState.SHUTDOWN_NOW:
+        # The process ends now, so the next process of this broker may register at once.
+        controller.sessions.forget(broker.id)
+    return Decision(records, response)
 
 
-def _transition(
-    context: BrokerContext, broker: BrokerRegistration, wanted: BrokerState
-) -> list[MetadataRecord]:
+def _as_it_will_be(
+    broker: BrokerRegistration, wanted: BrokerState | None, online: tuple[uuid.UUID, ...]
+) -> BrokerRegistration:
+    # An empty list would mean that the directories of the broker are unknown, and that all of them may be online.
+    broker = replace(broker, directories=online or (LOST_DIRECTORY,)) if broker.directories else broker
     match wanted:
         case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
-            return _fence(context, broker)
+            return replace(broker, fenced=True)
         case BrokerState.UNFENCED:
-            updates = PartitionUpdates(
-                context.image, context.settings, _with(context, replace(broker, fenced=False))
-            )
-            updates.elect_leaderless()
-            return [_change(broker, fenced=UNFENCE), *updates.records]
+            return replace(broker, fenced=False)
         case BrokerState.CONTROLLED_SHUTDOWN:
-            leaving = replace(broker, in_controlled_shutdown=True)
-            updates = PartitionUpdates(context.image, context.settings, _with(context, leaving))
-            updates.remove_from_isr(broker.id)
-            return [_change(broker, in_controlled_shutdown=1), *updates.records]
+            return replace(broker, in_controlled_shutdown=True)
+        case None:
+            return broker
 
 
-def _fence(context: BrokerContext, broker: BrokerRegistration) -> list[MetadataRecord]:
-    updates = PartitionUpdates(context.image, context.settings, _with(context, replace(broker, fenced=True)))
-    updates.remove_from_isr(broker.id)
-    return [*updates.records, _change(broker, fenced=FENCE)]
-
-
-def _with(context: BrokerContext, broker: BrokerRegistration) -> Mapping[int, BrokerRegistration]:
-    return {**context.image.brokers, broker.id: broker}
+def _fence(updates: PartitionUpdates, broker: BrokerRegistration) -> Changes:
+    yield from updates.remove_from_isr(broker.id)
+    updates.records.append(_change(broker, fenced=FENCE))
 
 
 def _change(
@@ -306,48 +363,51 @@ def _change(
     )
 
 
-def _offline_directories(
-    context: BrokerContext, broker: BrokerRegistration, request: hb.BrokerHeartbeatRequest
-) -> list[MetadataRecord]:
-    """Removes replicas in failed directories from the ISR. The broker's other directories stay in use (KIP-858)."""
-    offline = frozenset(request.offline_log_dirs)
-    online = tuple(directory for directory in broker.directories if directory not in offline)
-    if len(online) == len(broker.directories):
-        return []
-    brokers = _with(context, replace(broker, fenced=False, directories=online))
-    updates = PartitionUpdates(context.image, context.settings, brokers)
-    for ref in partitions_where(context.image, lambda partition: broker.id in partition.replicas):
-        if ref.partition.directory(broker.id) in offline and broker.id in ref.partition.isr:
-            isr = tuple(replica for replica in ref.partition.isr if replica != broker.id)
-            updates.change(ref, PartitionTarget(isr=isr))
-    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online)
-    return [*updates.records, change]
-
-
 # --- leaving
 
 
-def fence_expired(context: BrokerContext, exempt: int | None) -> list[MetadataRecord]:
-    """Fences one broker whose session has expired.
+def fence_expired(
+    controller: Controller, now_ms: int, *, exempt: int | None = None
+) -> Decision[bool] | Steps[bool]:
+    """Fences one broker whose session has expired. The response is False if there is no such broker.
 
     A call fences only one broker, because each fencing moves leaderships.
 
     `exempt` is the broker in this process. It is never fenced, because it lives as long as the controller does.
     """
-    for broker in context.sessions.expired(context.image.brokers, context.now_ms):
+    for broker in controller.sessions.expired(controller.image.brokers, now_ms):
         if broker.id != exempt:
-            return _fence(context, broker)
-    return []
+            return _expire(controller, broker)
+    return Decision((), False)
+
+
+def _expire(controller: Controller, broker: BrokerRegistration) -> Steps[bool]:
+    updates = PartitionUpdates(controller)
+    with controller.expecting(broker.id, replace(broker, fenced=True)):
+        yield from _fence(updates, broker)
+    return Decision(updates.take(), True)
 
 
 def unregister_broker(
-    context: BrokerContext, request: ub.UnregisterBrokerRequest
-) -> Decision[ub.UnregisterBrokerResponse]:
-    broker = context.image.brokers.get(request.broker_id)
+    controller: Controller, request: ub.UnregisterBrokerRequest
+) -> Steps[ub.UnregisterBrokerResponse]:
+    """Removes a broker from the cluster, and from every ISR and ELR. Its replicas stay in the lists of replicas.
+
+    Raises BrokerIdNotRegistered, or PolicyViolation if the broker is in too many ISRs and ELRs.
+    """
+    broker = controller.image.brokers.get(request.broker_id)
     if broker is None:
         raise BrokerIdNotRegisteredException(f"Broker ID {request.broker_id} is not currently registered")
-    others = {key: other for key, other in context.image.brokers.items() if key != broker.id}
-    updates = PartitionUpdates(context.image, context.settings, others)
-    updates.remove_from_isr(broker.id)
+    index = controller.index
+    if len(index.in_isr(broker.id)) + len(index.in_elr(broker.id)) >= MAX_RECORDS_PER_BATCH:
+        raise too_many_records()
+    return _unregister(controller, broker)
+
+
+def _unregister(controller: Controller, broker: BrokerRegistration) -> Steps[ub.UnregisterBrokerResponse]:
+    updates = PartitionUpdates(controller)
+    with controller.expecting(broker.id, None):
+        yield from updates.distrust(broker.id)
+    controller.sessions.forget(broker.id)
     gone = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
-    return Decision((*updates.records, gone), ub.UnregisterBrokerResponse(error_message=None))
+    return Decision((*updates.take(), gone), ub.UnregisterBrokerResponse(error_message=None))

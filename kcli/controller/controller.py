@@ -1,4 +1,4 @@
-"""The state on which every decision about the cluster depends: the appended image, and the brokers' sessions.
+"""The state on which decisions about the cluster depend: the appended image, its index, and the brokers' sessions.
 
 The functions that decide are the rows of `api`. Only `replay` changes the image, both in normal running and after a
 restart. The caller must append the records of a decision and replay them before it asks for the next decision.
@@ -6,38 +6,75 @@ restart. The caller must append the records of a decision and replay them before
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
-from kcli.controller import brokers
-from kcli.controller.brokers import BrokerContext
+from kcli.config.features import CONTROLLER_REGISTRATION_FROM
+from kcli.controller.partition_index import PartitionIndex
 from kcli.controller.sessions import BrokerSessions
 from kcli.controller.settings import ControllerSettings
 from kcli.controller.topics import TopicContext
 from kcli.metadata.delta import MetadataDelta
-from kcli.metadata.image import ControllerRegistration, MetadataImage
+from kcli.metadata.image import BrokerRegistration, ControllerRegistration, MetadataImage
 from kcli.metadata.replay import ImageReplayer
 from kcli.metadata.snapshot import controller_record
-from kcli.model.ids import LeaderEpoch, Offset
+from kcli.model.ids import BrokerId, LeaderEpoch, Offset
 from kcli.protocol.records.metadata import AbortTransactionRecord, MetadataRecord, NoOpRecord
 from kcli.runtime.rng import Rng
 
 
 class Controller:
-    """The active controller's state. `settings` and `rng` are inputs of decisions. For brokers that are already
-    registered, a session begins at `now_ms`."""
+    """The active controller's state. `settings` and `rng` are inputs of decisions.
+
+    For unfenced brokers, a session begins at `now_ms`.
+    """
 
     def __init__(self, replayer: ImageReplayer, settings: ControllerSettings, rng: Rng, now_ms: int) -> None:
         self._replayer = replayer
         self._settings = settings
         self._rng = rng
-        self._sessions = BrokerSessions(settings.broker_session_timeout_ms, now_ms)
+        self._expected: tuple[BrokerId, BrokerRegistration | None] | None = None
+        self._expected_image = self._base = replayer.image
+        # The broker in this process begins its session with its first heartbeat. Its registration may be from an
+        # earlier process of this node, which has certainly ended, so the broker may register at once.
+        others = [broker for broker in replayer.image.brokers.values() if broker.id != settings.node_id]
+        self.sessions = BrokerSessions(settings.broker_session_timeout_ms, others, now_ms)
+        """The sessions of the brokers, by a monotonic clock."""
+        self.index = PartitionIndex(replayer.image)
         self.next_offset = Offset(replayer.image.offset + 1)
 
     @property
     def image(self) -> MetadataImage:
-        """The image of all appended records, committed or not."""
-        return self._replayer.image
+        """The image of all appended records, committed or not.
+
+        While a broker comes or goes in several steps (`expecting`), the image has the broker as it will be.
+        """
+        base = self._replayer.image
+        if self._expected is None:
+            return base
+        if self._base is not base:
+            broker_id, registration = self._expected
+            brokers = {key: broker for key, broker in base.brokers.items() if key != broker_id}
+            if registration is not None:
+                brokers[broker_id] = registration
+            self._base, self._expected_image = base, replace(base, brokers=brokers)
+        return self._expected_image
+
+    @contextmanager
+    def expecting(self, broker_id: BrokerId, registration: BrokerRegistration | None) -> Iterator[None]:
+        """Decides as if the broker had this registration (None: as if it were not registered).
+
+        The partitions of a broker change before or after its registration, in several steps. A decision between these
+        steps must not give a leader or an ISR to a broker that is leaving.
+        """
+        assert self._expected is None, "two brokers change at once"
+        self._expected = broker_id, registration
+        self._base = MetadataImage()
+        try:
+            yield
+        finally:
+            self._expected = None
 
     @property
     def in_transaction(self) -> bool:
@@ -48,7 +85,12 @@ class Controller:
     ) -> MetadataDelta | None:
         """Replays the next batch of the log. Returns None while a metadata transaction is open."""
         self.next_offset = Offset(last_offset + 1)
-        return self._replayer.replay(records, last_offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms)
+        delta = self._replayer.replay(
+            records, last_offset=last_offset, epoch=epoch, timestamp_ms=timestamp_ms
+        )
+        if delta is not None:
+            self.index.update(delta)
+        return delta
 
     def skip(self, last_offset: Offset, epoch: LeaderEpoch, timestamp_ms: int) -> None:
         """Moves the image past a control batch of the log, because a control batch has no metadata records."""
@@ -56,7 +98,8 @@ class Controller:
         self._replayer.skip(last_offset, epoch, timestamp_ms)
 
     def follow_quorum(self, next_offset: Offset, kraft_version: int) -> None:
-        """Takes over what the records of the quorum itself have changed. Call it before each decision."""
+        """Takes over what the records of the quorum itself have changed. Call it before each decision, and before each
+        step of a decision."""
         self.next_offset = next_offset
         if kraft_version != self._settings.kraft_version:
             self._settings = replace(self._settings, kraft_version=kraft_version)
@@ -70,18 +113,15 @@ class Controller:
     def topic_context(self) -> TopicContext:
         return TopicContext(self.image, self._settings, self._rng)
 
-    def broker_context(self, now_ms: int) -> BrokerContext:
-        return BrokerContext(self.image, self._settings, self._sessions, self.next_offset, now_ms)
-
     # --- records that no request asked for
 
-    def fence_expired(self, now_ms: int, *, exempt: int | None = None) -> Sequence[MetadataRecord]:
-        """The records that fence a broker whose session has expired. Empty if there is no such broker."""
-        return brokers.fence_expired(self.broker_context(now_ms), exempt)
-
     def register_controller(self, registration: ControllerRegistration) -> Sequence[MetadataRecord]:
-        """The record of a controller's endpoints and features. Empty if the registration is unchanged."""
-        if self.image.controllers.get(registration.id) == registration:
+        """The record of a controller's endpoints and features. Empty if the registration is unchanged, or if the
+        finalized metadata.version has no such record."""
+        if (
+            self.image.metadata_version < CONTROLLER_REGISTRATION_FROM.level
+            or self.image.controllers.get(registration.id) == registration
+        ):
             return ()
         return (controller_record(registration),)
 

@@ -1,7 +1,12 @@
-"""The result of a deciding function: the records to append, and the response to send when they are committed."""
+"""The result of a deciding function: the records to append, and the response to send when they are committed.
+
+A decision about many partitions is made in steps, because one step must not delay other requests. Each step sees the
+state after the records of the steps before it, and after other decisions that were made in between.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -25,12 +30,24 @@ class Decision(Generic[R]):
     kraft_version: int | None = None
 
 
+Steps = Generator[Sequence[MetadataRecord], None, Decision[R]]
+"""Yields the records of each step, and returns the last decision. Append and replay the yielded records, let other work
+run, and continue."""
+
+PARTITIONS_PER_STEP = 100
+"""The partitions that one step of a decision changes. This takes a few milliseconds."""
+
+
 def decide(records: list[MetadataRecord], response: R) -> Decision[R]:
     """Makes the decision on a client's operation. Raises PolicyViolationException if the records are too many for one
     batch."""
     if len(records) > MAX_RECORDS_PER_BATCH:
-        raise PolicyViolationException("Unable to perform excessively large batch operation.")
+        raise too_many_records()
     return Decision(tuple(records), response)
+
+
+def too_many_records() -> PolicyViolationException:
+    return PolicyViolationException("Unable to perform excessively large batch operation.")
 
 
 @dataclass(frozen=True, slots=True)

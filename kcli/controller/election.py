@@ -8,11 +8,10 @@ has if it is in the ISR. While the ISR is empty, it has if it is in the ELR.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from kcli.metadata.delta import merge_partition_change
 from kcli.metadata.image import (
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,
@@ -41,118 +40,111 @@ class ElectionRules:
     """The cluster's settings for the elections of one topic.
 
     `acceptable(broker, directory)` returns whether a replica of this broker in this directory may lead.
+    `new_directory(broker)` is the directory of a new replica. It is None if records have no directories.
+    `shrink_begins_epoch`: a smaller ISR begins a new leader epoch.
     """
 
     acceptable: Callable[[BrokerId, uuid.UUID], bool]
     elr_enabled: bool
     min_insync_replicas: int
     unclean_allowed: bool = False
+    shrink_begins_epoch: bool = False
+    new_directory: Callable[[BrokerId], uuid.UUID] | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class _Elected:
-    leader: BrokerId
-    unclean: bool = False
+    @property
+    def election(self) -> Election:
+        """The kind of election that keeps a partition of the topic online."""
+        return Election.UNCLEAN if self.unclean_allowed else Election.ONLINE
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionTarget:
-    """The new values of a partition. None keeps the present value. Replicas in `uncleanly_stopped` leave the ELR."""
+    """The new values of a partition. None keeps the present value. Replicas in `uncleanly_stopped` leave the ELR.
+    `directories` has new directories of some replicas."""
 
     isr: tuple[BrokerId, ...] | None = None
     replicas: tuple[BrokerId, ...] | None = None
     adding: tuple[BrokerId, ...] | None = None
     removing: tuple[BrokerId, ...] | None = None
-    directories: tuple[uuid.UUID, ...] | None = None
+    directories: Mapping[BrokerId, uuid.UUID] | None = None
     recovery_state: LeaderRecoveryState | None = None
     election: Election = Election.ONLINE
     uncleanly_stopped: tuple[BrokerId, ...] = ()
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The changing values of a partition while its record is built. `leader` is the value of the record."""
+
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+    directories: tuple[uuid.UUID, ...]
+    elr: tuple[BrokerId, ...]
+    recovery_state: LeaderRecoveryState
+    leader: BrokerId = NO_LEADER_CHANGE
 
 
 def partition_change(
     topic_id: uuid.UUID, partition_id: int, old: PartitionImage, target: PartitionTarget, rules: ElectionRules
 ) -> PartitionChangeRecord | None:
     """The record that changes `old` to `target`, with the newly elected leader. None if nothing changes."""
-    replicas = old.replicas if target.replicas is None else target.replicas
-    directories = old.directories if target.directories is None else target.directories
-    adding = old.adding if target.adding is None else target.adding
-    removing = old.removing if target.removing is None else target.removing
-    isr = old.isr if target.isr is None else target.isr
-    if _is_complete(replicas, isr, adding, removing):
-        kept = [each for each in zip(replicas, directories, strict=True) if each[0] not in removing]
-        replicas, directories = tuple(each[0] for each in kept), tuple(each[1] for each in kept)
-        isr = _without(isr, removing)
-        adding = removing = ()
-    if not isr and not rules.elr_enabled:
+    new = _draft(old, target, rules)
+    new.elr = _eligible(old, new.isr, rules, target.uncleanly_stopped)
+    _elect(old, new, target.election, rules)
+    # A reassignment that shrinks the replica set needs a new leader epoch even with the same leader (KAFKA-15021).
+    if new.leader == NO_LEADER_CHANGE and _shrinks(old.replicas, new.replicas):
+        new.leader = old.leader
+    if not rules.elr_enabled:
         # If ELR is disabled, the last in-sync replica stays in the ISR even if its broker is dead.
-        isr = old.isr
-    elr = _eligible(old, isr, rules, target.uncleanly_stopped)
-    elected = _elect(
-        old, replicas, dict(zip(replicas, directories, strict=True)), isr, elr, target.election, rules
-    )
-    recovery = old.recovery_state if target.recovery_state is None else target.recovery_state
-    if elected.unclean:
-        isr, elr, recovery = (elected.leader,), (), LeaderRecoveryState.RECOVERING
-    elif elected.leader != NO_LEADER and not isr:
-        isr = (elected.leader,)
-        elr = _without(elr, isr)
-        if len(isr) >= _effective_min_isr(rules, replicas):
-            elr = ()
-    last_known = _last_known(old, elected, isr, rules, replicas)
-
-    # A reassignment that shrinks the replica set needs a new leader epoch even with the same leader
-    # (KAFKA-15021).
-    leader = NO_LEADER_CHANGE
-    if elected.leader != old.leader or not set(old.replicas) <= set(replicas):
-        leader = elected.leader
+        new.elr, new.isr = (), new.isr or old.isr
+    if rules.shrink_begins_epoch and new.leader == NO_LEADER_CHANGE and _shrinks(old.isr, new.isr):
+        new.leader = old.leader
     record = PartitionChangeRecord(
         partition_id=partition_id,
         topic_id=topic_id,
-        isr=_changed(isr, old.isr),
-        leader=leader,
-        replicas=_changed(replicas, old.replicas),
-        removing_replicas=_changed(removing, old.removing),
-        adding_replicas=_changed(adding, old.adding),
-        leader_recovery_state=-1 if recovery is old.recovery_state else int(recovery),
-        eligible_leader_replicas=_changed(elr, old.elr),
-        last_known_elr=_changed(last_known, old.last_known_elr),
-        # If a record changes the replicas, it must also contain their directories. Otherwise the directories would be
-        # unknown.
-        directories=_changed(directories, old.directories) if replicas == old.replicas else directories,
+        isr=_changed(new.isr, old.isr),
+        leader=new.leader,
+        replicas=_changed(new.replicas, old.replicas),
+        removing_replicas=_changed(new.removing, old.removing),
+        adding_replicas=_changed(new.adding, old.adding),
+        leader_recovery_state=-1 if new.recovery_state is old.recovery_state else int(new.recovery_state),
+        eligible_leader_replicas=_changed(new.elr, old.elr),
+        last_known_elr=_changed(_last_known(old, new, rules), old.last_known_elr),
+        directories=_changed_directories(old, new, rules),
     )
-    if leader == NO_LEADER_CHANGE and _same(merge_partition_change(old, record), old):
-        return None
-    return record
+    return None if record == PartitionChangeRecord(partition_id=partition_id, topic_id=topic_id) else record
 
 
-def _is_complete(
-    replicas: Sequence[BrokerId],
-    isr: Sequence[BrokerId],
-    adding: Sequence[BrokerId],
-    removing: Sequence[BrokerId],
-) -> bool:
-    """Whether a reassignment may end. Every added replica must be in the ISR. If fewer replicas are added than removed,
-    every replica of the target must be in the ISR."""
-    if not adding and not removing:
-        return False
-    target = set(replicas) - set(removing)
-    in_sync = set(isr) - set(removing)
-    if not in_sync or not set(adding) <= in_sync:
-        return False
-    return len(adding) >= len(removing) or target <= in_sync
+def _draft(old: PartitionImage, target: PartitionTarget, rules: ElectionRules) -> _Draft:
+    """The values of the target, without a reassignment that the target completes."""
+    replicas = old.replicas if target.replicas is None else target.replicas
+    isr = old.isr if target.isr is None else target.isr
+    adding = old.adding if target.adding is None else target.adding
+    removing = old.removing if target.removing is None else target.removing
+    if (adding or removing) and _is_complete(replicas, isr, removing):
+        replicas, isr = _without(replicas, removing), _without(isr, removing)
+        adding = removing = ()
+    directories = old.directories
+    if replicas != old.replicas or target.directories:
+        known = {**dict(zip(old.replicas, old.directories, strict=True)), **(target.directories or {})}
+        new_directory = rules.new_directory or _no_directory
+        directories = tuple(
+            known[replica] if replica in known else new_directory(replica) for replica in replicas
+        )
+    recovery_state = old.recovery_state if target.recovery_state is None else target.recovery_state
+    return _Draft(replicas, isr, adding, removing, directories, old.elr, recovery_state)
 
 
-def _same(merged: PartitionImage, old: PartitionImage) -> bool:
-    return (
-        merged.isr == old.isr
-        and merged.replicas == old.replicas
-        and merged.adding == old.adding
-        and merged.removing == old.removing
-        and merged.elr == old.elr
-        and merged.last_known_elr == old.last_known_elr
-        and merged.directories == old.directories
-        and merged.recovery_state is old.recovery_state
-    )
+def _no_directory(_replica: BrokerId) -> uuid.UUID:
+    return MIGRATING_DIRECTORY
+
+
+def _is_complete(replicas: Sequence[BrokerId], isr: Sequence[BrokerId], removing: Sequence[BrokerId]) -> bool:
+    """Whether a reassignment may end: every replica that stays is in the ISR."""
+    staying = _without(replicas, removing)
+    return bool(staying) and set(staying) <= set(isr)
 
 
 def _eligible(
@@ -162,68 +154,78 @@ def _eligible(
     ELR."""
     if not rules.elr_enabled:
         return old.elr
-    if len(isr) >= _effective_min_isr(rules, old.replicas):
+    if len(isr) >= rules.min_insync_replicas:
         return ()
-    candidates = tuple(dict.fromkeys((*old.isr, *old.elr)))
-    return _without(_without(candidates, isr), uncleanly_stopped)
+    return _without(_without(sorted({*old.isr, *old.elr}), isr), uncleanly_stopped)
 
 
-def _effective_min_isr(rules: ElectionRules, replicas: Sequence[BrokerId]) -> int:
-    return min(rules.min_insync_replicas, len(replicas))
+def _elect(old: PartitionImage, new: _Draft, election: Election, rules: ElectionRules) -> None:
+    """Changes the draft if another leader is elected, or if the partition loses its leader."""
+    leader, unclean = _find_leader(old, new, election, rules)
+    if leader == old.leader:
+        return
+    new.leader = leader
+    if unclean:
+        new.isr, new.elr, new.recovery_state = (leader,), (), LeaderRecoveryState.RECOVERING
+    elif leader in new.elr:
+        new.isr, new.elr = (leader,), _without(new.elr, (leader,))
 
 
-def _elect(
-    old: PartitionImage,
-    replicas: Sequence[BrokerId],
-    directories: Mapping[BrokerId, uuid.UUID],
-    isr: Sequence[BrokerId],
-    elr: Sequence[BrokerId],
-    election: Election,
-    rules: ElectionRules,
-) -> _Elected:
+def _find_leader(
+    old: PartitionImage, new: _Draft, election: Election, rules: ElectionRules
+) -> tuple[BrokerId, bool]:
+    """The elected leader, or NO_LEADER, and whether the election is unclean."""
+    directories = dict(zip(new.replicas, new.directories, strict=True))
+
     def acceptable(replica: BrokerId) -> bool:
         return replica in directories and rules.acceptable(replica, directories[replica])
 
     def valid(replica: BrokerId) -> bool:
-        return acceptable(replica) and (replica in isr or (not isr and replica in elr))
+        return (replica in new.isr or (not new.isr and replica in new.elr)) and acceptable(replica)
 
-    if election is Election.PREFERRED and valid(replicas[0]):
-        return _Elected(replicas[0])
-    if valid(old.leader):
-        return _Elected(old.leader)
-    for replica in replicas:
+    if election is Election.PREFERRED and valid(new.replicas[0]):
+        return new.replicas[0], False
+    for replica in (old.leader, *new.replicas):
         if valid(replica):
-            return _Elected(replica)
-    if rules.elr_enabled and not isr and not elr and len(old.last_known_elr) == 1:
+            return replica, False
+    if rules.elr_enabled and not new.isr and not new.elr and len(old.last_known_elr) == 1:
         (last_leader,) = old.last_known_elr
         if acceptable(last_leader):
-            return _Elected(last_leader, unclean=True)
-    if election is Election.UNCLEAN or rules.unclean_allowed:
-        for replica in replicas:
+            return last_leader, True
+    if election is Election.UNCLEAN:
+        for replica in new.replicas:
             if acceptable(replica):
-                return _Elected(replica, unclean=True)
-    return _Elected(NO_LEADER)
+                return replica, True
+    return NO_LEADER, False
 
 
-def _last_known(
-    old: PartitionImage,
-    elected: _Elected,
-    isr: Sequence[BrokerId],
-    rules: ElectionRules,
-    replicas: Sequence[BrokerId],
-) -> tuple[BrokerId, ...]:
-    """The last leader of a partition that has no leader now. If both ISR and ELR are empty, this broker may be
-    elected."""
+def _last_known(old: PartitionImage, new: _Draft, rules: ElectionRules) -> tuple[BrokerId, ...]:
+    """The last leader of a partition with an empty ISR. If the ELR is empty too, this broker may be elected."""
     if not rules.elr_enabled:
         return old.last_known_elr
-    if len(isr) >= _effective_min_isr(rules, replicas):
-        return ()
-    if elected.leader == NO_LEADER and old.leader != NO_LEADER:
+    if old.isr and not new.isr and old.leader != NO_LEADER:
         return (old.leader,)
+    if (old.leader if new.leader == NO_LEADER_CHANGE else new.leader) != NO_LEADER:
+        return ()
     return old.last_known_elr
 
 
-def _without(values: Sequence[BrokerId], removed: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
+def _changed_directories(
+    old: PartitionImage, new: _Draft, rules: ElectionRules
+) -> tuple[uuid.UUID, ...] | None:
+    if rules.new_directory is None:
+        return None
+    # If a record changes the replicas, it must also contain their directories. Otherwise the directories would be
+    # unknown.
+    return new.directories if new.replicas != old.replicas else _changed(new.directories, old.directories)
+
+
+def _shrinks(old: Sequence[BrokerId], new: Sequence[BrokerId]) -> bool:
+    """Whether a broker of the old list is missing in the new list."""
+    return not set(old) <= set(new)
+
+
+def _without(values: Iterable[BrokerId], removed: Sequence[BrokerId]) -> tuple[BrokerId, ...]:
     return tuple(value for value in values if value not in removed)
 
 

@@ -1,15 +1,29 @@
-"""Elects leaders of many partitions at once, when a broker starts or stops, or on request of an operator."""
+"""Elects leaders of many partitions, when a broker starts or stops, from time to time, or on request of an operator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM, ISR_SHRINK_WITHOUT_NEW_EPOCH_FROM
 from kcli.config.topic import TOPIC
 from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
-from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
+from kcli.controller.controller import Controller
+from kcli.controller.decision import (
+    MAX_RECORDS_PER_BATCH,
+    NO_ERROR,
+    PARTITIONS_PER_STEP,
+    ApiError,
+    Decision,
+    Steps,
+    too_many_records,
+)
 from kcli.controller.election import Election, ElectionRules, PartitionTarget, may_lead, partition_change
+from kcli.controller.partition_index import Keys, PartitionKey
 from kcli.controller.settings import ControllerSettings
+from kcli.controller.topics import default_directory
 from kcli.errors import (
     ElectionNotNeededException,
     EligibleLeadersNotAvailableException,
@@ -17,13 +31,20 @@ from kcli.errors import (
     InvalidRequestException,
     PreferredLeaderNotAvailableException,
 )
-from kcli.metadata.image import BrokerRegistration, MetadataImage, PartitionImage, TopicImage
+from kcli.metadata.delta import merge_partition_change
+from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.model.ids import NO_LEADER, BrokerId
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.records.metadata import MetadataRecord, PartitionChangeRecord
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+MAX_ELECTIONS_PER_ROUND = 1000
+"""The partitions for which one round of a periodic task elects leaders. Kafka's limit."""
+
+Changes = Generator[Sequence[MetadataRecord], None, None]
+"""The records of the steps of an event. The records of the last step stay in `PartitionUpdates.records`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +53,9 @@ class PartitionRef:
     partition_id: int
     partition: PartitionImage
 
-
-def partitions_where(
-    image: MetadataImage, wanted: Callable[[PartitionImage], bool]
-) -> Iterator[PartitionRef]:
-    """The partitions for which `wanted` returns True. Every partition of the cluster is visited, so call this function
-    only at rare events such as the start of a broker."""
-    for topic in image.topics:
-        for number, partition in topic.partitions.items():
-            if wanted(partition):
-                yield PartitionRef(topic, number, partition)
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic.topic_id, self.partition_id
 
 
 def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str, name: str) -> str:
@@ -55,128 +69,232 @@ def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str
     return default
 
 
-def election_rules(
-    image: MetadataImage, settings: ControllerSettings, topic: str, brokers: Mapping[int, BrokerRegistration]
-) -> ElectionRules:
-    """The rules for one topic.
-
-    `brokers` has the brokers as they will be after the operation that needs the election.
-    """
-    min_isr = TOPIC[MIN_INSYNC_REPLICAS].parse(topic_setting(image, settings, topic, MIN_INSYNC_REPLICAS))
+def election_rules(image: MetadataImage, settings: ControllerSettings, topic: TopicImage) -> ElectionRules:
+    """The rules for one topic. No partition needs more in-sync replicas than the first one has replicas."""
+    min_isr = TOPIC[MIN_INSYNC_REPLICAS].parse(
+        topic_setting(image, settings, topic.name, MIN_INSYNC_REPLICAS)
+    )
     unclean = TOPIC[UNCLEAN_LEADER_ELECTION].parse(
-        topic_setting(image, settings, topic, UNCLEAN_LEADER_ELECTION)
+        topic_setting(image, settings, topic.name, UNCLEAN_LEADER_ELECTION)
     )
     assert isinstance(min_isr, int)
+    level = image.metadata_version
     return ElectionRules(
-        acceptable=may_lead(brokers),
+        acceptable=may_lead(image.brokers),
         elr_enabled=elr_enabled(image),
-        min_insync_replicas=min_isr,
+        min_insync_replicas=min(min_isr, len(topic.partitions[0].replicas)),
         unclean_allowed=bool(unclean),
+        shrink_begins_epoch=level < ISR_SHRINK_WITHOUT_NEW_EPOCH_FROM.level,
+        new_directory=(
+            partial(default_directory, image) if level >= DIRECTORY_ASSIGNMENT_FROM.level else None
+        ),
     )
 
 
 class PartitionUpdates:
-    """Collects the partition changes of one operation.
+    """Collects the partition changes of one operation, each on top of the changes before it."""
 
-    `brokers` has the brokers as they will be after the operation.
-    """
-
-    def __init__(
-        self, image: MetadataImage, settings: ControllerSettings, brokers: Mapping[int, BrokerRegistration]
-    ) -> None:
+    def __init__(self, controller: Controller) -> None:
         self.records: list[MetadataRecord] = []
-        self._image = image
-        self._settings = settings
-        self._brokers = brokers
-        self._rules: dict[str, ElectionRules] = {}
+        self._controller = controller
+        self._changed: dict[PartitionKey, list[PartitionChangeRecord]] = {}
+        self._rules: dict[uuid.UUID, ElectionRules] = {}
+        self._worked = 0
 
-    def change(self, ref: PartitionRef, target: PartitionTarget) -> PartitionChangeRecord | None:
-        """Adds the record for one partition, if the target changes the partition. Returns that record."""
+    def take(self) -> tuple[MetadataRecord, ...]:
+        """Hands over the records. They must be replayed before the next change."""
+        records = tuple(self.records)
+        self.records = []
+        self._changed = {}
+        self._rules = {}
+        return records
+
+    def find(self, key: PartitionKey) -> PartitionRef | None:
+        """The partition after the changes so far."""
+        topic = self._controller.image.topics.by_id.get(key[0])
+        partition = None if topic is None else topic.partitions.get(key[1])
+        if topic is None or partition is None:
+            return None
+        for record in self._changed.get(key, ()):
+            partition = merge_partition_change(partition, record)
+        return PartitionRef(topic, key[1], partition)
+
+    def find_named(self, name: str, number: int) -> PartitionRef | None:
+        topic = self._controller.image.topics.topic(name)
+        return None if topic is None else self.find((topic.topic_id, number))
+
+    def has_topic(self, name: str) -> bool:
+        return name in self._controller.image.topics
+
+    def change(self, ref: PartitionRef, target: PartitionTarget) -> bool:
+        """Adds the record for one partition. Returns False if the target does not change the partition."""
         record = partition_change(
-            ref.topic.topic_id, ref.partition_id, ref.partition, target, self.rules(ref.topic.name)
+            ref.topic.topic_id, ref.partition_id, ref.partition, target, self.rules(ref.topic)
         )
-        if record is not None:
-            self.records.append(record)
-        return record
+        if record is None:
+            return False
+        self.records.append(record)
+        self._changed.setdefault(ref.key, []).append(record)
+        return True
 
-    def rules(self, topic: str) -> ElectionRules:
-        rules = self._rules.get(topic)
+    def rules(self, topic: TopicImage) -> ElectionRules:
+        rules = self._rules.get(topic.topic_id)
         if rules is None:
-            rules = election_rules(self._image, self._settings, topic, self._brokers)
-            self._rules[topic] = rules
+            image, settings = self._controller.image, self._controller.settings
+            rules = self._rules[topic.topic_id] = election_rules(image, settings, topic)
         return rules
 
-    def remove_from_isr(self, broker_id: BrokerId) -> None:
+    def each(self, keys: Iterable[PartitionKey], change: Callable[[PartitionRef], object]) -> Changes:
+        """Calls `change` for each of the partitions that still exists."""
+        for key in keys:
+            if self.step_is_full:
+                yield self.take()
+            ref = self.find(key)
+            if ref is not None:
+                change(ref)
+
+    @property
+    def step_is_full(self) -> bool:
+        """Counts one more partition. True if the step has as many as it may have, so that it must end before this
+        partition."""
+        self._worked += 1
+        if self._worked <= PARTITIONS_PER_STEP:
+            return False
+        self._worked = 1
+        return True
+
+    # The changes of events.
+
+    def remove_from_isr(self, broker_id: BrokerId) -> Changes:
         """Removes the broker from every ISR, and gives its leaderships to other brokers."""
-        for ref in partitions_where(self._image, lambda partition: broker_id in partition.isr):
-            self.change(ref, PartitionTarget(isr=_without(ref.partition.isr, broker_id)))
+        return self.each(self._controller.index.in_isr(broker_id), partial(self.leave_isr, broker_id))
 
-    def distrust(self, broker_id: BrokerId) -> None:
-        """Removes a broker that stopped uncleanly from every ISR and ELR, because it may have lost its newest
-        records."""
-        for ref in partitions_where(
-            self._image, lambda partition: broker_id in partition.isr or broker_id in partition.elr
-        ):
-            isr = _without(ref.partition.isr, broker_id)
-            self.change(ref, PartitionTarget(isr=isr, uncleanly_stopped=(broker_id,)))
+    def distrust(self, broker_id: BrokerId) -> Changes:
+        """Removes the broker from every ISR and ELR, because it may have lost its newest records."""
+        change = partial(self.leave_isr, broker_id, uncleanly_stopped=(broker_id,))
+        yield from self.each(self._controller.index.in_isr(broker_id), change)
+        yield from self.each(self._controller.index.in_elr(broker_id), change)
 
-    def elect_leaderless(self) -> None:
+    def leave_directory(self, broker_id: BrokerId, directory: uuid.UUID) -> Changes:
+        """Removes the broker from the ISRs of its partitions in a directory that failed."""
+        return self.each(self._controller.index.in_directory(directory), partial(self.leave_isr, broker_id))
+
+    def elect_leaderless(self) -> Changes:
         """Tries an election for every partition without a leader."""
-        for ref in partitions_where(self._image, lambda partition: partition.leader == NO_LEADER):
-            self.change(ref, PartitionTarget(election=Election.ONLINE))
+        return self.each(tuple(self._controller.index.leaderless), partial(self.leave_isr, NO_LEADER))
+
+    def leave_isr(
+        self, broker_id: BrokerId, ref: PartitionRef, *, uncleanly_stopped: tuple[BrokerId, ...] = ()
+    ) -> None:
+        """Removes the broker from one ISR, if it is in the ISR, and elects another leader if needed."""
+        isr = tuple(member for member in ref.partition.isr if member != broker_id)
+        self.change(
+            ref,
+            PartitionTarget(
+                isr=isr, election=self.rules(ref.topic).election, uncleanly_stopped=uncleanly_stopped
+            ),
+        )
 
 
-def _without(values: tuple[BrokerId, ...], removed: BrokerId) -> tuple[BrokerId, ...]:
-    return tuple(value for value in values if value != removed)
+# --- the periodic tasks
 
 
-def elect_leaders(
-    image: MetadataImage, settings: ControllerSettings, request: el.ElectLeadersRequest
-) -> Decision[el.ElectLeadersResponse]:
+def elect_preferred(controller: Controller) -> Steps[bool]:
+    """One round of giving leaderships to preferred replicas. The response is True if more may be left."""
+    return _elect_some(controller, controller.index.not_preferred, Election.PREFERRED)
+
+
+def elect_leaderless(controller: Controller) -> Steps[bool]:
+    """One round of elections in partitions without a leader. The response is True if more may be left.
+
+    The election is unclean in the topics that allow it. A clean one succeeds only if the last controller did not get
+    to it.
+    """
+    return _elect_some(controller, controller.index.leaderless, None)
+
+
+def _elect_some(controller: Controller, keys: Keys, election: Election | None) -> Steps[bool]:
+    updates = PartitionUpdates(controller)
+    elected = 0
+    for key in tuple(keys):
+        if updates.step_is_full:
+            yield updates.take()
+        ref = updates.find(key) if key in keys else None
+        if ref is not None and updates.change(
+            ref, PartitionTarget(election=election or updates.rules(ref.topic).election)
+        ):
+            elected += 1
+            if elected == MAX_ELECTIONS_PER_ROUND:
+                break
+    return Decision(updates.take(), elected == MAX_ELECTIONS_PER_ROUND)
+
+
+# --- the request of an operator
+
+
+def elect_leaders(controller: Controller, request: el.ElectLeadersRequest) -> Steps[el.ElectLeadersResponse]:
     """Elects the preferred replica, or any live replica, at an operator's request (KIP-183, KIP-460). If the list of
-    partitions is null, elects a leader for each partition that needs one."""
+    partitions is null, elects a leader for each partition that needs one.
+
+    Raises PolicyViolationException if more than 10,000 partitions need a leader.
+    """
     try:
         election = _ELECTIONS[request.election_type]
     except KeyError:
         raise InvalidRequestException(f"Unknown election type {request.election_type}") from None
-    updates = PartitionUpdates(image, settings, image.brokers)
-    everywhere = request.topic_partitions is None
-    asked = (
-        ((topic.name, tuple(topic.partitions)) for topic in image.topics)
-        if request.topic_partitions is None
-        else ((each.topic, each.partitions) for each in request.topic_partitions)
-    )
-    results = []
-    for name, numbers in asked:
-        answers = tuple(_elect_one(image, updates, name, number, election) for number in numbers)
-        if everywhere:
-            answers = tuple(each for each in answers if each.error_code is not ErrorCode.ELECTION_NOT_NEEDED)
-        results.append(el.ReplicaElectionResult(topic=name, partition_result=answers))
-    return decide(updates.records, el.ElectLeadersResponse(replica_election_results=tuple(results)))
+    image, index = controller.image, controller.index
+    needed = index.not_preferred if election is Election.PREFERRED else index.leaderless
+    if request.topic_partitions is None:
+        asked = [(topic.name, tuple(topic.partitions)) for topic in image.topics]
+        count = len(needed)
+    else:
+        asked = [(each.topic, tuple(each.partitions)) for each in request.topic_partitions]
+        ids = image.topics.ids
+        count = sum(
+            (ids[name], number) in needed for name, numbers in asked if name in ids for number in set(numbers)
+        )
+    if count > MAX_RECORDS_PER_BATCH:
+        raise too_many_records()
+    return _elect_asked(PartitionUpdates(controller), asked, election, request.topic_partitions is None)
 
 
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
-def _elect_one(
-    image: MetadataImage, updates: PartitionUpdates, name: str, number: int, election: Election
-) -> el.PartitionResult:
-    def answer(error: ApiError) -> el.PartitionResult:
-        return el.PartitionResult(partition_id=number, error_code=error.code, error_message=error.message)
+def _elect_asked(
+    updates: PartitionUpdates,
+    asked: Iterable[tuple[str, Sequence[int]]],
+    election: Election,
+    everywhere: bool,
+) -> Steps[el.ElectLeadersResponse]:
+    results = []
+    for name, numbers in asked:
+        answers = []
+        for number in numbers:
+            if updates.step_is_full:
+                yield updates.take()
+            error = _elect_one(updates, name, number, election)
+            if not everywhere or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                answers.append(
+                    el.PartitionResult(
+                        partition_id=number, error_code=error.code, error_message=error.message
+                    )
+                )
+        results.append(el.ReplicaElectionResult(topic=name, partition_result=tuple(answers)))
+    return Decision(updates.take(), el.ElectLeadersResponse(replica_election_results=tuple(results)))
 
-    topic = image.topics.topic(name)
-    if topic is None:
-        return answer(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"))
-    partition = topic.partitions.get(number)
-    if partition is None:
-        return answer(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}"))
+
+def _elect_one(updates: PartitionUpdates, name: str, number: int, election: Election) -> ApiError:
+    ref = updates.find_named(name, number)
+    if ref is None:
+        what = f"partition as {name}-{number}" if updates.has_topic(name) else f"topic as {name}"
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {what}")
+    partition = ref.partition
     preferred = election is Election.PREFERRED
     if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
-        return answer(ApiError.standard(ElectionNotNeededException))
-    if updates.change(PartitionRef(topic, number, partition), PartitionTarget(election=election)) is None:
-        return answer(
-            ApiError.standard(
-                PreferredLeaderNotAvailableException if preferred else EligibleLeadersNotAvailableException
-            )
+        return ApiError.standard(ElectionNotNeededException)
+    if not updates.change(ref, PartitionTarget(election=election)):
+        return ApiError.standard(
+            PreferredLeaderNotAvailableException if preferred else EligibleLeadersNotAvailableException
         )
-    return answer(NO_ERROR)
+    return NO_ERROR

@@ -4,16 +4,22 @@ Racks are sorted by name, and the brokers of a rack by id. Each list is used as 
 its beginning. A ring starts at a random place, so that the partitions of small topics do not all go to the first
 broker. Each partition takes its replicas from the racks in turn and starts one rack later than the partition before it.
 Fenced brokers are used only if a rack has no more unfenced brokers, and never as the leader.
+
+After as many partitions as there are unfenced brokers, all lists are shuffled, so that the same sets of replicas do not
+come again and again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kcli.errors import InvalidReplicationFactorException
 from kcli.model.ids import BrokerId
 from kcli.runtime.rng import Rng
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,99 +37,110 @@ def place(
     Raises InvalidReplicationFactorException if the brokers cannot hold that many replicas.
     """
     racks = _Racks(tuple(brokers), rng)
-    times = f"Unable to replicate the partition {replication_factor} time(s): "
     if replication_factor <= 0:
-        raise InvalidReplicationFactorException(times + "The target replication factor must be at least 1.")
+        raise InvalidReplicationFactorException(
+            f"Invalid replication factor {replication_factor}: the replication factor must be positive."
+        )
     if racks.unfenced == 0:
-        raise InvalidReplicationFactorException(times + "All brokers are currently fenced.")
+        raise InvalidReplicationFactorException("All brokers are currently fenced.")
     if replication_factor > racks.total:
         raise InvalidReplicationFactorException(
-            f"{times}The target replication factor of {replication_factor} cannot be reached because only "
-            f"{racks.total} broker(s) are registered."
+            f"The target replication factor of {replication_factor} cannot be reached because only {racks.total} "
+            "broker(s) are registered."
         )
     return [racks.next_partition(replication_factor) for _ in range(partitions)]
 
 
 class _Ring:
-    """The brokers of a rack, as a ring.
+    """A list of brokers, as a ring. Within one round, it gives each broker once. The next round starts one place
+    later."""
 
-    Each partition has a number, its `epoch` in this ring. The first broker of an epoch comes one place later than the
-    first broker of the epoch before.
-    """
+    def __init__(self, brokers: list[BrokerId], rng: Rng) -> None:
+        self._brokers = sorted(brokers)
+        self._rng = rng
+        self._start = rng.randrange(len(brokers)) if brokers else 0
+        self._round = 0
+        self._given = 0
 
-    def __init__(self, brokers: Sequence[BrokerId], start: int) -> None:
-        self._brokers = brokers
-        self._start = start
-        self._epoch = -1
-        self._index = 0
-
-    def draw(self, epoch: int) -> BrokerId | None:
-        """Takes the next broker for this epoch. None if the epoch has already taken every broker."""
-        if epoch != self._epoch:
-            if self._epoch >= 0:
-                self._start = (self._start + 1) % max(1, len(self._brokers))
-            self._epoch = epoch
-            self._index = 0
-        if self._index >= len(self._brokers):
+    def draw(self, number: int) -> BrokerId | None:
+        """Takes the next broker in the round of this number. None if the round has already taken every broker."""
+        if not self._brokers:
             return None
-        broker = self._brokers[(self._start + self._index) % len(self._brokers)]
-        self._index += 1
+        if number != self._round:
+            self._round = number
+            self._start = (self._start + 1) % len(self._brokers)
+            self._given = 0
+        if self._given == len(self._brokers):
+            return None
+        broker = self._brokers[(self._start + self._given) % len(self._brokers)]
+        self._given += 1
         return broker
+
+    def shuffle(self) -> None:
+        _shuffle(self._brokers, self._rng)
 
 
 class _Rack:
     def __init__(self, brokers: Sequence[UsableBroker], rng: Rng) -> None:
-        self._unfenced = _ring([broker.id for broker in brokers if not broker.fenced], rng)
-        self._fenced = _ring([broker.id for broker in brokers if broker.fenced], rng)
+        self.fenced = _Ring([broker.id for broker in brokers if broker.fenced], rng)
+        self.unfenced = _Ring([broker.id for broker in brokers if not broker.fenced], rng)
 
-    def draw_unfenced(self, epoch: int) -> BrokerId | None:
-        return self._unfenced.draw(epoch)
+    def draw(self, number: int) -> BrokerId | None:
+        broker = self.unfenced.draw(number)
+        return self.fenced.draw(number) if broker is None else broker
 
-    def draw(self, epoch: int) -> BrokerId | None:
-        broker = self._unfenced.draw(epoch)
-        return self._fenced.draw(epoch) if broker is None else broker
-
-
-def _ring(brokers: list[BrokerId], rng: Rng) -> _Ring:
-    brokers.sort()
-    return _Ring(brokers, rng.randrange(len(brokers)) if brokers else 0)
+    def shuffle(self) -> None:
+        self.fenced.shuffle()
+        self.unfenced.shuffle()
 
 
 class _Racks:
     def __init__(self, brokers: Sequence[UsableBroker], rng: Rng) -> None:
         self.total = len(brokers)
         self.unfenced = sum(not broker.fenced for broker in brokers)
-        by_rack: dict[str, list[UsableBroker]] = {}
+        by_rack: dict[tuple[bool, str], list[UsableBroker]] = {}
         for broker in brokers:
-            by_rack.setdefault(broker.rack or "", []).append(broker)
+            # Brokers without a rack form a group of their own, which comes first.
+            by_rack.setdefault((broker.rack is not None, broker.rack or ""), []).append(broker)
+        self._rng = rng
         self._racks = [_Rack(by_rack[name], rng) for name in sorted(by_rack)]
         self._start = rng.randrange(len(self._racks)) if self._racks else 0
-        self._epoch = 0
+        self._round = 0
 
     def next_partition(self, replication_factor: int) -> list[BrokerId]:
         """The replicas of the next partition.
 
-        The leader is an unfenced broker of the first rack that has an unfenced broker. The other replicas come from the
-        racks after this rack, in turn.
+        The leader is an unfenced broker of the first rack that has an unfenced broker. The other replicas come from
+        all racks in turn, from the same rack on. The rack of the leader is left out the first time.
         """
-        epoch, self._epoch = self._epoch, self._epoch + 1
+        # With one unfenced broker, every partition would start a new round 0.
+        if self._round == self.unfenced > 1:
+            self._shuffle()
+            self._round = 0
         count = len(self._racks)
-        replicas: list[BrokerId] = []
-        first = self._start
-        self._start = (self._start + 1) % count
-        for step in range(count):
-            leader = self._racks[(first + step) % count].draw_unfenced(epoch)
-            if leader is not None:
-                replicas.append(leader)
-                first = (first + step + 1) % count
-                break
-        empty_racks = 0
+        leader_rack = self._start
+        while (leader := self._racks[leader_rack].unfenced.draw(self._round)) is None:
+            leader_rack = (leader_rack + 1) % count
+        replicas = [leader]
+        rack, leader_rack_left_out = self._start, False
         while len(replicas) < replication_factor:
-            broker = self._racks[first].draw(epoch)
-            first = (first + 1) % count
-            if broker is None:
-                empty_racks += 1
-                assert empty_racks <= count * replication_factor, "fewer brokers than were counted"
-                continue
-            replicas.append(broker)
+            if rack == leader_rack and not leader_rack_left_out:
+                leader_rack_left_out = True
+            elif (broker := self._racks[rack].draw(self._round)) is not None:
+                replicas.append(broker)
+            rack = (rack + 1) % count
+        self._round += 1
+        self._start = (self._start + 1) % count
         return replicas
+
+    def _shuffle(self) -> None:
+        _shuffle(self._racks, self._rng)
+        for rack in self._racks:
+            rack.shuffle()
+
+
+def _shuffle(values: list[T], rng: Rng) -> None:
+    """Puts the values into a random order (Fisher-Yates)."""
+    for last in range(len(values) - 1, 0, -1):
+        other = rng.randrange(last + 1)
+        values[last], values[other] = values[other], values[last]

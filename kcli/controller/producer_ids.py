@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kcli.controller.brokers import BrokerContext, known_broker
+from kcli.controller.brokers import known_broker
+from kcli.controller.controller import Controller
 from kcli.controller.decision import Decision, decide
 from kcli.errors import UnknownServerException
 from kcli.model.ids import BrokerId, ProducerId
@@ -14,11 +15,11 @@ MAX_PRODUCER_ID = (1 << 63) - 1
 
 
 def allocate_producer_ids(
-    context: BrokerContext, request: ap.AllocateProducerIdsRequest
+    controller: Controller, request: ap.AllocateProducerIdsRequest
 ) -> Decision[ap.AllocateProducerIdsResponse]:
-    """Gives the next block to a broker. Raises BrokerIdNotRegistered or StaleBrokerEpoch."""
-    known_broker(context.image, request.broker_id, request.broker_epoch)
-    first = context.image.next_producer_id
+    """Gives the next block to a broker. Raises StaleBrokerEpoch."""
+    known_broker(controller.image, request.broker_id, request.broker_epoch)
+    first = controller.image.next_producer_id
     if first > MAX_PRODUCER_ID - BLOCK_SIZE:
         raise UnknownServerException(
             f"Exhausted all producerIds as the next block's end producerId is {first + BLOCK_SIZE}"

@@ -7,13 +7,14 @@ the ISR (`election.partition_change`). No function of this module waits for this
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 
+from kcli.controller.controller import Controller
 from kcli.controller.decision import ApiError, Decision, decide
-from kcli.controller.election import Election, PartitionTarget
+from kcli.controller.election import PartitionTarget
 from kcli.controller.leadership import PartitionRef, PartitionUpdates
-from kcli.controller.settings import ControllerSettings
-from kcli.controller.topics import check_assignment, default_directory
+from kcli.controller.topics import check_assignment
 from kcli.errors import (
     ErrorCode,
     InvalidReplicaAssignmentException,
@@ -29,15 +30,15 @@ from kcli.protocol.messages import list_partition_reassignments as lr
 
 
 def alter_partition_reassignments(
-    image: MetadataImage, settings: ControllerSettings, request: ar.AlterPartitionReassignmentsRequest
+    controller: Controller, request: ar.AlterPartitionReassignmentsRequest
 ) -> Decision[ar.AlterPartitionReassignmentsResponse]:
     """Starts, replaces and cancels reassignments. All accepted changes are one atomic batch. The response has an error
     for each partition that is refused."""
-    updates = PartitionUpdates(image, settings, image.brokers)
+    updates = PartitionUpdates(controller)
     responses = []
     for topic in request.topics:
         partitions = tuple(
-            _answer(image, updates, topic.name, asked, request.allow_replication_factor_change)
+            _answer(controller.image, updates, topic.name, asked, request.allow_replication_factor_change)
             for asked in topic.partitions
         )
         responses.append(ar.ReassignableTopicResponse(name=topic.name, partitions=partitions))
@@ -59,13 +60,14 @@ def _answer(
 ) -> ar.ReassignablePartitionResponse:
     error = ApiError()
     try:
-        ref = _find(image, topic, asked.partition_index)
+        ref = _find(updates, topic, asked.partition_index)
         if asked.replicas is None:
             _cancel(updates, ref)
         else:
+            check_assignment(image, asked.replicas, None)
             if not allow_replication_factor_change:
                 _check_replication_factor(ref.partition, asked.replicas)
-            _start(image, updates, ref, tuple(map(BrokerId, asked.replicas)))
+            _start(updates, ref, tuple(map(BrokerId, asked.replicas)))
     except KafkaError as refused:
         error = ApiError.of(refused)
     return ar.ReassignablePartitionResponse(
@@ -73,14 +75,13 @@ def _answer(
     )
 
 
-def _find(image: MetadataImage, name: str, number: int) -> PartitionRef:
-    topic = image.topics.topic(name)
-    if topic is None:
+def _find(updates: PartitionUpdates, name: str, number: int) -> PartitionRef:
+    if not updates.has_topic(name):
         raise UnknownTopicOrPartitionException(f"Unable to find a topic named {name}.")
-    partition = topic.partitions.get(number)
-    if partition is None:
+    ref = updates.find_named(name, number)
+    if ref is None:
         raise UnknownTopicOrPartitionException(f"Unable to find partition {name}:{number}.")
-    return PartitionRef(topic, number, partition)
+    return ref
 
 
 def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) -> None:
@@ -88,36 +89,25 @@ def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) 
 
     During a reassignment, the replicas to be removed are not counted.
     """
-    current = len(partition.replicas) - len(partition.removing)
+    current = len(set(partition.replicas) - set(partition.removing))
     if len(target) != current:
         raise InvalidReplicationFactorException(
             f"The replication factor is changed from {current} to {len(target)}"
         )
 
 
-def _start(
-    image: MetadataImage,
-    updates: PartitionUpdates,
-    ref: PartitionRef,
-    target: tuple[BrokerId, ...],
-) -> None:
-    check_assignment(image, target, None)
-    partition = ref.partition
-    removing = tuple(sorted(set(partition.replicas) - set(target)))
-    adding = tuple(sorted(set(target) - set(partition.replicas)))
-    replicas = (*target, *removing)
-    known = dict(zip(partition.replicas, partition.directories, strict=True))
+def _start(updates: PartitionUpdates, ref: PartitionRef, target: tuple[BrokerId, ...]) -> None:
+    """Starts a reassignment, or replaces a running one.
+
+    As in Kafka, an empty list of added or removed replicas keeps the list of the running reassignment. So a request
+    that repeats the target of a running reassignment does not forget which replicas a cancellation must remove.
+    """
+    present = ref.partition.replicas
+    removing = tuple(sorted(set(present) - set(target)))
+    adding = tuple(sorted(set(target) - set(present)))
     updates.change(
         ref,
-        PartitionTarget(
-            replicas=replicas,
-            adding=adding,
-            removing=removing,
-            directories=tuple(
-                known[replica] if replica in known else default_directory(image, replica)
-                for replica in replicas
-            ),
-        ),
+        PartitionTarget(replicas=(*target, *removing), adding=adding or None, removing=removing or None),
     )
 
 
@@ -127,26 +117,18 @@ def _cancel(updates: PartitionUpdates, ref: PartitionRef) -> None:
     partition = ref.partition
     if not is_reassigning(partition):
         raise NoReassignmentInProgressException
+    rules = updates.rules(ref.topic)
+    replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding)
     isr = tuple(replica for replica in partition.isr if replica not in partition.adding)
-    if not isr and not updates.rules(ref.topic.name).unclean_allowed:
+    if not isr and not rules.unclean_allowed:
         raise InvalidReplicaAssignmentException(
             f"Unable to revert partition assignment for {ref.topic.name}:{ref.partition_id} because it would "
             "require an unclean leader election."
         )
-    kept = [
-        (replica, directory)
-        for replica, directory in zip(partition.replicas, partition.directories, strict=True)
-        if replica not in partition.adding
-    ]
     updates.change(
         ref,
         PartitionTarget(
-            isr=isr,
-            replicas=tuple(replica for replica, _ in kept),
-            directories=tuple(directory for _, directory in kept),
-            adding=(),
-            removing=(),
-            election=Election.ONLINE if isr else Election.UNCLEAN,
+            isr=isr or replicas[:1], replicas=replicas, adding=(), removing=(), election=rules.election
         ),
     )
 
@@ -156,15 +138,20 @@ def is_reassigning(partition: PartitionImage) -> bool:
 
 
 def list_partition_reassignments(
-    image: MetadataImage, request: lr.ListPartitionReassignmentsRequest
+    controller: Controller, request: lr.ListPartitionReassignmentsRequest
 ) -> lr.ListPartitionReassignmentsResponse:
     """The running reassignments of the requested partitions, or of all partitions if the request has a null list."""
     found = []
+    topics = controller.image.topics
     if request.topics is None:
-        found = [_ongoing(topic, tuple(topic.partitions)) for topic in image.topics]
+        numbers: dict[uuid.UUID, list[int]] = {}
+        for topic_id, number in controller.index.reassigning:
+            numbers.setdefault(topic_id, []).append(number)
+        found = [_ongoing(topics.by_id[topic_id], sorted(each)) for topic_id, each in numbers.items()]
+        found.sort(key=lambda topic: topic.name)
     else:
         for asked in request.topics:
-            topic = image.topics.topic(asked.name)
+            topic = topics.topic(asked.name)
             if topic is not None:
                 found.append(_ongoing(topic, asked.partition_indexes))
     return lr.ListPartitionReassignmentsResponse(

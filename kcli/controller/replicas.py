@@ -8,61 +8,76 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from kcli.controller.brokers import BrokerContext, known_broker
-from kcli.controller.decision import Decision, decide
+from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM
+from kcli.controller.brokers import known_broker
+from kcli.controller.controller import Controller
+from kcli.controller.decision import Decision, Steps
 from kcli.controller.election import PartitionTarget, directory_online
-from kcli.controller.leadership import PartitionRef, PartitionUpdates
-from kcli.errors import ErrorCode
+from kcli.controller.leadership import PartitionUpdates
+from kcli.errors import ErrorCode, UnsupportedVersionException
 from kcli.metadata import values
-from kcli.metadata.delta import merge_partition_change
 from kcli.metadata.image import BrokerRegistration, LeaderRecoveryState, MetadataImage, PartitionImage
 from kcli.model.ids import BrokerId
 from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
-from kcli.protocol.records.metadata import MetadataRecord
 
 NO_EPOCH = -1
 
 
 def alter_partition(
-    context: BrokerContext, request: ap.AlterPartitionRequest
-) -> Decision[ap.AlterPartitionResponse]:
-    """Applies the ISRs that a leader proposes. Raises StaleBrokerEpoch if the leader's broker epoch is old."""
-    sender = known_broker(context.image, request.broker_id, request.broker_epoch)
-    records: list[MetadataRecord] = []
+    controller: Controller, request: ap.AlterPartitionRequest
+) -> Steps[ap.AlterPartitionResponse]:
+    """Applies the ISRs that a leader proposes, one after another.
+
+    Raises StaleBrokerEpoch if the leader's broker epoch is old.
+    """
+    sender = known_broker(controller.image, request.broker_id, request.broker_epoch)
+    return _alter_partitions(controller, sender.id, request)
+
+
+def _alter_partitions(
+    controller: Controller, sender: BrokerId, request: ap.AlterPartitionRequest
+) -> Steps[ap.AlterPartitionResponse]:
+    updates = PartitionUpdates(controller)
     topics = []
     for topic in request.topics:
-        partitions = tuple(
-            _alter_partition(context, sender.id, topic.topic_id, asked, records) for asked in topic.partitions
-        )
-        topics.append(ap.ResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
-    return decide(records, ap.AlterPartitionResponse(topics=tuple(topics)))
+        partitions = []
+        for asked in topic.partitions:
+            if updates.step_is_full:
+                yield updates.take()
+            partitions.append(_alter_partition(controller, updates, sender, topic.topic_id, asked))
+        topics.append(ap.ResponseTopicData(topic_id=topic.topic_id, partitions=tuple(partitions)))
+    return Decision(updates.take(), ap.AlterPartitionResponse(topics=tuple(topics)))
 
 
 def _alter_partition(
-    context: BrokerContext,
-    broker_id: BrokerId,
+    controller: Controller,
+    updates: PartitionUpdates,
+    sender: BrokerId,
     topic_id: uuid.UUID | None,
     asked: ap.RequestPartitionData,
-    records: list[MetadataRecord],
 ) -> ap.ResponsePartitionData:
-    topic = context.image.topics.topic_by_id(topic_id)
-    if topic is None:
+    if topic_id is None or topic_id not in controller.image.topics.by_id:
         return _refused(asked, ErrorCode.UNKNOWN_TOPIC_ID)
-    partition = topic.partitions.get(asked.partition_index)
-    if partition is None:
+    ref = updates.find((topic_id, asked.partition_index))
+    if ref is None:
         return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    # Versions below 3 have no epochs.
     with_epochs = tuple(state.broker_id for state in asked.new_isr_with_epochs)
     isr = tuple(map(BrokerId, with_epochs or asked.new_isr))
-    error = _check(context.image, broker_id, partition, asked, isr)
+    error = _check(controller.image, sender, ref.partition, asked, isr)
     if error is not ErrorCode.NONE:
         return _refused(asked, error)
-    updates = PartitionUpdates(context.image, context.settings, context.image.brokers)
-    target = PartitionTarget(isr=isr, recovery_state=LeaderRecoveryState(asked.leader_recovery_state))
-    change = updates.change(PartitionRef(topic, asked.partition_index, partition), target)
-    records += updates.records
-    after = partition if change is None else merge_partition_change(partition, change)
-    if after.leader != broker_id:
+    target = PartitionTarget(
+        isr=isr,
+        recovery_state=LeaderRecoveryState(asked.leader_recovery_state),
+        election=updates.rules(ref.topic).election,
+    )
+    updates.change(ref, target)
+    changed = updates.find(ref.key)
+    assert changed is not None
+    after = changed.partition
+    if after.leader != sender:
         # The new ISR completed a reassignment that removes the leader. The change is valid, but the sender of the
         # request no longer leads.
         return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
@@ -114,54 +129,60 @@ def _eligible(broker: BrokerRegistration | None, epoch: int) -> bool:
 
 
 def assign_replicas_to_dirs(
-    context: BrokerContext, request: ad.AssignReplicasToDirsRequest
-) -> Decision[ad.AssignReplicasToDirsResponse]:
-    """Applies the directories that a broker chose for its replicas. Raises StaleBrokerEpoch if its epoch is old."""
-    broker = known_broker(context.image, request.broker_id, request.broker_epoch)
-    updates = PartitionUpdates(context.image, context.settings, context.image.brokers)
+    controller: Controller, request: ad.AssignReplicasToDirsRequest
+) -> Steps[ad.AssignReplicasToDirsResponse]:
+    """Applies the directories that a broker chose for its replicas.
+
+    Raises StaleBrokerEpoch if its epoch is old, or UnsupportedVersion if the finalized metadata.version has no
+    directories.
+    """
+    if controller.image.metadata_version < DIRECTORY_ASSIGNMENT_FROM.level:
+        raise UnsupportedVersionException("Directory assignment is not supported yet.")
+    broker = known_broker(controller.image, request.broker_id, request.broker_epoch)
+    return _assign_all(controller, broker, request)
+
+
+def _assign_all(
+    controller: Controller, broker: BrokerRegistration, request: ad.AssignReplicasToDirsRequest
+) -> Steps[ad.AssignReplicasToDirsResponse]:
+    updates = PartitionUpdates(controller)
     directories = []
     for directory in request.directories:
         directory_id = values.known_id(directory.id_)
         topics = []
         for topic in directory.topics:
-            partitions = tuple(
-                ad.ResponsePartitionData(
-                    partition_index=asked.partition_index,
-                    error_code=_assign(
-                        context.image, updates, broker, directory_id, topic.topic_id, asked.partition_index
-                    ),
-                )
-                for asked in topic.partitions
-            )
-            topics.append(ad.ResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
+            partitions = []
+            for asked in topic.partitions:
+                if updates.step_is_full:
+                    yield updates.take()
+                number = asked.partition_index
+                error = _assign(controller, updates, broker, directory_id, topic.topic_id, number)
+                partitions.append(ad.ResponsePartitionData(partition_index=number, error_code=error))
+            topics.append(ad.ResponseTopicData(topic_id=topic.topic_id, partitions=tuple(partitions)))
         directories.append(ad.ResponseDirectoryData(id_=directory.id_, topics=tuple(topics)))
-    return decide(updates.records, ad.AssignReplicasToDirsResponse(directories=tuple(directories)))
+    return Decision(updates.take(), ad.AssignReplicasToDirsResponse(directories=tuple(directories)))
 
 
 def _assign(
-    image: MetadataImage,
+    controller: Controller,
     updates: PartitionUpdates,
     broker: BrokerRegistration,
     directory_id: uuid.UUID,
     topic_id: uuid.UUID | None,
     partition_id: int,
 ) -> ErrorCode:
-    topic = image.topics.topic_by_id(topic_id)
-    if topic is None:
+    if topic_id is None or topic_id not in controller.image.topics.by_id:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    partition = topic.partitions.get(partition_id)
-    if partition is None:
+    ref = updates.find((topic_id, partition_id))
+    if ref is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if broker.id not in partition.replicas:
+    if broker.id not in ref.partition.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    directories = tuple(
-        directory_id if replica == broker.id else directory
-        for replica, directory in zip(partition.replicas, partition.directories, strict=True)
-    )
-    isr = None
-    if not directory_online(broker, directory_id):
-        isr = tuple(replica for replica in partition.isr if replica != broker.id)
-    updates.change(
-        PartitionRef(topic, partition_id, partition), PartitionTarget(isr=isr, directories=directories)
-    )
+    updates.change(ref, PartitionTarget(directories={broker.id: directory_id}))
+    # The registration is read again, because the directory may have failed since the last step.
+    present = controller.image.brokers.get(broker.id, broker)
+    if not directory_online(present, directory_id):
+        ref = updates.find(ref.key)
+        assert ref is not None
+        updates.leave_isr(broker.id, ref)
     return ErrorCode.NONE

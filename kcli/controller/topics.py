@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from kcli.config.definition import ConfigValue
 from kcli.config.describe import BrokerLayers, describe_topic
+from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM
 from kcli.controller import placement
 from kcli.controller.configs import topic_config_records
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
@@ -253,7 +254,10 @@ def _placed_partitions(context: TopicContext, topic: ct.CreatableTopic) -> dict[
         if topic.replication_factor == DEFAULT
         else topic.replication_factor
     )
-    return dict(enumerate(_place(context, count, factor)))
+    try:
+        return dict(enumerate(_place(context, count, factor)))
+    except InvalidReplicationFactorException as error:
+        raise InvalidReplicationFactorException(f"{_unable(factor)}{error.message}") from None
 
 
 def _place(context: TopicContext, count: int, replication_factor: int) -> list[PartitionImage]:
@@ -265,11 +269,12 @@ def _place(context: TopicContext, count: int, replication_factor: int) -> list[P
     placed = placement.place(usable, count, replication_factor, context.rng)
     partitions = [_new_partition(context.image, replicas) for replicas in placed]
     if not all(partition.isr for partition in partitions):
-        raise InvalidReplicationFactorException(
-            f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced or "
-            "in controlled shutdown."
-        )
+        raise InvalidReplicationFactorException("All brokers are currently fenced or in controlled shutdown.")
     return partitions
+
+
+def _unable(replication_factor: int) -> str:
+    return f"Unable to replicate the partition {replication_factor} time(s): "
 
 
 def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> PartitionImage:
@@ -292,6 +297,8 @@ def default_directory(image: MetadataImage, broker_id: BrokerId) -> uuid.UUID:
 
     If the broker has several directories, it chooses one of them and reports this choice (KIP-858).
     """
+    if image.metadata_version < DIRECTORY_ASSIGNMENT_FROM.level:
+        return MIGRATING_DIRECTORY
     directories = image.brokers[broker_id].directories
     if not directories:
         return MIGRATING_DIRECTORY
@@ -354,9 +361,7 @@ def create_partitions(
         try:
             if counts[topic.name] > 1:
                 raise InvalidRequestException("Duplicate topic name.")
-            added = _create_partitions(context, topic)
-            charge(len(added))
-            records += added
+            records += _create_partitions(context, topic, charge)
         except KafkaError as refused:
             error = ApiError.of(refused)
         results.append(
@@ -368,7 +373,9 @@ def create_partitions(
     return replace(decision, records=()) if request.validate_only else decision
 
 
-def _create_partitions(context: TopicContext, request: cp.CreatePartitionsTopic) -> list[MetadataRecord]:
+def _create_partitions(
+    context: TopicContext, request: cp.CreatePartitionsTopic, charge: Charge
+) -> list[MetadataRecord]:
     topic = context.image.topics.topic(request.name)
     if topic is None:
         raise UnknownTopicOrPartitionException
@@ -383,28 +390,28 @@ def _create_partitions(context: TopicContext, request: cp.CreatePartitionsTopic)
     additional = request.count - current
     if additional > MAX_PARTITIONS_PER_REQUEST:
         raise PolicyViolationException("Unable to perform excessively large batch operation.")
-    factor = len(topic.partitions[0].replicas)
-    if request.assignments is None:
-        partitions = _place(context, additional, factor)
-    else:
-        partitions = _additional_assignments(context.image, request, current, additional, factor)
-    return [partition_record(topic, current + index, partition) for index, partition in enumerate(partitions)]
-
-
-def _additional_assignments(
-    image: MetadataImage, request: cp.CreatePartitionsTopic, current: int, additional: int, factor: int
-) -> list[PartitionImage]:
-    assert request.assignments is not None
-    if len(request.assignments) != additional:
+    if request.assignments is not None and len(request.assignments) != additional:
         raise InvalidReplicaAssignmentException(
             f"Attempted to add {additional} additional partition(s), but only {len(request.assignments)} "
             "assignment(s) were specified."
         )
+    charge(additional)
+    factor = len(topic.partitions[0].replicas)
+    if request.assignments is None:
+        partitions = _place(context, additional, factor)
+    else:
+        partitions = _additional_assignments(context.image, request.assignments, current, factor)
+    return [partition_record(topic, current + index, partition) for index, partition in enumerate(partitions)]
+
+
+def _additional_assignments(
+    image: MetadataImage, assignments: Iterable[cp.CreatePartitionsAssignment], current: int, factor: int
+) -> list[PartitionImage]:
     partitions = []
-    for index, assignment in enumerate(request.assignments):
+    for number, assignment in enumerate(assignments, current):
         replicas = tuple(map(BrokerId, assignment.broker_ids))
         check_assignment(image, replicas, factor)
-        partitions.append(_assigned_partition(image, current + index, replicas))
+        partitions.append(_assigned_partition(image, number, replicas))
     return partitions
 
 

@@ -29,7 +29,14 @@ MIGRATING_DIRECTORY = uuid.UUID(int=0)
 UNASSIGNED_DIRECTORY = uuid.UUID(int=1)
 LOST_DIRECTORY = uuid.UUID(int=2)
 
+_FIRST_REAL_DIRECTORY = 100
+
 METADATA_VERSION = "metadata.version"
+
+
+def is_real_directory(directory: uuid.UUID) -> bool:
+    """Whether this is the id of a directory, and no id with a special meaning."""
+    return directory.int >= _FIRST_REAL_DIRECTORY
 
 
 class LeaderRecoveryState(IntEnum):

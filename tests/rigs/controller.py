@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kcli.config.features import supported_ranges
+from kcli.controller import brokers
 from kcli.controller.api import (
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
@@ -16,7 +17,7 @@ from kcli.controller.api import (
 )
 from kcli.controller.bootstrap import bootstrap_records, first_log_records
 from kcli.controller.controller import Controller
-from kcli.controller.decision import Decision
+from kcli.controller.decision import Decision, Steps
 from kcli.controller.settings import ControllerSettings
 from kcli.metadata.image import MetadataImage, PartitionImage, VersionRange
 from kcli.metadata.replay import ImageReplayer
@@ -57,7 +58,24 @@ class ControllerRig:
         self.deltas.append(delta)
 
     def decide(self, api: ControllerApi, request: Any, **context: Any) -> Decision:
-        return api.decide(self.controller, request, ControllerRequestContext(**context), self.now_ms)
+        if api.arrived is not None:
+            api.arrived(self.controller, request, self.now_ms)
+        return self.last_step(
+            api.decide(self.controller, request, ControllerRequestContext(**context), self.now_ms)
+        )
+
+    def last_step(self, decided: Decision | Steps) -> Decision:
+        """Makes all steps of a decision, and returns the last one."""
+        if isinstance(decided, Decision):
+            return decided
+        while True:
+            try:
+                self.replay(next(decided))
+            except StopIteration as last:
+                return last.value
+
+    def fence_expired(self, exempt: int | None = None) -> bool:
+        return self.obey(self.last_step(brokers.fence_expired(self.controller, self.now_ms, exempt=exempt)))
 
     def obey(self, decision: Decision) -> Any:
         self.replay(decision.records)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Iterator
 from typing import Any, Self
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.start_up import node_config
 from kcli.controller.api import CREATE_TOPICS
 from kcli.metadata.image import MetadataImage
+from kcli.protocol.batches.batch import iter_batches, read_records
+from kcli.protocol.batches.control import decode_control
 from kcli.protocol.messages import create_topics as ct
+from kcli.protocol.records.metadata import decode_metadata_record
+from kcli.runtime.disk import read_file
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
@@ -25,6 +30,18 @@ from kcli.testing.sim.disk import SimDisk
 _LIVES = itertools.count(1)
 DATA = "/data"
 LOG_DIR = f"{DATA}/__cluster_metadata-0"
+LOG = f"{LOG_DIR}/{0:020d}.log"
+
+
+def batches(disk: SimDisk) -> Iterator[tuple[Any, ...]]:
+    """(epoch, [record, …]) of each batch of the log."""
+    content = read_file(disk, LOG)
+    for position, header in iter_batches(content):
+        records = list(read_records(content, position))
+        if header.is_control:
+            yield header.partition_leader_epoch, [decode_control(each.key, each.value) for each in records]
+        else:
+            yield header.partition_leader_epoch, [decode_metadata_record(each.value)[0] for each in records]
 
 
 def broker_config(**overrides: Any) -> BrokerConfig:

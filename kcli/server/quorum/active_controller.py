@@ -8,18 +8,19 @@ lead first, the requests fail and the next controller continues from the committ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestContext
 from kcli.controller.bootstrap import encode_records
 from kcli.controller.controller import Controller
-from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision
+from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision, Steps, too_many_records
 from kcli.controller.features import quorum_refused
 from kcli.errors import (
     ErrorCode,
     KafkaError,
     NotControllerException,
+    RecordBatchTooLargeException,
     StorageError,
     TimeoutException,
     error_for,
@@ -33,6 +34,15 @@ from kcli.server.quorum.quorum import Quorum
 
 Q = TypeVar("Q")
 R = TypeVar("R")
+T = TypeVar("T")
+
+
+MAX_BATCH_BYTES = 8 << 20
+"""The largest batch of the metadata log, as in Kafka. A follower must be able to fetch a batch before its fetch times
+out."""
+
+Outcome = tuple[R, asyncio.Future[None] | None]
+"""A response, and the future of the commit for which it waits. None if there is nothing to wait for."""
 
 
 def session_ms(clock: Clock) -> int:
@@ -55,6 +65,9 @@ class ActiveController:
         self._quorum = quorum
         self._clock = clock
         self._ended: KafkaError | None = None
+        self._moving: asyncio.Task[object] | None = None
+        self.configs_changed = asyncio.Event()
+        """Set when a configuration has changed. The periodic work waits for it, and clears it."""
 
     @property
     def controller(self) -> Controller:
@@ -78,25 +91,93 @@ class ActiveController:
         timeout_ms = None if api.timeout_ms is None else api.timeout_ms(request)
         if timeout_ms is not None and timeout_ms <= 0:
             raise TimeoutException
-        decision = self._decide(api, request, context)
-        if decision.kraft_version is not None:
-            await self._upgrade_quorum(decision.kraft_version)
-            decision = self._decide(api, request, context)
-        done = self.append(decision.records) if decision.records else self._committed.last_appended
-        if done is None:
-            return decision.response
+        if api.arrived is not None:
+            api.arrived(self.controller, request, session_ms(self._clock))
+
+        def decide(controller: Controller, now_ms: int) -> Decision[R] | Steps[R]:
+            return api.decide(controller, request, context, now_ms)
+
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await asyncio.shield(done)
+                return await self.carry_out(decide, moves_broker=api.moves_broker)
         except TimeoutError:
             raise TimeoutException from None
-        return decision.response
 
-    def _decide(self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext) -> Decision[R]:
+    async def carry_out(
+        self, decide: Callable[[Controller, int], Decision[R] | Steps[R]], *, moves_broker: bool = False
+    ) -> R:
+        """Makes a decision, or all steps of a decision, and returns the response when the records are committed.
+
+        `decide` gets the controller and the time of the sessions. See `ControllerApi.moves_broker`. The steps also
+        end if the caller is cancelled.
+        """
+        while moves_broker and self._moving is not None:
+            await asyncio.wait((self._moving,))
+        decided = self._decide(decide)
+        if isinstance(decided, Decision) and decided.kraft_version is not None:
+            await self._upgrade_quorum(decided.kraft_version)
+            decided = self._decide(decide)
+        if isinstance(decided, Decision):
+            response, done = self._obey(decided)
+        else:
+            response, done = await self._begin_steps(decided, moves_broker)
+        if done is not None:
+            await asyncio.shield(done)
+        return response
+
+    def _decide(self, decide: Callable[[Controller, int], Decision[R] | Steps[R]]) -> Decision[R] | Steps[R]:
         controller = self.controller
+        self._follow_quorum()
+        return decide(controller, session_ms(self._clock))
+
+    def _follow_quorum(self) -> None:
         # The quorum appends records of its own, which count as offsets too.
-        controller.follow_quorum(self._quorum.log.end_offset, self._quorum.view.kraft_version)
-        return api.decide(controller, request, context, session_ms(self._clock))
+        self.controller.follow_quorum(self._quorum.log.end_offset, self._quorum.view.kraft_version)
+
+    def _obey(self, decision: Decision[R]) -> Outcome[R]:
+        done = self.append(decision.records) if decision.records else self._committed.last_appended
+        return decision.response, done
+
+    async def _begin_steps(self, steps: Steps[R], moves_broker: bool) -> Outcome[R]:
+        """Makes the first step at once. Most decisions have only this step."""
+        outcome = self._make_step(steps)
+        if outcome is not None:
+            return outcome
+        task = asyncio.create_task(self._make_steps(steps), name="controller-steps")
+        task.add_done_callback(_retrieve)
+        if moves_broker:
+            self._moving = task
+            task.add_done_callback(self._moved)
+        return await asyncio.shield(task)
+
+    async def _make_steps(self, steps: Steps[R]) -> Outcome[R]:
+        try:
+            while True:
+                await asyncio.sleep(0)
+                self._follow_quorum()
+                outcome = self._make_step(steps)
+                if outcome is not None:
+                    return outcome
+        finally:
+            steps.close()
+
+    def _make_step(self, steps: Steps[R]) -> Outcome[R] | None:
+        """Makes the next step and appends its records, without a pause between the two. Returns the outcome of the
+        last step."""
+        try:
+            records = next(steps)
+        except StopIteration as last:
+            return self._obey(last.value)
+        try:
+            if records:
+                self.append(records)
+        except BaseException:
+            steps.close()
+            raise
+        return None
+
+    def _moved(self, _task: asyncio.Task[Outcome[R]]) -> None:
+        self._moving = None
 
     async def _upgrade_quorum(self, level: int) -> None:
         """Raises kraft.version, and waits for the commit. Raises InvalidUpdateVersionException if a voter does not
@@ -114,15 +195,19 @@ class ActiveController:
             await asyncio.shield(self.append(records))
 
     def append(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
-        """Appends the records immediately, in several batches if one batch cannot contain all of them. Returns the
-        future of the commit of the last batch. Raises NotControllerException."""
-        for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
-            done = self._append_batch(records[start : start + MAX_RECORDS_PER_BATCH])
-        return done
+        """Appends the records immediately, in one batch. Returns the future of their commit.
 
-    def _append_batch(self, records: Sequence[MetadataRecord]) -> asyncio.Future[None]:
+        Raises NotControllerException, or another KafkaError if the records are too many or too large for a batch.
+        """
         controller = self.controller
+        if len(records) > MAX_RECORDS_PER_BATCH:
+            raise too_many_records()
         values = encode_records(records, controller.image.metadata_version)
+        size_bytes = sum(map(len, values))
+        if size_bytes > MAX_BATCH_BYTES:
+            raise RecordBatchTooLargeException(
+                f"The total record(s) size of {size_bytes} exceeds the maximum allowed batch size of {MAX_BATCH_BYTES}"
+            )
         try:
             appended = self._driver.append(values)
         except StorageError:
@@ -141,10 +226,17 @@ class ActiveController:
             # The records are in the log, so the next decision would not know of them.
             self._quorum.fail(error)
             raise
+        if delta is not None and delta.configs_changed:
+            self.configs_changed.set()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Marks the exception as retrieved, because no caller may wait for this future.
-        done.add_done_callback(lambda future: future.cancelled() or future.exception())
+        done.add_done_callback(_retrieve)
         self._committed.replayed(
             Ahead(appended.base_offset, appended.last_offset, delta, self._replayer.point, done)
         )
         return done
+
+
+def _retrieve(done: asyncio.Future[T]) -> None:
+    """Marks the exception as retrieved, because no caller may wait for this future."""
+    if not done.cancelled():
+        done.exception()

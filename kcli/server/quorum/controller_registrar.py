@@ -68,7 +68,9 @@ class ControllerRegistrar:
         await self._loader.loaded()
         while self._is_missing():
             supported = self._loader.image.metadata_version >= CONTROLLER_REGISTRATION_FROM.level
-            if supported and not self._channel.is_local:
+            # The active controller registers itself when it begins to lead. Only if metadata.version was too low at
+            # that time, it does not.
+            if supported and (self._pause_s > FIRST_PAUSE_S or not self._channel.is_local):
                 await self._try()
             await asyncio.sleep(self._pause_s * (1 + JITTER * (2 * self._rng.random() - 1)))
             self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)

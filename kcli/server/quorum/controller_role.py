@@ -118,7 +118,7 @@ class ControllerRole:
             self._on_fatal(error)
             return
         self.active = active
-        self._housekeeping = QuorumHousekeeping(active, self._config, self._clock)
+        self._housekeeping = QuorumHousekeeping(active, self._config)
         self._housekeeping.start()
 
     def _write_first_records(self, active: ActiveController, settings: ControllerSettings) -> None:

@@ -1,60 +1,95 @@
-"""The periodic work of the active controller: no-op records, and the fencing of brokers whose sessions have expired."""
+"""The periodic work of the active controller: no-op records, fencing, and elections that no request asks for."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from kcli.config.broker import BrokerConfig
-from kcli.errors import KafkaError, NotControllerException, StorageError
-from kcli.runtime.clock import Clock
-from kcli.server.quorum.active_controller import ActiveController, session_ms
+from kcli.controller.brokers import fence_expired
+from kcli.controller.controller import Controller
+from kcli.controller.decision import Steps
+from kcli.controller.leadership import elect_leaderless, elect_preferred
+from kcli.errors import NotControllerException
+from kcli.server.quorum.active_controller import ActiveController
 
 _log = logging.getLogger("kcli.server.QuorumController")
 
-# The interval at which expired sessions are checked.
-INTERVAL_S = 1.0
+AGAIN_S = 0.01
+"""The pause after a round that left work for another round."""
+
+AFTER_FAILURE_S = 300.0
+"""The pause after a round that failed, as in Kafka."""
+
+CHECKS_PER_SESSION = 8
+"""How often the sessions are checked within their timeout. So a silent broker is fenced at most an eighth later."""
+
+Round = Callable[[], Awaitable[bool]]
+"""One round of a periodic task. Returns True if it left work for another round."""
 
 
 class QuorumHousekeeping:
     """The periodic work of one lead, from `start` to `stop`."""
 
-    def __init__(self, active: ActiveController, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, active: ActiveController, config: BrokerConfig) -> None:
         self._active = active
         self._config = config
-        self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._tasks = [
-            asyncio.create_task(self._idle_loop(), name="quorum-idle"),
-            asyncio.create_task(self._fencing_loop(), name="quorum-fencing"),
-        ]
+        config = self._config
+        session_s = config.integer("broker.session.timeout.ms") / 1000
+        self._repeat("fencing", self._fence, max(session_s / CHECKS_PER_SESSION, 0.001))
+        # The first round comes at once, because the last controller may not have got to these partitions.
+        self._active.configs_changed.set()
+        self._repeat(
+            "leaderless",
+            partial(self._elect, elect_leaderless),
+            config.integer("unclean.leader.election.interval.ms") / 1000,
+            self._active.configs_changed,
+        )
+        if config.boolean("auto.leader.rebalance.enable"):
+            interval_s = config.integer("leader.imbalance.check.interval.seconds")
+            self._repeat("preferred", partial(self._elect, elect_preferred), interval_s)
+        idle_s = config.integer("metadata.max.idle.interval.ms") / 1000
+        if idle_s > 0:
+            self._repeat("idle", self._write_no_op, idle_s)
 
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
 
-    async def _idle_loop(self) -> None:
-        """Appends a no-op record at an interval, which shows that the quorum is alive (KIP-835)."""
-        interval_ms = self._config.integer("metadata.max.idle.interval.ms")
-        while interval_ms > 0:
-            await asyncio.sleep(interval_ms / 1000)
-            with contextlib.suppress(StorageError, KafkaError):
-                await self._active.write(self._active.controller.no_op())
+    def _repeat(self, name: str, work: Round, interval_s: float, wake: asyncio.Event | None = None) -> None:
+        """Does a round of the work at each interval, and when `wake` is set."""
+        loop = self._loop(name, work, interval_s, wake or asyncio.Event())
+        self._tasks.append(asyncio.create_task(loop, name=f"quorum-{name}"))
 
-    async def _fencing_loop(self) -> None:
-        own_broker = self._config.node_id if self._config.is_broker else None
+    async def _loop(self, name: str, work: Round, interval_s: float, wake: asyncio.Event) -> None:
+        pause_s = interval_s
         while True:
-            await asyncio.sleep(INTERVAL_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await wake.wait()
+            wake.clear()
             try:
-                # Each decision fences one broker, as in Kafka.
-                while records := self._active.controller.fence_expired(
-                    session_ms(self._clock), exempt=own_broker
-                ):
-                    await self._active.write(records)
+                pause_s = AGAIN_S if await work() else interval_s
             except NotControllerException:
                 return
-            except (KafkaError, StorageError) as error:
-                _log.error("The sessions of the brokers could not be checked: %s", error)
+            except Exception:
+                _log.exception("Periodic task %s failed", name)
+                pause_s = AFTER_FAILURE_S
+
+    async def _write_no_op(self) -> bool:
+        """Appends a no-op record, which shows that the quorum is alive (KIP-835)."""
+        await self._active.write(self._active.controller.no_op())
+        return False
+
+    async def _fence(self) -> bool:
+        own_broker = self._config.node_id if self._config.is_broker else None
+        return await self._active.carry_out(partial(fence_expired, exempt=own_broker), moves_broker=True)
+
+    async def _elect(self, elect: Callable[[Controller], Steps[bool]]) -> bool:
+        return await self._active.carry_out(lambda controller, _now_ms: elect(controller))

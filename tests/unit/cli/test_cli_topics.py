@@ -104,6 +104,16 @@ def test_create_if_not_exists_is_silent_about_a_topic_that_exists(kcli: Kcli) ->
     assert kcli("topics", "--create", "--topic", "t", "--if-not-exists") == Done(0, "", "")
 
 
+def test_create_warns_if_replicas_must_share_a_rack(kcli: Kcli, cluster: ScriptedCluster) -> None:
+    create = ("topics", "--create", "--topic", "x", "--replication-factor")
+    assert kcli(*create, "2") == Done(
+        0,
+        "Created topic x.\n",
+        "WARNING: The replication factor 2 exceeds the number of racks (1), so replicas of a partition share a rack.\n",
+    )
+    assert kcli(*create, "1", "--dry-run") == Done(0, "Would create topic x.\n", "")
+
+
 def test_alter_and_delete_are_silent(kcli: Kcli, cluster: ScriptedCluster) -> None:
     grow = ("topics", "--alter", "--topic", "t", "--partitions", "3", "--replica-assignment", "1,1,2")
     assert kcli(*grow) == Done(0, "", "")

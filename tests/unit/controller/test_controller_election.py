@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kcli.controller.election import (
     may_lead,
     partition_change,
 )
+from kcli.controller.leadership import election_rules
 from kcli.metadata.delta import merge_partition_change
 from kcli.metadata.image import (
     LOST_DIRECTORY,
@@ -24,6 +26,7 @@ from kcli.metadata.image import (
     LeaderRecoveryState,
     PartitionImage,
 )
+from rigs.controller import ControllerRig
 
 TOPIC_ID = uuid.UUID(int=777)
 
@@ -56,15 +59,20 @@ def after(
     *,
     elr: bool = True,
     min_isr: int = 1,
-    unclean: bool = False,
+    **rules: Any,
 ) -> PartitionImage:
-    rules = ElectionRules(
-        acceptable=lambda broker, _directory: broker in alive,
-        elr_enabled=elr,
-        min_insync_replicas=min_isr,
-        unclean_allowed=unclean,
+    record = partition_change(
+        TOPIC_ID,
+        0,
+        old,
+        target,
+        ElectionRules(
+            acceptable=lambda broker, _directory: broker in alive,
+            elr_enabled=elr,
+            min_insync_replicas=min_isr,
+            **rules,
+        ),
     )
-    record = partition_change(TOPIC_ID, 0, old, target, rules)
     return None if record is None else merge_partition_change(old, record)
 
 
@@ -97,8 +105,12 @@ def test_the_elr_keeps_what_left_a_too_small_isr() -> None:
     assert (grown.isr, grown.elr) == ((1, 2), ())
 
 
-def test_min_isr_counts_no_more_replicas_than_there_are() -> None:
-    assert after(partition(replicas=(1,)), PartitionTarget(isr=(1,)), min_isr=2) is None
+def test_min_isr_counts_no_more_replicas_than_the_first_partition_has() -> None:
+    rig = ControllerRig()
+    rig.add_brokers(1, 2, 3)
+    rig.create("t", assignments={0: [1, 2]}, configs={"min.insync.replicas": "3"})
+    rules = election_rules(rig.image, rig.settings, rig.image.topics.topic("t"))
+    assert rules.min_insync_replicas == 2
 
 
 def test_a_replica_that_stopped_uncleanly_is_not_eligible() -> None:
@@ -126,11 +138,9 @@ def test_losing_the_leader_remembers_it() -> None:
     assert (new.leader, new.isr, new.elr, new.last_known_elr) == (-1, (), (1,), (1,))
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_unclean_election_takes_any_live_replica(asked: bool) -> None:
+def test_unclean_election_takes_any_live_replica() -> None:
     old = partition(isr=(1,), leader=-1)
-    target = PartitionTarget(election=Election.UNCLEAN if asked else Election.ONLINE)
-    new = after(old, target, alive=(3,), elr=False, unclean=not asked)
+    new = after(old, PartitionTarget(election=Election.UNCLEAN), alive=(3,), elr=False)
     assert (new.leader, new.isr) == (3, (3,))
     assert new.recovery_state is LeaderRecoveryState.RECOVERING
 
@@ -141,9 +151,7 @@ def test_without_elr_the_isr_never_becomes_empty() -> None:
 
 
 def test_a_smaller_replica_set_begins_a_leader_epoch() -> None:
-    new = after(
-        partition(), PartitionTarget(replicas=(1, 2), directories=(UNASSIGNED_DIRECTORY,) * 2, isr=(1, 2))
-    )
+    new = after(partition(), PartitionTarget(replicas=(1, 2), isr=(1, 2)))
     assert (new.leader, new.leader_epoch, new.replicas) == (1, 5, (1, 2))
 
 
@@ -151,6 +159,141 @@ def test_a_leader_says_that_it_recovered() -> None:
     old = partition(recovery_state=LeaderRecoveryState.RECOVERING)
     new = after(old, PartitionTarget(recovery_state=LeaderRecoveryState.RECOVERED))
     assert (new.recovery_state, new.leader_epoch) == (LeaderRecoveryState.RECOVERED, 4)
+
+
+A, B = uuid.UUID(int=500), uuid.UUID(int=600)
+LAST_ONE_LEFT = partition(isr=(1,))
+NO_ONE_LEFT = partition(isr=(), leader=-1, elr=(2, 3))
+ELECT = PartitionTarget()
+PREFER = PartitionTarget(election=Election.PREFERRED)
+FORCE = PartitionTarget(election=Election.UNCLEAN)
+
+
+@pytest.mark.parametrize(
+    ("old", "target", "alive", "options", "leader", "isr", "elr", "last_known"),
+    [
+        # ELR on. The ISR may become empty: its last member joins the ELR, and the last leader is remembered.
+        (LAST_ONE_LEFT, PartitionTarget(isr=()), (2, 3), {}, -1, (), (1,), (1,)),
+        # Replicas that left earlier stay in the ELR, and one of them leads without any loss.
+        (partition(isr=(1,), elr=(3,)), PartitionTarget(isr=()), (2, 3), {}, 3, (3,), (1,), ()),
+        # The ELR is not cleared by such an election, even if one replica is enough.
+        (NO_ONE_LEFT, ELECT, (3,), {"min_isr": 1}, 3, (3,), (2,), ()),
+        # A large enough ISR clears ELR and last-known leader.
+        (
+            partition(isr=(1,), elr=(2,), last_known=(3,)),
+            PartitionTarget(isr=(1, 2)),
+            (1, 2, 3),
+            {"min_isr": 2},
+            1,
+            (1, 2),
+            (),
+            (),
+        ),
+        # An unclean stop removes the replica from both lists. The last leader is remembered once.
+        (LAST_ONE_LEFT, PartitionTarget(isr=(), uncleanly_stopped=(1,)), (2,), {}, -1, (), (), (1,)),
+        (
+            partition(isr=(), leader=-1, elr=(2,), last_known=(1,)),
+            PartitionTarget(uncleanly_stopped=(2,)),
+            (3,),
+            {},
+            -1,
+            (),
+            (),
+            (1,),
+        ),
+        # The preferred election elects as the others do, but it is never unclean.
+        (partition(leader=2), PREFER, (1, 2, 3), {}, 1, (1, 2, 3), (), ()),
+        (partition(isr=(2, 3), leader=2), PREFER, (1, 3), {}, 3, (2, 3), (), ()),
+        (partition(isr=(2,), leader=2), PREFER, (1, 3), {}, -1, (2,), (), ()),
+        (partition(isr=(2,), leader=2), FORCE, (1, 3), {}, 1, (1,), (), ()),
+        # ELR off: the last member of the ISR stays in it, and a left-over ELR is dropped.
+        (LAST_ONE_LEFT, PartitionTarget(isr=()), (2, 3), {"elr": False}, -1, (1,), (), ()),
+        (partition(elr=(2,), isr=(1, 3)), PartitionTarget(isr=(1,)), (1,), {"elr": False}, 1, (1,), (), ()),
+    ],
+)
+def test_the_table_of_elections(
+    old: PartitionImage,
+    target: PartitionTarget,
+    alive: tuple[int, ...],
+    options: dict[str, Any],
+    leader: int,
+    isr: tuple[int, ...],
+    elr: tuple[int, ...],
+    last_known: tuple[int, ...],
+) -> None:
+    new = after(old, target, alive, **options)
+    assert (new.leader, new.isr, new.elr, new.last_known_elr) == (leader, isr, elr, last_known)
+    assert new.leader_epoch == old.leader_epoch + (leader != old.leader)
+    is_unclean = leader >= 0 and leader not in (*old.isr, *old.elr)
+    assert (new.recovery_state is LeaderRecoveryState.RECOVERING) == is_unclean
+
+
+def test_an_eligible_replica_leads_only_while_the_isr_is_empty() -> None:
+    assert after(partition(isr=(1,), elr=(2,)), PartitionTarget(isr=(1,)), alive=(2,), min_isr=2).leader == -1
+
+
+@pytest.mark.parametrize(
+    ("replicas", "adding", "removing", "isr", "ends_with"),
+    [
+        ((3, 1, 2), (3,), (1,), (1, 2, 3), ((3, 2), (2, 3))),
+        # Every replica that stays must be in the ISR, and not only the added ones.
+        ((3, 1, 2), (3,), (1,), (1, 3), None),
+        ((3, 1, 2), (3,), (1, 2), (1, 3), ((3,), (3,))),
+        ((1, 2), (), (2,), (2,), None),
+        ((1, 2), (), (2,), (1, 2), ((1,), (1,))),
+        ((1, 2, 3), (3,), (), (1, 3), None),
+        ((1, 2, 3), (3,), (), (3, 1, 2), ((1, 2, 3), (3, 1, 2))),
+        ((1, 2), (), (1, 2), (1, 2), None),
+    ],
+)
+def test_the_table_of_reassignments_that_end(
+    replicas: tuple[int, ...],
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+    isr: tuple[int, ...],
+    ends_with: tuple[Any, Any] | None,
+) -> None:
+    old = partition(replicas=replicas, isr=isr[:1], leader=isr[0], adding=adding, removing=removing)
+    new = after(old, PartitionTarget(isr=isr))
+    if ends_with is None:
+        still = old if new is None else new
+        assert (still.replicas, still.adding, still.removing) == (replicas, adding, removing)
+        return
+    assert (new.replicas, new.isr) == ends_with
+    assert (new.adding, new.removing) == ((), ())
+    assert new.leader_epoch == old.leader_epoch + bool(removing)
+    assert len(new.directories) == len(new.replicas)
+
+
+@pytest.mark.parametrize(("shrink_begins_epoch", "epoch"), [(True, 5), (False, 4)])
+def test_a_smaller_isr_begins_an_epoch_only_before_3_6(shrink_begins_epoch: bool, epoch: int) -> None:
+    shrunk = after(partition(), PartitionTarget(isr=(1, 2)), shrink_begins_epoch=shrink_begins_epoch)
+    assert (shrunk.leader, shrunk.leader_epoch) == (1, epoch)
+    grown = after(partition(isr=(1,)), PartitionTarget(isr=(1, 2)), shrink_begins_epoch=shrink_begins_epoch)
+    assert grown.leader_epoch == 4
+
+
+def test_directories_follow_their_replicas() -> None:
+    old = replace(partition(), directories=(A, B, UNASSIGNED_DIRECTORY))
+    rules: dict[str, Any] = {"new_directory": lambda broker: uuid.UUID(int=broker * 1000)}
+    moved = after(old, PartitionTarget(replicas=(4, 2, 1, 3), adding=(4,)), **rules)
+    assert moved.directories == (uuid.UUID(int=4000), B, A, UNASSIGNED_DIRECTORY)
+    assert after(old, PartitionTarget(directories={3: B}), **rules).directories == (A, B, B)
+    assert after(old, PartitionTarget(directories={2: B}), **rules) is None
+
+
+@pytest.mark.parametrize(("level", "shrinks"), [(11, True), (12, False), (17, False)])
+def test_the_rules_follow_the_metadata_version(level: int, shrinks: bool) -> None:
+    rig = ControllerRig({"metadata.version": level})
+    rig.add_brokers(1, 2)
+    rig.create("t", assignments={0: [1, 2]})
+    rules = election_rules(rig.image, rig.settings, rig.image.topics.topic("t"))
+    assert rules.shrink_begins_epoch is shrinks
+    has_directories = level >= 17
+    assert (rules.new_directory is not None) is has_directories
+    home = uuid.UUID(int=10_000) if has_directories else MIGRATING_DIRECTORY
+    assert rig.partition("t").directory(1) == home
+    assert rig.image.brokers[1].directories == ((home,) if has_directories else ())
 
 
 def broker(**changes: Any) -> BrokerRegistration:

@@ -18,6 +18,7 @@ from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.messages import list_partition_reassignments as lr
+from kcli.protocol.records.metadata import PartitionChangeRecord
 from rigs.controller import ControllerRig
 
 
@@ -166,6 +167,26 @@ class TestCancel:
         partition = rig.partition("t")
         assert (sorted(partition.replicas), partition.adding, partition.removing) == ([1, 2], (), ())
         assert partition.leader == 1
+
+    def test_a_repeated_request_does_not_forget_what_is_added(self, rig: ControllerRig) -> None:
+        reassign(rig, [3, 2])
+        reassign(rig, [3, 2])
+        assert (rig.partition("t").adding, rig.partition("t").removing) == ((3,), (1,))
+        assert reassign(rig, None) == (ErrorCode.NONE, None)
+        assert set(rig.partition("t").replicas) == {1, 2}
+
+    def test_an_unclean_way_back_must_be_allowed(self, rig: ControllerRig) -> None:
+        rig.create("u", assignments={0: [1]}, configs={"unclean.leader.election.enable": "true"})
+        reassign(rig, [3, 4], topic="u")
+        # The present replica has left the ISR before the reassignment is complete.
+        replicas = rig.partition("u")
+        rig.replay(
+            [PartitionChangeRecord(partition_id=0, topic_id=rig.image.topics.ids["u"], isr=(3,), leader=3)]
+        )
+        assert replicas.replicas == (3, 4, 1)
+        assert reassign(rig, None, topic="u") == (ErrorCode.NONE, None)
+        after = rig.partition("u")
+        assert (after.replicas, after.isr, after.leader) == ((1,), (1,), 1)
 
     def test_nothing_under_way(self, rig: ControllerRig) -> None:
         assert reassign(rig, None)[0] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS

@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kcli.controller.api import OWN_REQUEST, UNREGISTER_BROKER, UPDATE_FEATURES
 from kcli.controller.bootstrap import encode_records
-from kcli.errors import ErrorCode, NotControllerException, StorageError
+from kcli.errors import ErrorCode, NotControllerException, RecordBatchTooLargeException, StorageError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import LeaderRecoveryState, MetadataImage
 from kcli.metadata.snapshot_file import SnapshotId, decode_snapshot
 from kcli.model.configs import CLUSTER_DEFAULT
-from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.control import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     VotersRecord,
-    decode_control,
 )
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import (
@@ -31,10 +30,10 @@ from kcli.protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
     MetadataRecord,
     NoOpRecord,
+    PartitionChangeRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     TopicRecord,
-    decode_metadata_record,
 )
 from kcli.raft.messages import Flushed, Message, Ready
 from kcli.runtime.disk import read_file, replace_file
@@ -43,25 +42,13 @@ from kcli.server.quorum.producer_ids import ProducerIdBlock, allocate_block
 from kcli.testing.rigs.logs import ManualClock
 from kcli.testing.sim.disk import SimDisk
 from rigs.loops import PATIENCE_S, until
-from rigs.quorum import DATA, LOG_DIR, QuorumRig, broker_config
+from rigs.quorum import DATA, LOG, LOG_DIR, QuorumRig, batches, broker_config
 
-LOG = f"{LOG_DIR}/{0:020d}.log"
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
 
 
 def run(story: Callable[..., Any]) -> Any:
     return asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
-
-
-def batches(disk: SimDisk) -> Iterator[tuple[Any, ...]]:
-    """(epoch, [record, …]) of each batch of the log."""
-    content = read_file(disk, LOG)
-    for position, header in iter_batches(content):
-        records = list(read_records(content, position))
-        if header.is_control:
-            yield header.partition_leader_epoch, [decode_control(each.key, each.value) for each in records]
-        else:
-            yield header.partition_leader_epoch, [decode_metadata_record(each.value)[0] for each in records]
 
 
 def kinds(disk: SimDisk) -> list[list[str]]:
@@ -522,18 +509,35 @@ def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline() -> None
     run(story)
 
 
-def test_what_does_not_fit_one_batch_becomes_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcli.server.quorum.active_controller.MAX_RECORDS_PER_BATCH", 4)
+def test_an_event_with_many_partitions_is_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.controller.leadership.PARTITIONS_PER_STEP", 4)
 
     async def story() -> None:
         rig = await QuorumRig().start()
-        await rig.create("t", 3)
+        await rig.create("t", 6)
         await rig.create("u", 3)
         rig = await rig.again()
         assert {rig.loader.image.partition(name, 2).leader for name in "tu"} == {1}
         await rig.stop()
-        sizes = [len(records) for _, records in batches(rig.disk)]
-        assert max(sizes[2:]) == 4
+        changes = [
+            sum(isinstance(record, PartitionChangeRecord) for record in records)
+            for _, records in batches(rig.disk)
+        ]
+        # Leaving, coming back, and leaving again: nine partitions each time.
+        assert [count for count in changes if count] == [4, 4, 1] * 3
+
+    run(story)
+
+
+def test_an_operation_too_large_for_a_batch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with QuorumRig() as rig:
+            with monkeypatch.context() as patch:
+                patch.setattr("kcli.server.quorum.active_controller.MAX_BATCH_BYTES", 100)
+                with pytest.raises(RecordBatchTooLargeException):
+                    await rig.create("t", 3)
+            assert "t" not in rig.loader.image.topics
+            await rig.create("u", 3)
 
     run(story)
 

@@ -24,7 +24,6 @@ from kcli.controller.api import (
     ControllerRequestContext,
 )
 from kcli.errors import (
-    BrokerIdNotRegisteredException,
     ErrorCode,
     NotControllerException,
     StaleBrokerEpochException,
@@ -154,7 +153,7 @@ class TestOwnRequests:
     def test_an_error_at_the_top_is_raised(self) -> None:
         async def scenario(rig: Rig) -> None:
             remote = rig.remote()
-            with pytest.raises(BrokerIdNotRegisteredException):
+            with pytest.raises(StaleBrokerEpochException):
                 await remote.send(BROKER_HEARTBEAT, heartbeat(0))
             epoch = await registered(remote)
             with pytest.raises(StaleBrokerEpochException):

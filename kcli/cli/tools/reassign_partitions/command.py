@@ -47,6 +47,7 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.model.ids import BrokerId
+from kcli.model.java_order import hash_order
 from kcli.model.topic_partition import TopicPartition
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
@@ -299,12 +300,11 @@ def _placed(nodes: list[Node], partitions: int, replication_factor: int) -> list
     from kcli.controller.placement import UsableBroker, place
     from kcli.runtime.rng import SystemRng
 
-    if replication_factor > len(nodes):
-        raise InvalidReplicationFactorException(
-            f"Replication factor: {replication_factor} larger than available brokers: {len(nodes)}."
-        )
     usable = [UsableBroker(BrokerId(node.id), node.rack, fenced=False) for node in nodes]
-    return [tuple(each) for each in place(usable, partitions, replication_factor, SystemRng())]
+    try:
+        return [tuple(each) for each in place(usable, partitions, replication_factor, SystemRng())]
+    except InvalidReplicationFactorException as error:
+        raise PlanError(error.message) from None
 
 
 # --- execute
@@ -457,7 +457,7 @@ async def _clear_throttles(client: AdminClient, output: Output, plan: Plan) -> N
     brokers.update(broker for _, replicas in plan.entries for broker in replicas)
     output.say(f"Clearing broker-level throttles on {_plural('broker', brokers)} {_ids(sorted(brokers))}")
     await throttles.clear_brokers(client, sorted(brokers))
-    topics = sorted({topic for topic, _ in plan.assignment})
+    topics = hash_order(topic for topic, _ in plan.assignment)
     output.say(f"Clearing topic-level throttles on {_plural('topic', topics)} {','.join(topics)}")
     await throttles.clear_topics(client, topics)
 

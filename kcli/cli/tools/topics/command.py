@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -137,6 +138,19 @@ async def _create(options: TopicsOptions, client: AdminClient, output: Output) -
         raise error
     done = "Would create topic" if options.dry_run else "Created topic"
     output.row(TopicChange(options.topic, "create", options.dry_run), f"{done} {options.topic}.")
+    if factor is not None and factor > 1 and not assignment:
+        await _warn_of_shared_racks(factor, client, output)
+
+
+async def _warn_of_shared_racks(replication_factor: int, client: AdminClient, output: Output) -> None:
+    """Warns if there are fewer racks than replicas. The topic exists, so no error of this look-up counts."""
+    with contextlib.suppress(KafkaError):
+        racks = {node.rack for node in (await client.describe_cluster()).nodes}
+        if racks != {None} and len(racks) < replication_factor:
+            output.warn(
+                f"WARNING: The replication factor {replication_factor} exceeds the number of racks ({len(racks)}), so "
+                "replicas of a partition share a rack."
+            )
 
 
 async def _alter(options: TopicsOptions, client: AdminClient, output: Output) -> None:
