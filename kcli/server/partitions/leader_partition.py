@@ -330,22 +330,18 @@ class LeaderPartition:
         """Begins the next leader epoch of this leader.
 
         Waiting produces go on waiting, because no record is lost. Waiting fetches end, because their readers may know
-        only the epoch before.
-
-        If an epoch in between is missing, another broker may have led in it, and followers may have cut their logs. So
-        their log end offsets are then unknown. Kafka keeps them.
+        only the epoch before. The followers keep their log end offsets only if no epoch lies in between. In an epoch of
+        which this broker has not heard, another broker may have led and the followers may have truncated their logs.
         """
-        now_ms, end = self._ports.now_ms(), self.log.log_end_offset
-        known = self.followers if state.leader_epoch == self.leader_epoch + 1 else {}
-        members = state.isr.members
-        self.followers = {
-            replica: known[replica].in_next_term(
-                in_isr=replica in members, leader_end_offset=end, now_ms=now_ms
-            )
-            if replica in known
-            else new
-            for replica, new in state.new_followers(now_ms).items()
-        }
+        now_ms, members = self._ports.now_ms(), state.isr.members
+        followers = state.new_followers(now_ms)
+        if state.leader_epoch == self.state.leader_epoch + 1:
+            for replica, known in self.followers.items():
+                if replica in followers:
+                    followers[replica] = known.in_next_term(
+                        in_isr=replica in members, leader_end_offset=state.start_offset, now_ms=now_ms
+                    )
+        self.followers = followers
         self.change(state)
         self.wake_all()
 

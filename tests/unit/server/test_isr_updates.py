@@ -343,6 +343,24 @@ def test_the_low_watermark_is_the_smallest_log_start_of_live_replicas(tmp_path: 
     on_a_rig(scenario, tmp_path)
 
 
+@pytest.mark.parametrize(("epoch", "high_watermark", "kept"), [(1, 5, 5), (2, 0, -1)])
+def test_followers_keep_their_ends_unless_another_broker_may_have_led(
+    tmp_path: Path, epoch: int, high_watermark: int, kept: int
+) -> None:
+    """A follower may have truncated its log for a leader of which this broker has never heard."""
+
+    async def scenario(rig: Rig) -> None:
+        leader = rig.leader()
+        rig.append(5)
+        rig.fetch(2)  # broker 3 is in the ISR and has not fetched
+        rig.change(leader_epoch=epoch, partition_epoch=1, isr=(1, 2))
+        assert rig.leader() is leader
+        assert leader.followers[BrokerId(2)].log_end_offset == kept
+        assert leader.log.high_watermark == high_watermark
+
+    on_a_rig(scenario, tmp_path)
+
+
 def test_min_insync_replicas_freezes_commits(tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
         rig.config_of[""] = replace(rig.config_of[""], min_insync_replicas=2)
