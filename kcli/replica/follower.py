@@ -146,11 +146,10 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Do not fetch until the metadata has a new leader epoch. `is_fenced` is True if the leader already has that epoch,
-    which is no error: this broker has older metadata."""
+    """Do not fetch until the metadata has a new leader epoch. `is_usual` is True if such metadata is on its way."""
 
     reason: str
-    is_fenced: bool = False
+    is_usual: bool = False
 
 
 _USUAL_ERRORS = (
@@ -186,7 +185,7 @@ def on_answer(state: FollowedState, asked: FollowedState, answer: Answer, log: O
         case ErrorCode.OFFSET_OUT_OF_RANGE:
             return AskEnd()
         case ErrorCode.FENCED_LEADER_EPOCH:
-            return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_fenced=True)
+            return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_usual=True)
         case code:
             return BackOff(code.name, code in _USUAL_ERRORS)
 
@@ -209,7 +208,7 @@ def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
 def on_offsets_error(error_code: ErrorCode, state: FollowedState) -> Action:
     """The action if the leader refuses to tell its end or start."""
     if error_code is ErrorCode.FENCED_LEADER_EPOCH:
-        return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_fenced=True)
+        return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_usual=True)
     return BackOff(error_code.name, error_code in _USUAL_ERRORS)
 
 

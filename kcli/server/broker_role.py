@@ -149,6 +149,7 @@ class BrokerRole:
             background=given.background.submit,
             image=lambda: given.loader.image,
             broker_epoch=lambda: self.lifecycle.epoch,
+            checkpoint=given.logs.checkpoint_directory,
         )
 
     def _make_replicas(self) -> Replicas:

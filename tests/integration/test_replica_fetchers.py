@@ -13,6 +13,7 @@ import pytest
 from kcli.config.features import metadata_version_of_release
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from kcli.model.request_values import EARLIEST, LATEST
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.fetch import FetchResponse
 from kcli.protocol.wire.api import ApiKey
@@ -87,6 +88,7 @@ def test_a_diverging_log_is_truncated_to_the_last_common_record() -> None:
         await world.until(lambda: followed.log.high_watermark == 9)
         assert same(log, copy)
         assert log.leader_epochs.entries == [(1, 0), (2, 6)]
+        assert world.checkpoints == [log.directory], "the recovery point is written after the cut"
 
     on_a_simulated_network(story)
 
@@ -98,10 +100,14 @@ def test_a_leader_with_a_shorter_log_makes_the_follower_truncate() -> None:
         leader.append(led, batch_of([b"a", b"b"]))
         log = world.log("follower")
         for nth in range(5):
-            batch = batch_of([b"x"], base_offset=nth, leader_epoch=4)
+            batch = batch_of([b"x"], base_offset=nth)
             log.append(batch, leader_epoch=4, origin=AppendOrigin.REPLICATION, now_ms=0)
+        log.set_high_watermark(5)  # a log without epochs drops at once what is not committed
         world.follow(log, epoch=4)
         await world.until(lambda: log.log_end_offset == 2)
+        assert [
+            request.topics[0].partitions[0].timestamp for request in leader.sent(ApiKey.LIST_OFFSETS)
+        ] == [LATEST]
         leader.append(led, batch_of([b"c"]))
         await world.until(lambda: log.log_end_offset == 3)
 
@@ -125,8 +131,8 @@ def test_a_follower_before_the_leaders_start_begins_again_there() -> None:
         assert [
             request.topics[0].partitions[0].timestamp for request in leader.sent(ApiKey.LIST_OFFSETS)
         ] == [
-            -1,
-            -2,
+            LATEST,
+            EARLIEST,
         ]
 
     on_a_simulated_network(story)

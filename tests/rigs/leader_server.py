@@ -24,6 +24,7 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import decode_request, decode_request_header, encode_response
 from kcli.server.partitions.fetchers import ReplicaFetchers
 from kcli.server.partitions.followed_partition import FollowedPartition
+from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.testing.rigs.logs import START_MS, LogRig, batch_of
 from kcli.testing.sim.clock import SimClock
@@ -179,16 +180,17 @@ class LeaderServer:
             last_stable_offset=log.last_stable_offset,
         )
         error = self._refusal(led, wants.current_leader_epoch)
-        if error is None and not log.log_start_offset <= wants.fetch_offset <= log.log_end_offset:
-            error = ErrorCode.OFFSET_OUT_OF_RANGE
         if error is not None:
             return replace(answer, error_code=error, records=None)
+        out_of_range = replace(answer, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, records=None)
         if wants.last_fetched_epoch >= 0:
             epoch, end = log.end_offset_for_epoch(wants.last_fetched_epoch)
-            if epoch < 0:
-                return replace(answer, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, records=None)
+            if epoch < 0 or wants.fetch_offset < log.log_start_offset:
+                return out_of_range
             if epoch < wants.last_fetched_epoch or end < wants.fetch_offset:
                 return replace(answer, diverging_epoch=fetch.EpochEndOffset(epoch=epoch, end_offset=end))
+        if not log.log_start_offset <= wants.fetch_offset <= log.log_end_offset:
+            return out_of_range
         if left <= 0:
             return answer
         size = min(left, wants.partition_max_bytes)
@@ -285,6 +287,7 @@ class FetcherWorld:
         self.leaders: dict[int, LeaderServer] = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.followed: dict[tuple[str, int], FollowedPartition] = {}
+        self.checkpoints: list[LogDirectory] = []
         self.fetchers = self._make_fetchers()
 
     def _make_fetchers(self) -> ReplicaFetchers:
@@ -296,6 +299,7 @@ class FetcherWorld:
             background=SimExecutor(self.loop).submit,
             image=lambda: self.image,
             broker_epoch=lambda: 77,
+            checkpoint=self.checkpoints.append,
         )
 
     async def leader(self, node_id: int, *, registered: bool = True) -> LeaderServer:

@@ -10,6 +10,7 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import KcliError, StorageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import crc_is_valid, iter_batches
 from kcli.runtime.rng import SystemRng
 from kcli.storage.log.log import AppendOrigin, PartitionLog
@@ -332,3 +333,37 @@ def test_a_failing_disk_takes_only_its_own_logs(caplog: pytest.LogCaptureFixture
     assert not disk.exists("/data/.kafka_cleanshutdown")
     assert disk.exists("/other/.kafka_cleanshutdown")
     assert "offline" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_log_that_was_cut_and_continued_survives_a_power_failure(seed: int) -> None:
+    rng = random.Random(seed)
+    disk = formatted()
+    store = open_store(disk)
+    log = store.create("t", 0, None, CONFIG)
+
+    def fetched(first: int, count: int, epoch: int) -> bytes:
+        return b"".join(
+            batch_of([b"%d of epoch %d" % (offset, epoch)], base_offset=offset, leader_epoch=epoch)
+            for offset in range(first, first + count)
+        )
+
+    def replicate(first: int, count: int, epoch: int) -> None:
+        for _ in log.replicate(fetched(first, count, epoch), leader_epoch=epoch, now_ms=START_MS):
+            pass
+
+    replicate(0, 60, epoch=1)
+    log.flush()
+    store.checkpoint_directory(log.directory)
+    cut = rng.randint(0, 59)
+    log.directory.background = lambda _work: None  # the jobs of the cut and of the appends have not run yet
+    log.truncate_to(cut)
+    log.sync_cut()  # as the fetcher does before it appends again
+    store.checkpoint_directory(log.directory)
+    replicate(cut, rng.randint(1, 7 - cut % 7), epoch=2)  # up to the end of the segment, which has 7 records
+    assert len(log.segments) == cut // 7 + 1
+    again = open_store(disk.crash_clone(seed)).logs[TopicPartition("t", 0)]
+    expected = [(offset, b"%d of epoch %d" % (offset, 1 if offset < cut else 2)) for offset in range(200)]
+    found = contents(again)
+    assert len(found) >= cut, "the records before the cut were on the device"
+    assert found == expected[: len(found)]

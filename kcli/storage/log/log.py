@@ -598,6 +598,12 @@ class PartitionLog:
         self.snapshots.remove_outside(self.log_start_offset, end)
 
     @on_disk
+    def sync_cut(self) -> None:
+        """Makes a truncation durable. Without it, dropped segments might return after a power failure, with new records
+        before them. May block. May be called in any thread."""
+        self._unless_gone(lambda: self.directory.disk.sync_dir(self.path))
+
+    @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
         """Applies retention: by log start offset, then by size, then by time. Returns the number of removed
         segments."""

@@ -87,7 +87,7 @@ def test_a_log_without_epochs_first_drops_what_is_not_committed() -> None:
         (diverging(6, 99), Cut(10, False)),
         (diverging(3, -1), Cut(6, False)),  # an epoch without an end: keep what is committed
         (Answer(ErrorCode.OFFSET_OUT_OF_RANGE), AskEnd()),
-        (Answer(ErrorCode.FENCED_LEADER_EPOCH), Fail("the leader epoch 7 is fenced")),
+        (Answer(ErrorCode.FENCED_LEADER_EPOCH), Fail("the leader epoch 7 is fenced", is_usual=True)),
         (Answer(ErrorCode.UNKNOWN_LEADER_EPOCH), BackOff("UNKNOWN_LEADER_EPOCH", is_usual=True)),
         (Answer(ErrorCode.NOT_LEADER_OR_FOLLOWER), BackOff("NOT_LEADER_OR_FOLLOWER", is_usual=True)),
         (Answer(ErrorCode.UNKNOWN_TOPIC_ID), BackOff("UNKNOWN_TOPIC_ID", is_usual=True)),

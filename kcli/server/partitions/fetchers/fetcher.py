@@ -43,7 +43,7 @@ from kcli.server.metrics.meters import Meter
 from kcli.server.partitions.fetchers.following import Following
 from kcli.server.partitions.fetchers.leader_connection import SYSTEM_BUFFER, LeaderConnection
 from kcli.server.partitions.replication_quota import ReplicationQuota
-from kcli.storage.directory import Background
+from kcli.storage.directory import Background, LogDirectory
 
 if TYPE_CHECKING:
     from kcli.protocol.messages.fetch import FetchResponse, PartitionData
@@ -73,7 +73,8 @@ _FOREVER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The parts of a broker that all its fetchers share. `background` runs work that blocks."""
+    """The parts of a broker that all its fetchers share. `background` runs work that blocks. `checkpoint`
+    writes the offsets of a log directory to its checkpoint files, and blocks."""
 
     node_id: BrokerId
     network: Network
@@ -83,6 +84,7 @@ class Surroundings:
     image: Callable[[], MetadataImage]
     broker_epoch: Callable[[], int]
     quota: ReplicationQuota
+    checkpoint: Callable[[LogDirectory], None]
 
 
 class ReplicaFetcher:
@@ -398,8 +400,8 @@ class ReplicaFetcher:
                 following.state = following.state.delayed(until_ms)
                 self._delayed[following.key] = until_ms
                 self._plan.forget(following.key)
-            case Fail(reason, is_fenced):
-                level = logging.INFO if is_fenced else logging.ERROR
+            case Fail(reason, is_usual):
+                level = logging.INFO if is_usual else logging.ERROR
                 _log.log(level, "%s %s is not fetched any more: %s", self, following.partition, reason)
                 following.state = following.state.during(Phase.FAILED)
                 self._plan.forget(following.key)
@@ -421,7 +423,7 @@ class ReplicaFetcher:
 
     def _restore(self, following: Following) -> None:
         async def restore() -> None:
-            await following.restore(self._given.background)
+            await following.restore(self._given.background, self._given.checkpoint)
             if self._is_current(following):
                 following.continued()
                 self._ready(following)

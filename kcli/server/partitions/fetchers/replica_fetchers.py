@@ -23,7 +23,7 @@ from kcli.server.partitions.fetchers.fetcher import ReplicaFetcher, Surroundings
 from kcli.server.partitions.fetchers.following import Following
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.replication_quota import FOLLOWER_RATE, ReplicationQuota
-from kcli.storage.directory import Background
+from kcli.storage.directory import Background, LogDirectory
 
 _log = logging.getLogger("kcli.server.ReplicaFetcherManager")
 
@@ -43,6 +43,7 @@ class ReplicaFetchers:
         background: Background,
         image: Callable[[], MetadataImage],
         broker_epoch: Callable[[], int],
+        checkpoint: Callable[[LogDirectory], None],
     ) -> None:
         self._quota = ReplicationQuota(FOLLOWER_RATE, dynamic_config.current, clock)
         self._given = Surroundings(
@@ -54,6 +55,7 @@ class ReplicaFetchers:
             image=image,
             broker_epoch=broker_epoch,
             quota=self._quota,
+            checkpoint=checkpoint,
         )
         self._listener = dynamic_config.static.inter_broker_listener_name
         self._count = dynamic_config.current.integer(FETCHERS_KEY)
