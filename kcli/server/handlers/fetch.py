@@ -79,12 +79,12 @@ def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:
     return read.slice.size_bytes
 
 
-def _settle(scope: FetchScope, read: PartitionRead, now_ms: int) -> bool:
+def _settle(context: BrokerContext, scope: FetchScope, read: PartitionRead) -> bool:
     """Lets the session watch the partition instead of reading it again, if only a change can give it more."""
-    if not scope.watches or not is_quiet(read, scope):
+    if not is_quiet(read, scope):
         return False
     assert read.source is not None, "a quiet partition has no error"
-    scope.rest(read.target, read.source.parked_fetches, now_ms)
+    scope.rest(read.target, read.source.parked_fetches, context.ports.clock.now_ms())
     return True
 
 
@@ -147,10 +147,10 @@ class _WaitingFetch:
         )
         self._timer = loop.call_later(scope.request.max_wait_ms / 1000, self._parked.finish)
         scope.wait(self._parked)
-        now_ms = context.ports.clock.now_ms()
+        watches = scope.watches
         for read in reads:
             assert read.source is not None, "a fetch with an error does not wait"
-            if not _settle(scope, read, now_ms):
+            if not (watches and _settle(context, scope, read)):
                 self._parked.park(read.source.parked_fetches, read.target)
         self.answer.add_done_callback(self._answered)
         if len(reads) > _ONE_TURN_READS:
@@ -256,7 +256,7 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
     left = COPIED_PER_ANSWER_MAX_BYTES
     results = []
     leaders: set[int] = set()
-    now_ms = context.ports.clock.now_ms()
+    watches = scope.watches
     reads.reverse()
     while reads:
         read = reads.pop()  # frees each read in its own step, because 200,000 of them take long together
@@ -281,7 +281,8 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
         if read.answer.current_leader.leader_id >= 0:
             leaders.add(read.answer.current_leader.leader_id)
         results.append((read.target, read.answer))
-        _settle(scope, read, now_ms)
+        if watches:
+            _settle(context, scope, read)
         yield
     return (yield from _finish(context, scope, results, leaders))
 

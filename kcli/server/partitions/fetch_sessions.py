@@ -50,7 +50,7 @@ Results = list[tuple[FetchTarget, PartitionData]]
 _PARTITIONS_PER_STEP = 8
 
 
-WATCHED_FROM = 16
+WATCHED_FROM = 4
 """The smallest session whose unchanged partitions are not read again. In smaller sessions, reading them costs less than
 watching them."""
 
@@ -120,11 +120,13 @@ class FetchSession:
 
     def wake_read_before(self, time_ms: int) -> None:
         """Makes the quiet partitions active that were last read before `time_ms`, but only a share of all."""
+        oldest = next(iter(self.quiet.values()), None)
+        if oldest is None or oldest.read_ms >= time_ms:
+            return
         share = max(REFRESHED_AT_ONCE, len(self.quiet) // REFRESHES_PER_LAG_TIME)
         for target, quiet in list(islice(self.quiet.items(), share)):
-            if quiet.read_ms >= time_ms:
-                return
-            self.wake(target)
+            if quiet.read_ms < time_ms:
+                self.wake(target)
 
     def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
         target = partition[self]

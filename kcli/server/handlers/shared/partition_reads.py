@@ -103,13 +103,16 @@ def read_partition(
 ) -> PartitionRead:
     topic, partition = target.topic, target.wants.partition
     try:
+        topic_id = None
         if context.api_version >= TOPIC_ID_FROM:
             found = context.ports.metadata.topics.topic_by_id(target.topic_id)
             if found is None:
                 raise UnknownTopicIdException
-            topic = found.name
+            topic, topic_id = found.name, found.topic_id
         source = context.ports.replicas.hosted(topic, partition)
-        if source.log.topic_id != target.topic_id and target.topic_id is not None:
+        # Usually both are the same object, and comparing two UUIDs would take longer than the rest of these checks.
+        own_id = source.log.topic_id
+        if topic_id is not None and own_id is not topic_id and own_id != topic_id:
             raise InconsistentTopicIdException(f"{source} has another topic id")
         if scope.replica_id >= 0:
             return _read_for_follower(context, scope, target, source, left, at_least_one, is_arrival)
