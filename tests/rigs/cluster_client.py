@@ -61,6 +61,11 @@ class ClusterClient:
         assert node is not None
         return node.metadata
 
+    @property
+    def any_broker(self) -> int:
+        """A broker that runs."""
+        return next(node.node_id for node in self.cluster.brokers if node.is_up)
+
     def coordinator_id(self, key: str, kind: int) -> int:
         return self.leader(partition_for(key, 3), TOPICS[kind])
 
@@ -106,14 +111,14 @@ class ClusterClient:
         """Creates a topic with leaders on all brokers."""
         topic = ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=self.replicas)
         request = ct.CreateTopicsRequest(topics=(topic,), timeout_ms=9)
-        await self.ask(BROKERS[0], ApiKey.CREATE_TOPICS, request)
+        await self.ask(self.any_broker, ApiKey.CREATE_TOPICS, request)
         assert {self.leader(number, name) for number in range(partitions)} == set(BROKERS)
 
     async def find(self, key: str, kind: int) -> None:
         """Returns when the coordinator of a key exists."""
         find = fc.FindCoordinatorRequest(key_type=kind, coordinator_keys=(key,))
         await self.persist(
-            lambda: self.ask(BROKERS[0], ApiKey.FIND_COORDINATOR, find),
+            lambda: self.ask(self.any_broker, ApiKey.FIND_COORDINATOR, find),
             lambda answer: answer.coordinators[0].error_code,
         )
 
