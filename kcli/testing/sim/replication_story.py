@@ -290,21 +290,22 @@ class ReplicationStory:
 
 def main(first: int, count: int) -> None:
     """Runs many stories, one process for each processor. Prints each failure, and a summary at the end."""
-    failed, total = 0, Outcome()
+    seeds = range(first, first + count)
+    told: list[Outcome] = []
     with ProcessPoolExecutor() as processes:
-        for seed, found in zip(
-            range(first, first + count), processes.map(_try, range(first, first + count)), strict=True
-        ):
-            if isinstance(found, str):
-                failed += 1
-                print(f"seed {seed} failed\n{found}", flush=True)
+        for seed, found in zip(seeds, processes.map(_try, seeds), strict=True):
+            if isinstance(found, Outcome):
+                told.append(found)
             else:
-                total.acknowledged += found.acknowledged
-                total.leader_changes += found.leader_changes
-                total.isr_changes += found.isr_changes
-                total.compared_batches += found.compared_batches
-    print(f"{count} stories, {failed} failed: {total}")
-    sys.exit(failed > 0)
+                print(f"seed {seed} failed\n{found}", flush=True)
+    print(
+        f"{count} stories, {count - len(told)} failed; "
+        f"{sum(each.acknowledged for each in told)} records acknowledged, "
+        f"{sum(each.leader_changes for each in told)} changes of leaders, "
+        f"{sum(each.isr_changes for each in told)} changes of ISRs, "
+        f"{sum(each.compared_batches for each in told)} batches compared"
+    )
+    sys.exit(len(told) < count)
 
 
 def _try(seed: int) -> Outcome | str:
