@@ -22,7 +22,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from measure import HEADER, Figure, cpu_s_of, print_json
+from measure import HEADER, Figure, cpu_s, print_json, processes
 from parts.clients import produce
 from parts.records import end_to_end_ms
 
@@ -92,7 +92,8 @@ class Cluster:
         until(in_sync)
 
     def cpu_s(self) -> float:
-        return sum(cpu_s_of(node.process.pid) for node in self.processes.nodes.values() if node.process)
+        running = (node.process.pid for node in self.processes.nodes.values() if node.process)
+        return sum(cpu_s(each) for pid in running for each in processes(pid))
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class Bench:
 
     def cpu_s(self) -> float:
         """Returns the CPU seconds that the broker and its children have used so far."""
-        return cpu_s_of(self.pid)
+        return sum(map(cpu_s, processes(self.pid)))
 
     def memory_mb(self) -> float:
         """Returns the resident memory of the broker and its children."""
@@ -112,11 +112,6 @@ def processes(pid: int) -> Iterator[int]:
         yield from processes(int(child))
 
 
-def cpu_s_of(pid: int) -> float:
-    """Returns the CPU seconds that a process and its children have used so far."""
-    return sum(map(_cpu_s, processes(pid)))
-
-
 def resident_mb(pid: int) -> float:
     """Returns the resident memory of a process and its children."""
     return sum(map(_resident_pages, processes(pid))) * PAGE_BYTES / 1e6
@@ -129,7 +124,7 @@ def _resident_pages(pid: int) -> int:
         return 0
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """Returns the CPU seconds of a process and of its children that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

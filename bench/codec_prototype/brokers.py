@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import socket
 import subprocess
@@ -11,7 +10,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
-from typing import Self
 
 from kcli.protocol.messages import (
     api_versions,
@@ -43,24 +41,7 @@ class CodecBroker(BrokerProcess):
     """A broker in a process that uses one of the codecs."""
 
     def __init__(self, directory: Path, codec: str, environment: dict[str, str]) -> None:
-        super().__init__(directory)
-        self.codec = codec
-        self.environment = environment
-
-    def start(self) -> Self:
-        self.directory.mkdir(parents=True)
-        properties = self.directory / "server.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
-        with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*_kcli(self.codec), "server-start", os.fspath(properties)],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=self.environment,
-            )
-        self._wait_until_ready(0)
-        return self
+        super().__init__(directory, command=[*_kcli(codec), "server-start"], environment=environment)
 
     def cpu_seconds(self) -> float:
         """Returns the CPU time of all threads so far, with a resolution of a nanosecond."""

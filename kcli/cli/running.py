@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 
 from kcli.cli.output import WRITE_FAILED, Output, warn
 from kcli.cli.signals import Terminated
@@ -47,7 +48,18 @@ LOST_EXCEPTION = (
 
 def run_tool(tool: Tool, argv: list[str]) -> int:
     """Runs one tool with its arguments and returns the exit code."""
-    return ended(lambda: run_command(tool.load(), argv))
+    return ended(lambda: run_command(_as_started(tool.load()), argv))
+
+
+def _as_started(command: Command) -> Command:
+    """Returns the command without the actions that Kafka does not have, if the user has started Kafka's script."""
+    if SCRIPT_VARIABLE not in os.environ:
+        return command
+    return replace(
+        command,
+        subcommands=tuple(sub for sub in command.subcommands if sub.is_kafkas),
+        examples=tuple(example for example in command.examples if example.is_kafkas),
+    )
 
 
 def ended(program: Callable[[], int]) -> int:

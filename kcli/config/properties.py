@@ -107,6 +107,12 @@ def dumps(entries: Mapping[str, str], *, now: datetime, comment: str = "") -> st
     return "\n".join(lines) + "\n"
 
 
+def editable(entries: Mapping[str, str]) -> str:
+    """Formats `entries` in their order, as a file that a user reads and edits. Only a backslash, a blank at the start
+    of a value and characters outside ASCII are escaped. The keys must be names of settings."""
+    return "".join(f"{key}={_readable(value)}\n" for key, value in entries.items())
+
+
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yields the number and content of each logical line. Joins continued lines, and leaves out comments and blank
     lines."""
@@ -183,6 +189,14 @@ def _escape(text: str, *, key: bool) -> str:
     escaped = "".join(_WRITTEN.get(char, char) for char in text)
     if key:
         return escaped.replace(" ", "\\ ")
+    return "\\" + escaped if escaped.startswith(" ") else escaped
+
+
+def _readable(text: str) -> str:
+    """Escapes a value. A character above U+FFFF becomes the two code units of UTF-16, as in Java."""
+    encoded = text.replace("\\", "\\\\").encode("utf-16-be", "surrogatepass")
+    units = [high << 8 | low for high, low in zip(encoded[::2], encoded[1::2], strict=True)]
+    escaped = "".join(chr(unit) if 0x20 <= unit < 0x7F else f"\\u{unit:04x}" for unit in units)
     return "\\" + escaped if escaped.startswith(" ") else escaped
 
 

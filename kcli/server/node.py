@@ -336,6 +336,11 @@ class Node:
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[%s id=%d] shut down completed in %.0f ms", self._server, self.config.node_id, elapsed_ms)
 
+    def stop_waiting(self) -> None:
+        """Makes a stop not wait for the controller any longer. The other steps of the stop stay the same."""
+        if self.broker is not None:
+            self.broker.lifecycle.stop_waiting()
+
     async def _leave(self, broker: BrokerRole) -> bool:
         """Lets the controller move the leaderships of the broker away. Returns False if the node must halt instead."""
         try:

@@ -10,38 +10,52 @@ restart.
 from __future__ import annotations
 
 import contextlib
-import os
-import secrets
 import signal
-import socket
 import subprocess
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from kcli.config.properties import editable
+from kcli.local_cluster.node_process import SERVER_COMMAND, NodeProcess
+from kcli.local_cluster.ports import free_port
+
+__all__ = ["BrokerProcess", "free_port"]
+
 READY_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 60.0
-READY_LINE = "Kafka Server started"
+TAIL_LINES = 30
 _POLL_SECONDS = 0.01
-_PORTS = range(10_240, 32_768)
-"""The ports to choose from: five digits, below the range that Linux gives to outgoing connections.
-
-Otherwise an outgoing connection could use a broker's port before the broker starts or while it is down.
-"""
 
 
 class BrokerProcess:
-    """A cluster of one node. `overrides` are broker properties that take precedence over `properties`."""
+    """A cluster of one node, or a node of a cluster (`ClusterProcesses`).
 
-    def __init__(self, directory: Path | str, overrides: Mapping[str, str] | None = None) -> None:
+    `overrides` are broker properties that take precedence over the others in `properties`. `command` and `environment`
+    replace those of `kcli server-start`.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        command: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.directory = Path(directory)
         self.overrides = dict(overrides or {})
         self.port = free_port()
         self.controller_port = free_port()
         self.log_path = self.directory / "server.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self._node = NodeProcess(
+            self.directory / "server.properties",
+            self.log_path,
+            command=command or SERVER_COMMAND,
+            environment=environment,
+        )
 
     @property
     def bootstrap(self) -> str:
@@ -74,24 +88,17 @@ class BrokerProcess:
         Raises RuntimeError with the end of its log if it does not start.
         """
         assert self.process is None, "it runs already"
-        properties = self.write_properties()
-        offset = self.log_path.stat().st_size if self.log_path.exists() else 0
-        with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "kcli", "server-start", os.fspath(properties)],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-            )
-        self._wait_until_ready(offset)
+        self.write_properties()
+        self._node.start()
+        self.process = self._node.process
+        self._wait_until_ready()
         return self
 
     def write_properties(self) -> Path:
         """Writes the configuration to `server.properties` in the directory of the broker."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        path = self.directory / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
-        return path
+        self._node.properties_file.write_text(editable(self.properties))
+        return self._node.properties_file
 
     def stop(self) -> int:
         """Sends SIGTERM. Returns the exit code after a clean stop."""
@@ -135,34 +142,18 @@ class BrokerProcess:
         finally:
             self.process = None
 
-    def _wait_until_ready(self, log_offset: int) -> None:
-        assert self.process is not None
+    def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
-            if READY_LINE in self._log_from(log_offset):
+            if self._node.is_ready():
                 return
-            if self.process.poll() is not None:
-                code, self.process = self.process.returncode, None
+            code = self._node.exit_code()
+            if code is not None:
+                self.process = None
                 raise RuntimeError(f"the broker ended with exit code {code}; {self._tail()}")
             time.sleep(_POLL_SECONDS)
         self.kill()
         raise RuntimeError(f"the broker was not ready within {READY_TIMEOUT_SECONDS} s; {self._tail()}")
 
-    def _log_from(self, offset: int) -> str:
-        with self.log_path.open("rb") as log:
-            log.seek(offset)
-            return log.read().decode("utf-8", "replace")
-
     def _tail(self) -> str:
-        return "the end of its log:\n" + "\n".join(self._log_from(0).splitlines()[-30:])
-
-
-def free_port() -> int:
-    """Returns a free port. The operating system chooses it, because `random` would give parallel test processes the
-    same port."""
-    while True:
-        port = secrets.choice(_PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            return port
+        return "the end of its log:\n" + "\n".join(self._node.last_lines(TAIL_LINES))

@@ -1,76 +1,80 @@
 """Runs a cluster of real processes on 127.0.0.1, for tests.
 
-    with ClusterProcesses(tmp_path, brokers=2) as cluster:
+    with ClusterProcesses(tmp_path, nodes=3) as cluster:        # as `kcli cluster up --nodes 3`
         ... cluster.bootstrap ...
+        cluster.nodes[2].kill()
 
-With `brokers`, one more node is the controller. With `nodes`, every node is a broker and a controller, and all of them
-vote. Each node has a directory of its own, which is formatted with
-`kcli storage format`.
+    ClusterProcesses(tmp_path, brokers=2)                       # one controller, and two nodes that are only brokers
+
+Each node has a directory of its own in the directory of the cluster. In contrast to `kcli cluster up`, a node that ends
+stays down, so that a test can decide.
 """
 
 from __future__ import annotations
 
-import base64
-import os
-import secrets
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+from kcli.local_cluster.directory import create_cluster, exists
+from kcli.local_cluster.layout import NodeLayout, node_properties, plan_nodes, ports_needed
+from kcli.local_cluster.ports import free_port, free_ports
+from kcli.local_cluster.supervisor import system_machine
 from kcli.testing.broker_process import BrokerProcess
 
-CLUSTER_ID = "cHJvY2Vzcy1jbHVzdGVyIQ"
 CONTROLLER_ID = 100
+RACKS = ("rack-1",)
 
 
 class ClusterProcesses:
-    """Brokers with the ids 1, 2 …, and the controllers. All of them run after `start`."""
+    """The nodes of a cluster by id. All of them run after `start`.
+
+    With `nodes`, the ids are 1, 2 …, and the first nodes are voters too (`voters_of`). With `brokers`, the brokers have
+    the ids 1, 2 …, and the only controller has the id CONTROLLER_ID. `overrides` are properties of all nodes.
+    """
 
     def __init__(
         self,
         directory: Path | str,
         *,
-        brokers: int = 0,
-        nodes: int = 0,
+        nodes: int | None = None,
+        brokers: int | None = None,
+        racks: Sequence[str] = RACKS,
         overrides: Mapping[str, str] | None = None,
     ) -> None:
+        assert (nodes is None) != (brokers is None), "expected either `nodes` or `brokers`"
         self._directory = Path(directory)
         self._overrides = dict(overrides or {})
-        if nodes:
-            self.controllers = {
-                node_id: self._make_node(f"node-{node_id}") for node_id in range(1, nodes + 1)
-            }
-            self.brokers = dict(self.controllers)
-        else:
-            self.controllers = {CONTROLLER_ID: self._make_node("controller")}
-            self.brokers = {
-                node_id: self._make_node(f"broker-{node_id}") for node_id in range(1, brokers + 1)
-            }
-        self.nodes = {**self.controllers, **self.brokers}
-        for node_id, node in self.nodes.items():
-            node.overrides = self._properties(node_id, node)
+        self._layouts = _combined(nodes, racks) if nodes is not None else _separate(brokers or 0, racks)
+        self.nodes = {layout.node_id: self._node(layout) for layout in self._layouts}
+
+    @property
+    def brokers(self) -> dict[int, BrokerProcess]:
+        """The nodes that serve clients."""
+        return {
+            each.node_id: self.nodes[each.node_id] for each in self._layouts if each.broker_port is not None
+        }
+
+    @property
+    def controller(self) -> BrokerProcess:
+        """The only controller of a cluster with separate `brokers`."""
+        return self.nodes[CONTROLLER_ID]
 
     @property
     def bootstrap(self) -> str:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
-    @property
-    def controller(self) -> BrokerProcess:
-        """The first controller. It is the only one if there are `brokers`."""
-        return next(iter(self.controllers.values()))
-
     def start(self) -> Self:
-        """Formats and starts the nodes. Raises RuntimeError with the end of its log if a node does not start."""
-        voters = [
-            f"{node_id}@127.0.0.1:{node.controller_port}:{_new_id()}"
-            for node_id, node in self.controllers.items()
-        ]
-        with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda each: self._format(each, ",".join(voters)), self.nodes))
-            list(threads.map(BrokerProcess.start, self.nodes.values()))
+        """Starts the nodes that do not run. The first call creates the cluster.
+
+        Raises RuntimeError with the end of its log if a node does not start.
+        """
+        if not exists(self._directory):
+            create_cluster(self._directory, self._layouts, self._overrides, system_machine())
+        down = [node for node in self.nodes.values() if node.process is None]
+        with ThreadPoolExecutor(len(self.nodes)) as threads:
+            list(threads.map(BrokerProcess.start, down))
         return self
 
     def __enter__(self) -> Self:
@@ -89,39 +93,31 @@ class ClusterProcesses:
             if node.process is not None:
                 node.kill()
 
-    def _format(self, node_id: int, voters: str) -> None:
-        path = os.fspath(self.nodes[node_id].write_properties())
-        known = (
-            ("--initial-controllers", voters)
-            if node_id in self.controllers
-            else ("--no-initial-controllers",)
+    def _node(self, layout: NodeLayout) -> BrokerProcess:
+        directory = self._directory / f"node-{layout.node_id}"
+        node = BrokerProcess(
+            directory, node_properties(layout, self._layouts, directory / "data") | self._overrides
         )
-        command = [sys.executable, "-m", "kcli", "storage", "format", "-t", CLUSTER_ID, "-c", path, *known]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-    def _make_node(self, name: str) -> BrokerProcess:
-        return BrokerProcess(self._directory / name)
-
-    def _properties(self, node_id: int, node: BrokerProcess) -> dict[str, str]:
-        listeners, roles = [], []
-        if node_id in self.brokers:
-            listeners.append(f"PLAINTEXT://{node.bootstrap}")
-            roles.append("broker")
-        if node_id in self.controllers:
-            listeners.append(f"CONTROLLER://127.0.0.1:{node.controller_port}")
-            roles.append("controller")
-        servers = (f"127.0.0.1:{each.controller_port}" for each in self.controllers.values())
-        return {
-            "process.roles": ",".join(roles),
-            "node.id": str(node_id),
-            "controller.quorum.bootstrap.servers": ",".join(servers),
-            "listeners": ",".join(listeners),
-            "advertised.listeners": ",".join(listeners),
-            "inter.broker.listener.name": "PLAINTEXT" if node_id in self.brokers else "",
-            **self._overrides,
-        }
+        node.port = layout.broker_port or node.port
+        node.controller_port = layout.controller_port or node.controller_port
+        return node
 
 
-def _new_id() -> str:
-    """A new directory id, in the form of the command line (KIP-853)."""
-    return base64.urlsafe_b64encode(b"A" + secrets.token_bytes(15)).rstrip(b"=").decode()
+def _combined(nodes: int, racks: Sequence[str]) -> Sequence[NodeLayout]:
+    return plan_nodes(nodes, free_ports(ports_needed(nodes)), racks)
+
+
+def _separate(brokers: int, racks: Sequence[str]) -> Sequence[NodeLayout]:
+    controller = NodeLayout(node_id=CONTROLLER_ID, broker_port=None, controller_port=free_port())
+    return (
+        controller,
+        *(
+            NodeLayout(
+                node_id=broker_id,
+                broker_port=free_port(),
+                controller_port=None,
+                rack=racks[(broker_id - 1) % len(racks)],
+            )
+            for broker_id in range(1, brokers + 1)
+        ),
+    )

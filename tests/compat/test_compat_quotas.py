@@ -118,7 +118,7 @@ def test_log_levels_change_while_the_broker_runs(
         "--entity-name",
         "1",
     ]
-    name = "kcli.server.Scheduler"
+    name = "kafka.server.Scheduler"
 
     def shown() -> str:
         capsys.readouterr()

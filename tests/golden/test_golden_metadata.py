@@ -291,6 +291,7 @@ async def _live_and_leave(config: BrokerConfig, data: Path) -> None:
             for partition in topic.partitions.values()
         )
         await quorum.snapshotting.take_snapshot()
+        await lifecycle.leave()
         await lifecycle.stop()
         assert loader.image.brokers[1].fenced
         assert loader.image.partition("shapes", 0).elr == (1,)

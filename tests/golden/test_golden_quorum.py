@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import stat
-import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,32 +15,12 @@ from kcli.model.addresses import Address
 from kcli.raft.voters import VoterSet, voter_set
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
-from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.node import Node
+from rigs.kafka_directories import IDS, OtherPorts, unpacked
 from rigs.loops import until
 
 KAFKAS_EPOCH = 7
-IDS = (1, 2, 3)
-
-
-class OtherPorts(SystemNetwork):
-    """The system's network, in which each recorded port stands for a free one."""
-
-    ports: dict[int, int]
-
-    def __init__(self) -> None:
-        self.ports = {}
-
-    async def create_server(self, protocol_factory: Any, host: Any, port: int, **options: Any) -> Any:
-        server = await super().create_server(protocol_factory, host, 0, **options)
-        self.ports[port] = server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
-        return server
-
-    async def create_connection(self, protocol_factory: Any, host: str, port: int, **options: Any) -> Any:
-        if port not in self.ports:
-            raise ConnectionRefusedError
-        return await super().create_connection(protocol_factory, host, self.ports[port], **options)
 
 
 def metadata_dir(directory: Path, node_id: int) -> Path:
@@ -52,14 +29,7 @@ def metadata_dir(directory: Path, node_id: int) -> Path:
 
 @pytest.fixture
 def directory(golden: Path, tmp_path: Path) -> Path:
-    archive = golden.parent / "golden2" / "logdirs-a.tar.gz"
-    if not archive.exists():
-        pytest.skip(f"the recorded directories of Kafka 4.1 are not here: {archive}")
-    with tarfile.open(archive) as files:
-        files.extractall(tmp_path, filter="data")
-    for path in tmp_path.rglob("*"):
-        path.chmod(path.stat().st_mode | stat.S_IWUSR)
-    return tmp_path
+    return unpacked(golden, tmp_path)
 
 
 def recorded_voters(directory: Path) -> VoterSet:

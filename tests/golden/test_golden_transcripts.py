@@ -34,7 +34,18 @@ STORIES = (
 )
 
 
-CLUSTER_STORIES = ("cl-storage-format",)
+CLUSTER_STORIES = (
+    "cl-storage-format",
+    "cl-cluster",
+    "cl-configs",
+    "cl-groups-failover",
+    "cl-leader-election",
+    "cl-log-dirs",
+    "cl-node-down",
+    "cl-quorum-dynamic",
+    "cl-reassign",
+    "cl-topics",
+)
 
 
 @pytest.mark.parametrize("name", STORIES)

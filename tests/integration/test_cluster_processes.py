@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kcli.local_cluster.layout import replication
 from kcli.testing.cluster_processes import ClusterProcesses
 
 PATIENCE_S = 60.0
@@ -25,6 +26,7 @@ def cluster(tmp_path: Path) -> Iterator[ClusterProcesses]:
         "broker.heartbeat.interval.ms": "500",
         "offsets.topic.num.partitions": "4",
         "group.initial.rebalance.delay.ms": "0",
+        **replication(1),
     }
     with ClusterProcesses(tmp_path, brokers=2, overrides=overrides) as started:
         yield started

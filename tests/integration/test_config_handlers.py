@@ -223,8 +223,8 @@ async def test_invalid_changes_are_refused_in_kafkas_words(tmp_path: Path) -> No
             (UNKNOWN, "t", [("segment.ms", SET, "70000")], "Unknown resource type 99"),
         ):
             assert await alter(node, kind, name, *operations) == ("INVALID_REQUEST", message)
-        code, message = await alter(node, LOGGER, "1", ("kafka.server", SET, "DEBUG"))
-        assert (code, message) == ("INVALID_CONFIG", "Logger kafka.server does not exist!")
+        code, message = await alter(node, LOGGER, "1", ("kafka.nowhere", SET, "DEBUG"))
+        assert (code, message) == ("INVALID_CONFIG", "Logger kafka.nowhere does not exist!")
         code, _ = await alter(node, LOGGER, "2", ("root", SET, "DEBUG"))
         assert code == "INVALID_REQUEST"
 

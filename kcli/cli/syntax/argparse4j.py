@@ -126,9 +126,10 @@ def _subcommand(command: Command, word: str) -> Subcommand:
     for sub in command.subcommands:
         if sub.name == word:
             return sub
-    names = [sub.name for sub in command.subcommands]
-    choose = ", ".join(f"'{name}'" for name in names)
-    raise ParseError(f"invalid choice: '{word}' (choose from {choose})", did_you_mean(word, names))
+    # Kafka's text stays as it is. The usage line above the message lists our own sub-commands too.
+    choose = ", ".join(f"'{sub.name}'" for sub in command.subcommands if sub.is_kafkas)
+    hint = did_you_mean(word, [sub.name for sub in command.subcommands])
+    raise ParseError(f"invalid choice: '{word}' (choose from {choose})", hint)
 
 
 def _own_options(command: Command, sub: Subcommand) -> list[Option]:

@@ -24,12 +24,14 @@ class Example:
     """Example lines for a POSIX shell. They expect a broker at localhost:9092 whose log directory is `data`.
 
     A test runs every example. If `is_endless` is true, the command runs until Ctrl-C, and then exits with `exit_code`.
+    If `is_kafkas` is False, Kafka's script does not have the action of the example.
     """
 
     purpose: str
     shell: str
     exit_code: int = 0
     is_endless: bool = False
+    is_kafkas: bool = True
 
 
 def help_lines(examples: Iterable[Example], exit_status: Iterable[ExitStatus]) -> list[str]:

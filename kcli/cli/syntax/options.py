@@ -143,6 +143,8 @@ class Subcommand:
     Each command of a raw tool has its own manual page.
     """
     exclusive: tuple[Exclusive, ...] = ()
+    is_kafkas: bool = True
+    """Whether Kafka's script has the action too. The shim of this script does not know other actions."""
     sections: tuple[tuple[str, str], ...] = ()
     """More sections for that manual page: titles, each with an example that is shown unchanged."""
     exit_status: tuple[ExitStatus, ...] = ()

@@ -135,8 +135,9 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "cluster",
             "kafka-cluster.sh",
-            "Show the cluster's id and endpoints; unregister brokers.",
+            "Show the cluster's id and endpoints; unregister brokers; run a cluster on this machine.",
             _CLUSTER,
+            place="cluster.command",
         ),
         Tool(
             "broker-api-versions",

@@ -84,7 +84,7 @@ async def incremental_alter_configs(
     """Changes single settings of resources. Returns the error of each resource, or None."""
     by_target: dict[int | Destination, dict[ConfigResource, tuple[AlterConfig, ...]]] = {}
     for resource, ops in changes.items():
-        target = _target(resource)
+        target = Destination.ANY if client.config.servers_are_controllers else _target(resource)
         by_target.setdefault(Destination.CONTROLLER if target is Destination.ANY else target, {})[
             resource
         ] = tuple(ops)

@@ -149,6 +149,12 @@ class BrokerLifecycle:
         except TimeoutError:
             _log.warning("The controlled shutdown took too long, so the broker stops without it")
 
+    def stop_waiting(self) -> None:
+        """Ends `leave` without the consent of a controller. Without a majority of the voters, no controller answers."""
+        if not self._may_stop.is_set():
+            _log.warning("The broker stops without a controlled shutdown, as it was asked a second time")
+            self._may_stop.set()
+
     async def stop(self) -> None:
         """Ends the heartbeats."""
         if self._heartbeats is not None:

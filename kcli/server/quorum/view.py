@@ -14,6 +14,10 @@ from kcli.raft.voters import ReplicaKey, VoterSet
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.metadata_log import MetadataLog
 
+OBSERVER_SESSION_S = 300.0
+"""The time without a fetch after which a node is no observer any more. Kafka has the same limit. A voter that was
+removed and has not fetched from this leader is no observer either."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
@@ -81,7 +85,11 @@ class QuorumView:
         voters, progress = self.voters, leader.progress
         return [
             *(replica(voter.key, is_voter=True) for voter in voters.voters),
-            *(replica(key, is_voter=False) for key in progress if voters.voter(key) is None),
+            *(
+                replica(key, is_voter=False)
+                for key, known in progress.items()
+                if voters.voter(key) is None and now - known.fetched_at < OBSERVER_SESSION_S
+            ),
         ]
 
     @property

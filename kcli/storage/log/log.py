@@ -162,7 +162,8 @@ class PartitionLog:
     def last_stable_offset(self) -> Offset:
         """The offset up to which a read_committed consumer reads. Every transaction with records before this offset has
         ended."""
-        unstable = self.producers.first_unstable_offset()
+        producers = self._producers or self._restore_producers()
+        unstable = producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
@@ -173,7 +174,8 @@ class PartitionLog:
         offset = min(offset, self.log_end_offset)
         if offset > self.high_watermark:
             self.high_watermark = offset
-            self.producers.on_high_watermark(offset)
+            if self._producers is not None:  # otherwise their restoration takes the high watermark
+                self._producers.on_high_watermark(offset)
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config
@@ -330,7 +332,9 @@ class PartitionLog:
             )
         last_offset = Offset(last.base_offset + last.header.last_offset_delta)
         assert last_offset >= self.log_end_offset, "offsets never go back"
-        producers = self.producers  # before the write, because they may have to be read from the log
+        producers = (
+            self._producers or self._restore_producers()
+        )  # before the write, because they may have to be read from the log
         try:
             if leader_epoch is None:
                 self._assign_own_epochs(batches)

@@ -16,12 +16,15 @@ _TIMESTAMP = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]"
 _LOG_LINE = re.compile(rf"{_TIMESTAMP} (?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ")
 _THREAD_DIED = re.compile(r'Exception in thread "main" (?:[\w$]+\.)+[\w$]+(?:: (?P<message>.*))?')
 _EXCEPTION = re.compile(
-    r"(?:Caused by: )?(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)(?::(?P<message>.*))?", re.ASCII
+    r"(?:Caused by: |\s*Suppressed: )?(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error)(?::(?P<message>.*))?",
+    re.ASCII,
 )
 _TRACE = re.compile(r"Caused by: .*|\s+(?:\.\.\. |at ).*")
 _LOGGER = re.compile(r"\s*\((?:[a-z]\w*\.)+[\w$]+\)")
 _FIGURE = re.compile(r"-?\d+(?:[.,:]\d+)*|NaN")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+# A UUID in base64, as a topic, a directory or a member of KIP-848 has it.
+_SHORT_UUID = re.compile(r"(?<![\w+/-])(?=\S*[a-z])(?=\S*[A-Z])[\w+/-]{22}(?![\w+/-])", re.ASCII)
 _HINT = re.compile(r"Did you mean .*\?")
 
 
@@ -83,7 +86,7 @@ def _same(step: dict[str, Any], stream: str, recorded: str, came: str) -> bool:
 
 
 def _comparable(step: dict[str, Any], stream: str, text: str) -> Any:
-    text = _UUID.sub("<uuid>", text)
+    text = _SHORT_UUID.sub("<uuid>", _UUID.sub("<uuid>", text))
     rules = [*step.get("volatile", ())]
     if step.get("id") in WIDTHS:
         rules.append("stdout column-widths")

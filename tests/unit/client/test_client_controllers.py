@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+from kcli.client.admin.configs import AlterConfig, incremental_alter_configs
 from kcli.client.admin.quorum import describe_quorum
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig
 from kcli.errors import ErrorCode
 from kcli.model.addresses import Address
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.messages import describe_cluster
 from kcli.protocol.messages import describe_quorum as dq
+from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.rigs.scripted_server import ScriptedServer
+
+T = TypeVar("T")
 
 
 class Controllers:
@@ -29,6 +35,7 @@ class Controllers:
                 {
                     ApiKey.DESCRIBE_CLUSTER: self.describe_cluster,
                     ApiKey.DESCRIBE_QUORUM: partial(self.describe_quorum, node),
+                    ApiKey.INCREMENTAL_ALTER_CONFIGS: partial(self.alter_configs, node),
                 }
             )
             for node in (1, 2)
@@ -52,16 +59,30 @@ class Controllers:
         topic = dq.ResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=(partition,))
         return dq.DescribeQuorumResponse(topics=(topic,))
 
-    def leader(self) -> int:
-        """The leader that a client with controller 1 as bootstrap server learns."""
+    def alter_configs(self, node: int, request: Any, _version: int) -> ic.IncrementalAlterConfigsResponse:
+        self.asked.append(node)
+        return ic.IncrementalAlterConfigsResponse(
+            responses=tuple(
+                ic.AlterConfigsResourceResponse(
+                    resource_type=each.resource_type, resource_name=each.resource_name
+                )
+                for each in request.resources
+            )
+        )
 
-        async def ask() -> int:
+    def ask(self, question: Callable[[Client], Awaitable[T]]) -> T:
+        """The answer to a client with controller 1 as bootstrap server."""
+
+        async def ask() -> T:
             servers = (Address("127.0.0.1", self.servers[1].port),)
             async with Client(ClientConfig(servers=servers, servers_are_controllers=True)) as client:
-                return (await describe_quorum(client)).leader_id
+                return await question(client)
 
         with self.servers[1], self.servers[2]:
             return asyncio.run(ask())
+
+    def leader(self) -> int:
+        return self.ask(describe_quorum).leader_id
 
 
 def test_the_active_controller_is_asked() -> None:
@@ -75,3 +96,12 @@ def test_after_a_failover_the_client_finds_the_new_one() -> None:
     controllers.active = 1
     assert controllers.leader() == 1
     assert controllers.asked == [2, 1]
+
+
+def test_configs_of_any_broker_are_changed_at_the_active_controller() -> None:
+    controllers = Controllers()
+    broker = ConfigResource(ConfigResourceType.BROKER, "1")
+    change = AlterConfig(name="leader.replication.throttled.rate", value=None, op=ConfigOperation.DELETE)
+    changed = controllers.ask(lambda client: incremental_alter_configs(client, {broker: [change]}))
+    assert changed == {broker: None}
+    assert controllers.asked == [2]

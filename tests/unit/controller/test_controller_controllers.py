@@ -8,7 +8,7 @@ import pytest
 
 from kcli.controller.api import CONTROLLER_REGISTRATION, UPDATE_FEATURES
 from kcli.errors import ErrorCode, UnsupportedVersionException
-from kcli.metadata.image import Endpoint, VersionRange
+from kcli.metadata.image import ControllerRegistration, Endpoint, VersionRange
 from kcli.protocol.messages import controller_registration as cr
 from kcli.protocol.messages import update_features as uf
 from rigs.controller import FEATURES, ControllerRig
@@ -44,6 +44,9 @@ def test_an_old_metadata_version_has_no_such_record() -> None:
     rig = ControllerRig({"metadata.version": 14})
     with pytest.raises(UnsupportedVersionException, match="too old to support controller registrations"):
         rig.decide(CONTROLLER_REGISTRATION, registration(8))
+    own = ControllerRegistration(9, uuid.UUID(int=1), {}, {})
+    assert rig.controller.register_controller(own) == ()
+    assert len(ControllerRig().controller.register_controller(own)) == 1
 
 
 def test_a_controller_that_does_not_support_a_level_stops_its_upgrade() -> None:

@@ -269,6 +269,18 @@ class TestAControlledShutdown:
 
         on_loop(scenario)
 
+    def test_a_second_request_ends_the_wait_for_a_controller(self) -> None:
+        async def scenario() -> None:
+            lifecycle = await running(ScriptedController(REGISTERED, CAUGHT_UP, UNFENCED, TimeoutException()))
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            loop.call_later(7, lifecycle.stop_waiting)
+            await lifecycle.leave()
+            assert loop.time() - began == pytest.approx(7)
+            await lifecycle.stop()
+
+        on_loop(scenario)
+
     def test_it_can_be_switched_off(self) -> None:
         async def scenario() -> None:
             controller = ScriptedController(REGISTERED, CAUGHT_UP, UNFENCED)

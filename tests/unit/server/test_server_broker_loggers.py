@@ -13,6 +13,7 @@ from kcli.model.configs import ConfigOperation
 from kcli.server.handlers.shared import broker_loggers
 
 NAME = "kcli.server.TestOfLoggers"
+SHOWN = "kafka.server.TestOfLoggers"
 LOUD = (
     f"Cannot set the log level of {NAME} to LOUD as it is not a supported log level. "
     "Valid log levels are FATAL, ERROR, WARN, INFO, DEBUG, TRACE"
@@ -27,7 +28,7 @@ def logger() -> Iterator[logging.Logger]:
     logger.setLevel(logging.NOTSET)
 
 
-def shown(name: str = NAME) -> str:
+def shown(name: str = SHOWN) -> str:
     return {entry.name: entry.value for entry in broker_loggers.describe()}[name]
 
 
@@ -57,12 +58,17 @@ def test_a_level_that_is_deleted_is_that_of_the_logger_above(logger: logging.Log
         above.setLevel(before)
 
 
+def test_a_logger_may_have_its_name_in_kafka(logger: logging.Logger) -> None:
+    change(SHOWN, SET, "DEBUG")
+    assert (shown(), logger.level) == ("DEBUG", logging.DEBUG)
+
+
 def test_the_loggers_of_libraries_are_not_ours(logger: logging.Logger) -> None:
     logging.getLogger("kclient.of.somebody")
     names = [entry.name for entry in broker_loggers.describe()]
     assert names[0] == "root"
-    assert NAME in names
-    assert all(name == "kcli" or name.startswith("kcli.") for name in names[1:])
+    assert SHOWN in names
+    assert all(name == "kafka" or name.startswith("kafka.") for name in names[1:])
 
 
 @pytest.mark.parametrize(

@@ -61,3 +61,23 @@ def test_two_processes_with_one_id_do_not_write_records_without_end(caplog: pyte
         "Another process has registered as controller 7. Two nodes may have the same node.id"
         in caplog.messages
     )
+
+
+def test_an_active_controller_registers_when_the_metadata_version_allows_it() -> None:
+    """When it began to lead, the log could not have the record yet."""
+
+    async def scenario(_loop: SimLoop) -> None:
+        old = {METADATA_VERSION: CONTROLLER_REGISTRATION_FROM.level - 1}
+        loader = MetadataLoader(MetadataImage(cluster_id="cluster", features=old))
+        loader.caught_up()
+        channel: Any = Channel(loader)
+        channel.is_local = True
+        registrar = ControllerRegistrar(channel, loader, SystemRng(1), OWN)
+        await asyncio.sleep(60)
+        assert not channel.sent
+        loader.image = replace(loader.image, features={METADATA_VERSION: CONTROLLER_REGISTRATION_FROM.level})
+        await asyncio.sleep(130)
+        assert len(channel.sent) == 1
+        await registrar.stop()
+
+    simulate(1, scenario)

@@ -304,7 +304,7 @@ def _placed(nodes: list[Node], partitions: int, replication_factor: int) -> list
     try:
         return [tuple(each) for each in place(usable, partitions, replication_factor, SystemRng())]
     except InvalidReplicationFactorException as error:
-        raise PlanError(error.message) from None
+        raise PlanError(f"{error.message}\n{java_text(error)}") from None  # Kafka prints both lines
 
 
 # --- execute

@@ -17,6 +17,9 @@ from kcli.model.configs import ConfigOperation, ConfigSource
 ROOT = "root"
 # The parent of kcli's loggers. The loggers of libraries have the level of the root logger.
 PACKAGE = "kcli"
+# The parent of Kafka's loggers. Clients see the loggers of kcli under this name, so that scripts find the loggers that
+# they know: kcli.server.ReplicaManager is kafka.server.ReplicaManager.
+KAFKAS_PACKAGE = "kafka"
 # The levels in Kafka's order. Python has no level TRACE, so it is a number below DEBUG.
 LEVELS = {
     "FATAL": logging.CRITICAL,
@@ -47,13 +50,13 @@ def describe() -> tuple[ConfigEntry, ...]:
 
 def check(changes: Iterable[ConfigChange]) -> None:
     """Raises KafkaError if one of the changes is not allowed."""
-    names = set(_names())
+    names = {_own_name(name) for name in _names()}
     for change in changes:
         if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             raise InvalidRequestException(
                 f"{change.operation.name} operation is not allowed for the BROKER_LOGGER resource"
             )
-        if change.name not in names:
+        if _own_name(change.name) not in names:
             raise InvalidConfigurationException(f"Logger {change.name} does not exist!")
         if change.operation is ConfigOperation.DELETE and change.name == ROOT:
             raise InvalidRequestException(f"Removing the log level of the {ROOT} logger is not allowed")
@@ -73,11 +76,16 @@ def apply(changes: Iterable[ConfigChange]) -> None:
 
 def _names() -> Sequence[str]:
     known = [name for name in logging.root.manager.loggerDict if f"{name}.".startswith(f"{PACKAGE}.")]
-    return [ROOT, *sorted(known)]
+    return [ROOT, *(KAFKAS_PACKAGE + name.removeprefix(PACKAGE) for name in sorted(known))]
 
 
 def _logger(name: str) -> logging.Logger:
-    return logging.getLogger(None if name == ROOT else name)
+    return logging.getLogger(None if name == ROOT else _own_name(name))
+
+
+def _own_name(name: str) -> str:
+    package, dot, rest = name.partition(".")
+    return f"{PACKAGE}{dot}{rest}" if package == KAFKAS_PACKAGE else name
 
 
 def _level_name(level: int) -> str:

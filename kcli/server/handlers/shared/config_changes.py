@@ -99,8 +99,8 @@ def check_resource(
         case ConfigResourceType.TOPIC | ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
             return
         case ConfigResourceType.BROKER:
-            if context.is_forwarded:
-                return  # the broker has made this check
+            if context.is_forwarded or context.listener in context.ports.config.controller_listener_names:
+                return  # a broker has made this check, and the controller decides about every broker
             if resource.resource_name:
                 require_own_id(context, resource.resource_name)
             _check_broker_change(context, resource.resource_name, changes, replace_all=replace_all)

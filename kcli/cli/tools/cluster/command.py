@@ -1,4 +1,4 @@
-"""kafka-cluster: shows the cluster's id and endpoints, and unregisters brokers."""
+"""kafka-cluster: shows the cluster's id and endpoints, and unregisters brokers. Our own sub-commands are in `local`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
+from kcli.cli.tools.cluster.local import LOCAL_SUBCOMMANDS
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.cluster import ClusterDescription
 from kcli.client.client import Node
@@ -175,6 +176,7 @@ command = Command(
             run=list_endpoints,
             exclusive=_ONE_CLUSTER,
         ),
+        *LOCAL_SUBCOMMANDS,
     ),
     examples=(
         Example(
@@ -184,6 +186,13 @@ command = Command(
         Example(
             "List the addresses of the brokers:",
             "kcli cluster list-endpoints --bootstrap-server localhost:9092",
+        ),
+        Example(
+            "Start a cluster of three nodes, show their state, and stop them:",
+            "kcli cluster up --nodes 3 --dir cluster --daemon\n"
+            "kcli cluster status --dir cluster\n"
+            "kcli cluster down --dir cluster",
+            is_kafkas=False,
         ),
     ),
     exit_status=USUAL,

@@ -1,0 +1,41 @@
+"""Free ports of the loopback interface."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+
+from kcli.local_cluster.layout import HOST
+
+_PORTS = range(10_240, 32_768)
+"""The ports to choose from: five digits, below the range that Linux gives to outgoing connections.
+
+Otherwise an outgoing connection could use a broker's port before the broker starts or while it is down.
+"""
+
+
+def free_port() -> int:
+    """Returns a free port. The operating system chooses it, because `random` would give parallel test processes the
+    same port."""
+    while True:
+        port = secrets.choice(_PORTS)
+        if is_free(port):
+            return port
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns different free ports."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return sorted(found)
+
+
+def is_free(port: int, host: str = HOST) -> bool:
+    """Whether a server can listen on the port now. Connections that end do not keep the port, as for a broker."""
+    with contextlib.suppress(OSError), socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        return True
+    return False

@@ -1,0 +1,308 @@
+"""The parent process of a cluster: starts the nodes, starts a node again that died, and stops them one after another.
+
+`supervise` runs in the foreground until SIGTERM, SIGINT or SIGHUP. `start_in_background` runs this module as a program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from types import FrameType
+
+from kcli.local_cluster.directory import (
+    CLUSTER_LOG,
+    ClusterNode,
+    LocalCluster,
+    check_startable,
+    held_by_this_process,
+    load_cluster,
+)
+from kcli.local_cluster.layout import ClusterError
+from kcli.local_cluster.node_process import NodeProcess
+from kcli.local_cluster.stopping import POLL_S, RollingStop, StoppableNode
+from kcli.local_cluster.watch import Restarts
+from kcli.runtime.clock import Clock, SystemClock
+from kcli.runtime.disk import SystemDisk
+from kcli.runtime.rng import SystemRng
+from kcli.server.formatting.format import Machine
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+READY = "ready"
+OF_ONE_NODE = ("JMX_PORT", "LOG_DIR")
+"""Environment variables that nodes cannot share: a port, and a directory of log files."""
+
+
+class NodeState(Enum):
+    """The state of a node in the eyes of its parent."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting"
+    """The node died and will be started again."""
+    STOPPED = "stopped"
+    """The node ended with exit code 0, because a user stopped it."""
+    FAILED = "failed"
+    """The node died and stays down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """Something that happened to a node, or to the cluster if `node` is None."""
+
+    time: str
+    node: int | None
+    event: str
+    detail: str
+
+    def line(self) -> str:
+        subject = "cluster" if self.node is None else f"node {self.node}"
+        return f"{self.time} {subject}: {self.event}" + (f" ({self.detail})" if self.detail else "")
+
+
+Report = Callable[[ClusterEvent], None]
+
+
+@dataclass(slots=True)
+class _Watched:
+    node: ClusterNode
+    process: NodeProcess
+    restarts: Restarts
+    state: NodeState = NodeState.STARTING
+    since: float = 0.0  # when the process was started
+    start_at: float = 0.0  # for WAITING
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state in (NodeState.STARTING, NodeState.RUNNING)
+
+
+class Supervisor:
+    """Watches the nodes of a cluster from their start to their stop. `request_stop` may be called by a signal handler.
+
+    `pause` sleeps between two looks. Tests replace the processes, the clock and `pause`.
+    """
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        report: Report,
+        *,
+        restarts: bool = True,
+        process_of: Callable[[ClusterNode], NodeProcess] | None = None,
+        clock: Clock | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        make = process_of or _process_of
+        self._cluster = cluster
+        self._report = report
+        self._clock = clock or SystemClock()
+        self._pause = pause
+        self._watched = [_Watched(node, make(node), Restarts(restarts)) for node in cluster.nodes]
+        self._stops_requested = 0
+
+    def request_stop(self) -> None:
+        """Asks for a rolling stop. The second request kills the nodes that still run."""
+        self._stops_requested += 1
+
+    def run(self, when_ready: Callable[[], None]) -> int:
+        """Runs the cluster until a stop is requested or all nodes have ended. Returns the exit code.
+
+        Raises ClusterError with the last lines of a log if a node does not start. The other nodes are then stopped.
+        """
+        try:
+            self._start()
+            if not self._stops_requested:
+                self._event(None, "running", self._cluster.bootstrap)
+                when_ready()
+            while not self._stops_requested and any(each.state in _UNDER_WATCH for each in self._watched):
+                self._look()
+                self._pause(POLL_S)
+        finally:
+            self._stop()
+        return 1 if any(each.state is NodeState.FAILED for each in self._watched) else 0
+
+    def _start(self) -> None:
+        """Starts all nodes, and returns when all are ready or a stop is requested."""
+        for each in self._watched:
+            self._spawn(each)
+        while not self._stops_requested and any(each.state is NodeState.STARTING for each in self._watched):
+            for each in self._watched:
+                code = each.process.exit_code()
+                if code is not None:
+                    each.state = NodeState.FAILED
+                    raise ClusterError(_did_not_start(each, code))
+                self._see_ready(each)
+            self._pause(POLL_S)
+
+    def _look(self) -> None:
+        for each in self._watched:
+            if each.state is NodeState.WAITING and self._clock.monotonic() >= each.start_at:
+                self._spawn(each)
+            elif each.is_alive:
+                code = each.process.exit_code()
+                if code is None:
+                    self._see_ready(each)
+                else:
+                    self._ended(each, code)
+
+    def _spawn(self, each: _Watched) -> None:
+        each.process.start()
+        each.state, each.since = NodeState.STARTING, self._clock.monotonic()
+        self._event(each, "starting", f"process {each.process.pid}")
+
+    def _see_ready(self, each: _Watched) -> None:
+        if each.state is NodeState.STARTING and each.process.is_ready():
+            each.state = NodeState.RUNNING
+            self._event(each, "running", each.node.address if each.node.config.is_broker else "")
+
+    def _ended(self, each: _Watched, code: int) -> None:
+        if code == 0:
+            each.state = NodeState.STOPPED
+            self._event(each, "stopped", "by a user, so it is not started again")
+            return
+        now = self._clock.monotonic()
+        last = each.process.last_lines(1)
+        self._event(each, "died", "; ".join([_death(code), *last]))
+        pause_s = each.restarts.pause_after(now - each.since)
+        if pause_s is None:
+            each.state = NodeState.FAILED
+            self._event(each, "stays down", f"after {each.restarts.count} restarts; see {each.node.log_file}")
+        else:
+            each.state, each.start_at = NodeState.WAITING, now + pause_s
+            self._event(each, "will be started again", f"in {pause_s:g} s, restart {each.restarts.count}")
+
+    def _stop(self) -> None:
+        """Stops the nodes that run."""
+        alive = {each.node.node_id: each for each in self._watched if each.is_alive}
+        asked = self._stops_requested
+        rolling = RollingStop(
+            sum(each.node.config.is_controller for each in self._watched),
+            lambda node_id, event: self._event(alive[node_id], event, ""),
+            is_urgent=lambda: self._stops_requested > asked,
+            clock=self._clock,
+            pause=self._pause,
+        )
+        rolling.stop([_stoppable(each) for each in alive.values()])
+        if alive:
+            self._event(None, "stopped", "")
+
+    def _event(self, each: _Watched | None, event: str, detail: str) -> None:
+        moment = datetime.fromtimestamp(self._clock.now_ms() / 1000).astimezone()
+        node = each.node.node_id if each is not None else None
+        self._report(ClusterEvent(moment.isoformat(sep=" ", timespec="milliseconds"), node, event, detail))
+
+
+_UNDER_WATCH = (NodeState.STARTING, NodeState.RUNNING, NodeState.WAITING)
+
+
+def _stoppable(each: _Watched) -> StoppableNode:
+    process = each.process
+    return StoppableNode(
+        each.node.node_id, each.node.config.is_controller, lambda: process.exit_code() is None, process.send
+    )
+
+
+def _process_of(node: ClusterNode) -> NodeProcess:
+    environment = {key: value for key, value in os.environ.items() if key not in OF_ONE_NODE}
+    return NodeProcess(node.properties_file, node.log_file, environment=environment)
+
+
+def _death(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _did_not_start(each: _Watched, code: int) -> str:
+    lines = "".join(f"\n  {line}" for line in each.process.last_lines())
+    return f"node {each.node.node_id} did not start ({_death(code)}). The end of {each.node.log_file}:{lines}"
+
+
+def supervise(
+    directory: Path, report: Report, *, restarts: bool, when_ready: Callable[[LocalCluster], None]
+) -> int:
+    """Starts the cluster of a directory and watches it until a signal. Returns the exit code.
+
+    Raises ClusterError if the cluster runs already or cannot be started.
+    """
+    with held_by_this_process(directory, system_machine()):
+        cluster = load_cluster(directory)
+        check_startable(cluster)
+        supervisor = Supervisor(cluster, report, restarts=restarts)
+
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            supervisor.request_stop()
+
+        before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
+        try:
+            return supervisor.run(lambda: when_ready(cluster))
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def start_in_background(directory: Path, *, restarts: bool) -> int:
+    """Starts the parent in the background, and returns its process id when all nodes are ready.
+
+    The parent writes its events to cluster.log. Raises ClusterError if it cannot start the cluster.
+    """
+    read_end, write_end = os.pipe()
+    argv = [sys.executable, "-m", __name__, os.fspath(directory), "--report-to", str(write_end)]
+    with (directory / CLUSTER_LOG).open("ab") as log:
+        parent = subprocess.Popen(
+            argv if restarts else [*argv, "--no-restart"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(write_end,),
+            start_new_session=True,
+        )
+    os.close(write_end)
+    with os.fdopen(read_end, encoding="utf-8") as outcome:
+        answer = outcome.read()
+    # The parent continues to run. Without this line Python would warn about an unfinished child.
+    parent.returncode = 0
+    if answer != READY:
+        raise ClusterError(answer or f"the parent process ended: see {directory / CLUSTER_LOG}")
+    return parent.pid
+
+
+def system_machine() -> Machine:
+    return Machine(SystemDisk(), SystemClock(), SystemRng())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the parent in the background. Writes `ready` or an error to the descriptor of `--report-to`."""
+    parser = argparse.ArgumentParser(prog=__name__, description="Runs and watches the nodes of a cluster.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--report-to", type=int, required=True, help="a descriptor of the starting process")
+    parser.add_argument("--no-restart", action="store_true")
+    options = parser.parse_args(arguments)
+    outcome = os.fdopen(options.report_to, "w", encoding="utf-8")
+
+    def answer(text: str) -> None:
+        if not outcome.closed:
+            outcome.write(text)
+            outcome.close()
+
+    try:
+        return supervise(
+            options.directory,
+            lambda event: print(event.line(), flush=True),
+            restarts=not options.no_restart,
+            when_ready=lambda _cluster: answer(READY),
+        )
+    except ClusterError as error:
+        answer(str(error))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

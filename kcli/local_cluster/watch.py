@@ -1,0 +1,58 @@
+"""The decisions of the parent process: when a node that ended is started again, and in which order nodes stop.
+
+The functions and classes here get times and exit codes, and start nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MAX_RESTARTS = 5
+"""A node that dies again and again has a permanent problem, such as a full disk. Then a user must look at its log."""
+FIRST_PAUSE_S = 1.0
+PAUSE_FACTOR = 2.0
+"""The pause before a restart doubles each time: 1, 2, 4, 8 and 16 seconds."""
+STEADY_S = 60.0
+"""A node that ran longer has recovered from its last death, so its restarts are counted from zero."""
+
+
+@dataclass(slots=True)
+class Restarts:
+    """The restarts of one node."""
+
+    enabled: bool
+    count: int = 0
+
+    def pause_after(self, ran_seconds: float) -> float | None:
+        """Returns the seconds until a node that died is started again, or None if it stays down."""
+        if ran_seconds >= STEADY_S:
+            self.count = 0
+        if not self.enabled or self.count >= MAX_RESTARTS:
+            return None
+        self.count += 1
+        return FIRST_PAUSE_S * PAUSE_FACTOR ** (self.count - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningNode:
+    """A node that is to be stopped."""
+
+    node_id: int
+    is_voter: bool
+
+
+def stop_batches(running: Sequence[RunningNode], voters: int) -> list[list[int]]:
+    """Returns the ids of the nodes in the order of a rolling stop. The nodes of one batch stop at the same time.
+
+    First the nodes that are no voters stop, one after another. Then voters stop, one after another, while a majority of
+    all `voters` stays. The last batch is this majority. A controlled shutdown needs an active controller, so the voters
+    of the last majority must ask for theirs while all of them still run.
+    """
+    batches = [[node.node_id] for node in running if not node.is_voter]
+    left = [node.node_id for node in running if node.is_voter]
+    while len(left) > voters // 2 + 1:
+        batches.append([left.pop()])
+    if left:
+        batches.append(left)
+    return batches

@@ -1,0 +1,56 @@
+"""Fixtures for pytest: a broker, and a cluster of three nodes. Name this module in conftest.py to use them:
+
+    pytest_plugins = ["kcli.testing.pytest_plugin"]
+
+Override the fixture `kcli_settings` to set properties of the brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from kcli.testing.broker_process import BrokerProcess
+from kcli.testing.cluster_processes import ClusterProcesses
+
+NODES = 3
+SETTINGS = {
+    # The first member of a group does not wait for others.
+    "group.initial.rebalance.delay.ms": "0",
+    # Fewer partitions are created and loaded sooner.
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
+}
+SESSION_SETTINGS = {
+    # A node that was killed may register again after this time, and others lead its partitions.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+
+
+@pytest.fixture(scope="session")
+def kcli_settings() -> Mapping[str, str]:
+    """The properties of the brokers."""
+    return SETTINGS
+
+
+@pytest.fixture(scope="session")
+def kcli_broker(
+    tmp_path_factory: pytest.TempPathFactory, kcli_settings: Mapping[str, str]
+) -> Iterator[BrokerProcess]:
+    """One broker for the test session."""
+    with BrokerProcess(tmp_path_factory.mktemp("kcli-broker"), kcli_settings) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def kcli_cluster(
+    tmp_path_factory: pytest.TempPathFactory, kcli_settings: Mapping[str, str]
+) -> Iterator[ClusterProcesses]:
+    """A cluster of three nodes for one test module. A test that kills a node starts it again."""
+    settings = {**SESSION_SETTINGS, **kcli_settings}
+    with ClusterProcesses(
+        tmp_path_factory.mktemp("kcli-cluster"), nodes=NODES, overrides=settings
+    ) as cluster:
+        yield cluster
