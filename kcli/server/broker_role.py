@@ -69,13 +69,13 @@ class Surroundings:
     dynamic_config: DynamicConfig
     clock: Clock
     rng: Rng
-    network: Network
     logs: LogStore
     loader: MetadataLoader
     channel: NodeChannel
     heartbeats: ControllerChannel
     assignments: ControllerChannel
     isr_changes: ControllerChannel
+    network: Network
     removed_topics: Callable[[Offset], RemovedTopics]
     traffic: TrafficTable
     background: Executor
