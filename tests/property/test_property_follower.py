@@ -30,6 +30,7 @@ from kcli.replica.follower import (
     on_leader_end,
     on_leader_start,
 )
+from kcli.testing.rigs.examples import examples
 
 REPLICAS = 3
 ROUNDS_MAX = 60
@@ -206,7 +207,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(OPERATIONS, max_size=40))
 def test_every_follower_ends_with_the_leaders_log(operations: list[tuple[Any, ...]]) -> None:
     cluster = Cluster()
