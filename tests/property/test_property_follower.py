@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import ErrorCode
@@ -184,10 +184,10 @@ class Cluster:
                 raise AssertionError(f"{action} after a valid answer")
 
     def common_end(self, log: ModelLog) -> int:
-        """The offset up to which a follower's log equals the leader's log. −1 if they have no offset in common."""
+        """The offset up to which a follower's log equals the leader's log. −1 if they have no record in common."""
         leader = self.logs[self.leader]
         offset = max(log.start, leader.start)
-        if offset > min(log.end, leader.end):
+        if offset >= min(log.end, leader.end):
             return -1
         while (
             offset < min(log.end, leader.end)
@@ -208,6 +208,7 @@ OPERATIONS = st.one_of(
 
 
 @settings(max_examples=examples(400))
+@example([("elect", 1), ("append", 1), ("commit",), ("delete", 1), ("elect", 0), ("append", 1)])
 @given(st.lists(OPERATIONS, max_size=40))
 def test_every_follower_ends_with_the_leaders_log(operations: list[tuple[Any, ...]]) -> None:
     cluster = Cluster()
