@@ -186,15 +186,13 @@ class Cluster:
     def common_end(self, log: ModelLog) -> int:
         """The offset up to which a follower's log equals the leader's log. −1 if they have no record in common."""
         leader = self.logs[self.leader]
-        offset = max(log.start, leader.start)
-        if offset >= min(log.end, leader.end):
-            return -1
+        start = offset = max(log.start, leader.start)
         while (
             offset < min(log.end, leader.end)
             and log.records[offset - log.start] == leader.records[offset - leader.start]
         ):
             offset += 1
-        return offset
+        return offset if offset > start else -1
 
 
 OPERATIONS = st.one_of(
@@ -209,6 +207,7 @@ OPERATIONS = st.one_of(
 
 @settings(max_examples=examples(400))
 @example([("elect", 1), ("append", 1), ("commit",), ("delete", 1), ("elect", 0), ("append", 1)])
+@example([("append", 1), ("commit",), ("append", 1), ("delete", 1), ("elect", 1), ("append", 2)])
 @given(st.lists(OPERATIONS, max_size=40))
 def test_every_follower_ends_with_the_leaders_log(operations: list[tuple[Any, ...]]) -> None:
     cluster = Cluster()
