@@ -4,7 +4,7 @@
 # `make full`:  the same checks with larger matrices: 200 simulation seeds instead of 20, ten times as many examples of
 #               each property, and the tests that are marked `full`. For a night, or before a release.
 PY := .venv/bin/python
-.PHONY: quick check full format lint types arrows test sim generate bench bench-codecs house hooks
+.PHONY: quick check full format lint types arrows test sim stories generate bench bench-codecs house hooks
 
 # Quick tests need no whole broker, no client and no Spark (that is tests/integration and the rest), and try a tenth of the usual examples.
 QUICK := tests/unit tests/property tests/scenario
@@ -42,6 +42,12 @@ test:
 SEEDS ?= --sim-seeds 200
 sim:
 	$(PY) -m pytest -n 2 tests/sim/test_sim_cluster.py $(SEEDS)
+
+# Stories of replicated topics under faults, on all processors: many, from a first seed on.
+FIRST ?= 0
+STORIES ?= 2000
+stories:
+	$(PY) -m kcli.testing.sim.replication_story $(FIRST) $(STORIES)
 
 # Files that are written by code and checked in; a test fails when one is stale.
 generate:

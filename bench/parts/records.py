@@ -44,12 +44,12 @@ def one_message_requests(bench: Bench) -> None:
 def latency(bench: Bench) -> None:
     for rate in (100, 5000):
         topic = bench.topic(f"latency-{rate}", 1)
-        ordered = sorted(_end_to_end_ms(bench.broker.bootstrap, topic, rate, LATENCY_SECONDS))
+        ordered = sorted(end_to_end_ms(bench.broker.bootstrap, topic, rate, LATENCY_SECONDS))
         bench.add(f"end to end at {rate} msg/s: p50", statistics.median(ordered), "ms")
         bench.add(f"end to end at {rate} msg/s: p99", ordered[int(len(ordered) * 0.99)], "ms")
 
 
-def _end_to_end_ms(bootstrap: str, topic: str, rate: int, seconds: float) -> list[float]:
+def end_to_end_ms(bootstrap: str, topic: str, rate: int, seconds: float) -> list[float]:
     latencies: list[float] = []
     count = int(rate * seconds)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "latency", "fetch.wait.max.ms": 100})

@@ -98,7 +98,7 @@ async def lived(directory: Path) -> dict[tuple[str, int], str]:
             if (log := nodes[replica].logs.get(topic.name, number)) is not None
         }
     finally:
-        await asyncio.gather(*(node.stop() for node in nodes.values()))
+        await asyncio.gather(*(node.stop(clean=False) for node in nodes.values()))
 
 
 def test_every_replica_ends_with_the_bytes_that_kafka_ended_with(

@@ -202,6 +202,22 @@ def test_requests_go_on_waiting_in_the_next_epoch_of_the_same_leader(tmp_path: P
     run(tmp_path, scenario, pair("t"))
 
 
+def test_progress_of_followers_is_unknown_after_an_epoch_of_which_the_leader_never_heard(
+    tmp_path: Path,
+) -> None:
+    """Another broker may have led in between, and the follower may have cut its log."""
+
+    async def scenario(rig: Rig) -> None:
+        leader = rig.replicas.get("t", 0)
+        leader.follower_fetched(OTHER, log_start_offset=0, log_end_offset=0)
+        rig.hands_over("t", NODE, 1)
+        assert leader.followers[OTHER].log_end_offset == 0
+        rig.hands_over("t", NODE, 3)
+        assert (leader.leader_epoch, leader.followers[OTHER].log_end_offset) == (3, -1)
+
+    run(tmp_path, scenario, pair("t"))
+
+
 def test_a_wait_for_a_commit_ends_with_the_leadership(tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
         leader = rig.replicas.get("t", 0)

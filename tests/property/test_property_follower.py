@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import ErrorCode
@@ -30,6 +30,7 @@ from kcli.replica.follower import (
     on_leader_end,
     on_leader_start,
 )
+from kcli.testing.rigs.examples import examples
 
 REPLICAS = 3
 ROUNDS_MAX = 60
@@ -183,17 +184,15 @@ class Cluster:
                 raise AssertionError(f"{action} after a valid answer")
 
     def common_end(self, log: ModelLog) -> int:
-        """The offset up to which a follower's log equals the leader's log. −1 if they have no offset in common."""
+        """The offset up to which a follower's log equals the leader's log. −1 if they have no record in common."""
         leader = self.logs[self.leader]
-        offset = max(log.start, leader.start)
-        if offset > min(log.end, leader.end):
-            return -1
+        start = offset = max(log.start, leader.start)
         while (
             offset < min(log.end, leader.end)
             and log.records[offset - log.start] == leader.records[offset - leader.start]
         ):
             offset += 1
-        return offset
+        return offset if offset > start else -1
 
 
 OPERATIONS = st.one_of(
@@ -206,7 +205,9 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
+@example([("elect", 1), ("append", 1), ("commit",), ("delete", 1), ("elect", 0), ("append", 1)])
+@example([("append", 1), ("commit",), ("append", 1), ("delete", 1), ("elect", 1), ("append", 2)])
 @given(st.lists(OPERATIONS, max_size=40))
 def test_every_follower_ends_with_the_leaders_log(operations: list[tuple[Any, ...]]) -> None:
     cluster = Cluster()

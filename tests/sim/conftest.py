@@ -7,18 +7,21 @@ import os
 import pytest
 
 DEFAULT_SEEDS = 20
+REPLICATION_SEEDS = 40
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "sim_seed" in metafunc.fixturenames:
-        metafunc.parametrize("sim_seed", _seeds(metafunc.config))
+        metafunc.parametrize("sim_seed", _seeds(metafunc.config, DEFAULT_SEEDS))
+    if "replication_seed" in metafunc.fixturenames:
+        metafunc.parametrize("replication_seed", _seeds(metafunc.config, REPLICATION_SEEDS))
 
 
-def _seeds(config: pytest.Config) -> list[int]:
+def _seeds(config: pytest.Config, default: int) -> list[int]:
     one = config.getoption("--sim-seed", default=None)
     if one is None and "KCLI_SIM_SEED" in os.environ:
         one = int(os.environ["KCLI_SIM_SEED"])
     if one is not None:
         return [one]
     count = config.getoption("--sim-seeds", default=None)
-    return list(range(DEFAULT_SEEDS if count is None else count))
+    return list(range(default if count is None else count))

@@ -204,7 +204,9 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             # A shard that has replayed only a part of its log must not serve requests. So its groups or transactions
             # have no coordinator until a broker becomes the leader again.
             ours = not isinstance(error, KafkaError | StorageError)
-            kind.logger.error("Loading %s failed: %s", leader, error, exc_info=ours)
+            # If another broker leads the partition now, it loads the same records, and nothing is lost.
+            level = logging.ERROR if leader.is_leader else logging.INFO
+            kind.logger.log(level, "Loading %s failed: %s", leader, error, exc_info=ours)
             self._loading.pop(leader.partition, None)
             self._log_loads()
             return

@@ -48,6 +48,9 @@ class SimNode:
         self.roles = roles
         self.life = 0
         self.running: Node | None = None
+        self.alive: Node | None = None
+        """The node from the begin of its start to the end of its stop. A node may already lead partitions before it is
+        ready, and until it has stopped."""
         self.overrides = dict(overrides)
         self.clock = SimClock(network.loop)
         self.disk = SimDisk(self.clock.now_ms, network.loop.stall)
@@ -101,6 +104,10 @@ class SimNode:
     def is_up(self) -> bool:
         return self.running is not None
 
+    @property
+    def is_starting(self) -> bool:
+        return self._start is not None and not self._start.done()
+
     async def start(self, patience_s: float | None = None) -> bool:
         """Starts the node. Returns False if it is not ready after `patience_s`. The start continues in this case.
 
@@ -127,6 +134,7 @@ class SimNode:
             rng=SystemRng(self._rng.randrange(1 << 62)),
             background=SimExecutor(self._loop),
         )
+        self.alive = node
         await node.start()
         self._loop.note(f"{self.name} is ready")
         self.running = node
@@ -138,6 +146,7 @@ class SimNode:
         self._loop.note(f"{self.name} halts: {reason}")
         self.running = None
         await node.stop(clean=False)
+        self.alive = None
 
     async def stop(self) -> None:
         """Stops the node cleanly, as after SIGTERM."""
@@ -162,7 +171,7 @@ class SimNode:
         self.disk = crashed
 
     def _end(self, *, silent: bool) -> None:
-        self.running = None
+        self.running = self.alive = None
         self._start = None
         if self._process is not None:
             self._loop.kill(self._process)

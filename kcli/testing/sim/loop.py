@@ -31,6 +31,8 @@ Ts = TypeVarTuple("Ts")
 REMEMBERED_NOTES = 60
 # If the list of a process has this number of tasks, ended tasks are removed from the list.
 TASKS_BEFORE_TIDYING = 256
+# The largest number of nested waits at the end of a coroutine. Real ones have two or three.
+CLOSINGS_MAX = 20
 # If two timers are closer together than this, they run in the same turn, as with a real clock.
 RESOLUTION_S = 1e-9
 # The most turns in which the time does not move. Real work needs far fewer turns: reading 100 MB takes 1600 turns.
@@ -77,9 +79,12 @@ class SimProcess:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # its end is not an error
                 coroutine = task.get_coro()
-                assert coroutine is not None, "only finished tasks have none"
-                with contextlib.suppress(BaseException):
-                    self.context.copy().run(coroutine.close)
+                assert isinstance(coroutine, Coroutine), "only finished tasks have none"
+                # A `finally` block or a TaskGroup may wait once more, and then the coroutine has to be closed again.
+                for _ in range(CLOSINGS_MAX):
+                    with contextlib.suppress(BaseException):
+                        self.context.copy().run(coroutine.close)
+                        break
         self._tasks.clear()
 
 

@@ -4,8 +4,8 @@ and break.
 Each direction of a connection is a TCP stream. Bytes arrive in order, in pieces of any size, each after a delay. At
 most `WINDOW_BYTES` are on the wire or unread. So if a reader pauses, the writer must pause too. A close is reported
 after the last byte. An abort is reported immediately, or after the data on the wire. If a machine loses its power, its
-peers notice this only when the machine is back. A link between two machines can be cut in one direction or in both.
-Everything that is sent over a cut link arrives when the link is mended, as TCP sends it again.
+peers notice this only when the machine is back. A link between two machines can be cut or slow, in one direction or in
+both. Everything that is sent over a cut link arrives when the link is mended, as TCP sends it again.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class SimNetwork:
         self.servers: dict[Address, SimServer] = {}
         self.transports: dict[SimTransport, None] = {}
         self._cuts: dict[tuple[str, str], None] = {}
+        self._delays: dict[tuple[str, str], float] = {}
         self._held: list[_Held] = []
         self._numbers: dict[str, int] = {}
         self._connections = 0
@@ -121,12 +122,22 @@ class SimNetwork:
         self.loop.note(f"the link from {source} to {target} is cut")
         self._cuts[source, target] = None
 
+    def slow_link(self, source: str, target: str, delay_s: float) -> None:
+        """Delays everything from one machine to another by `delay_s` seconds. The other direction is another link."""
+        self.loop.note(f"the link from {source} to {target} is slow by {delay_s} s")
+        self._delays[source, target] = delay_s
+
+    def delay_of(self, source: str, target: str) -> float:
+        """The additional delay of a slow link, or 0.0."""
+        return self._delays.get((source, target), 0.0)
+
     def mend_links(self) -> None:
-        """Mends all links. Everything that was sent meanwhile arrives now."""
-        if not self._cuts:
+        """Mends all links. Everything that was sent over cut links arrives now."""
+        if not self._cuts and not self._delays:
             return
         self.loop.note("all links are mended")
         self._cuts.clear()
+        self._delays.clear()
         held, self._held = self._held, []
         for sent in held:
             sent.transport.deliver(sent.arrive, *sent.content)
@@ -403,7 +414,8 @@ class SimTransport(asyncio.Transport):
     def deliver(self, arrive: Callable[..., None], *content: bytes) -> None:
         # Each delivery is slightly later than the one before, because a loop does not keep the order of timers with the
         # same time.
-        arrival = max(self._last_arrival + MOMENT_S, self._loop.time() + self._network.latency())
+        delay = self._network.latency() + self._network.delay_of(self.machine, self.peer.machine)
+        arrival = max(self._last_arrival + MOMENT_S, self._loop.time() + delay)
         self._last_arrival = arrival
         self._loop.call_at(arrival, arrive, *content, context=self.peer._context)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -94,6 +95,10 @@ class Program:
             sys.stdin = open(0, encoding="utf-8", newline=None, closefd=False)
             sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
             sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
+            for name in (None, "kcli"):
+                logging.getLogger(
+                    name
+                ).handlers.clear()  # those of the test process write to streams of its own
             if partition is not None:
                 setattr(producer, "random", SimpleNamespace(choice=lambda partitions: partition))  # noqa: B010
             code = run(argv)

@@ -267,3 +267,20 @@ def test_the_death_of_a_process_behind_a_cut_link_is_noticed_when_the_link_is_me
         assert client.events == ["made", "reset"]
 
     simulate(1, main)
+
+
+def test_a_slow_link_delays_one_direction_until_it_is_mended() -> None:
+    async def story(network: SimNetwork, client: Reader, server: Reader) -> None:
+        network.slow_link("client", "server", 2.0)
+        transport_of(client).write(b"slow")
+        transport_of(server).write(b"fast")
+        await asyncio.sleep(1)
+        assert (bytes(client.received), bytes(server.received)) == (b"fast", b"")
+        await asyncio.sleep(2)
+        assert bytes(server.received) == b"slow"
+        network.mend_links()
+        transport_of(client).write(b" and fast")
+        await asyncio.sleep(1)
+        assert bytes(server.received) == b"slow and fast"
+
+    connected(story)

@@ -1,0 +1,134 @@
+"""The batches of one replica, as a check outside the cluster has read them from its log or from its disk.
+
+A check needs only the headers. The checksum in a header covers the records, so two batches with equal headers are
+equal. A batch is read once, when it is appended. So a comparison after every event is cheap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kcli.errors import CorruptRecordError
+from kcli.model.buffers import Buffer
+from kcli.model.ids import Offset
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.batch import BatchHeader, crc_is_valid, iter_batches
+from kcli.storage.files import LOG_SUFFIX, offset_of
+from kcli.storage.log.log import PartitionLog
+from kcli.testing.sim.disk import SimDisk
+
+READ_BYTES = 1 << 20
+
+
+class ReplicaBatch(NamedTuple):
+    """The identity of a batch in one partition."""
+
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    crc: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_sequence: int
+    is_control: bool
+
+    @classmethod
+    def of(cls, header: BatchHeader) -> ReplicaBatch:
+        return cls(
+            header.base_offset,
+            header.next_offset,
+            header.partition_leader_epoch,
+            header.crc,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.last_sequence,
+            header.is_control,
+        )
+
+    def __str__(self) -> str:
+        return f"[{self.base_offset}..{self.next_offset}) of epoch {self.leader_epoch} (crc {self.crc:08x})"
+
+
+class ReplicaLog:
+    """The batches between `start` and `end`, by base offset. `before` finds the batch that ends at an offset."""
+
+    __slots__ = ("_by_end", "batches", "end", "start")
+
+    def __init__(self, start: int = 0) -> None:
+        self.start = self.end = start
+        self.batches: list[ReplicaBatch] = []
+        self._by_end: dict[int, ReplicaBatch] = {}
+
+    def append(self, batch: ReplicaBatch) -> None:
+        # A log may begin inside its first batch.
+        assert batch.base_offset >= self.end or not self.batches, f"{batch} follows an end of {self.end}"
+        self.batches.append(batch)
+        self._by_end[batch.next_offset] = batch
+        self.end = batch.next_offset
+
+    def before(self, offset: int) -> ReplicaBatch | None:
+        """The batch whose last record is just before `offset`. None if there is no such batch."""
+        return self._by_end.get(offset)
+
+    def between(self, start: int, end: int) -> list[ReplicaBatch]:
+        """The batches that begin at `start` or later, and end at `end` or earlier."""
+        found = []
+        for batch in reversed(self.batches):
+            if batch.base_offset < start:
+                break
+            if batch.next_offset <= end:
+                found.append(batch)
+        return found[::-1]
+
+
+def read_log(log: PartitionLog) -> ReplicaLog:
+    """Reads all batches of a log."""
+    replica = ReplicaLog(log.log_start_offset)
+    read_more(log, replica)
+    return replica
+
+
+def read_more(log: PartitionLog, replica: ReplicaLog) -> None:
+    """Reads the batches that were appended after `replica.end`."""
+    offset, end = Offset(replica.end), log.log_end_offset
+    while offset < end:
+        content = log.read(offset, READ_BYTES, end_offset=end).read()
+        assert content, f"{log} has no records at {offset}"
+        for batch in _read_batches(content, log.path):
+            if batch.next_offset > offset:
+                replica.append(batch)
+                offset = Offset(batch.next_offset)
+
+
+def read_disk(disk: SimDisk, directory: str, partition: TopicPartition) -> ReplicaLog:
+    """Reads the files of a replica whose broker does not run. A torn batch at the end is left out, as at a start."""
+    path = posixpath.join(directory, str(partition))
+    found = {
+        offset: content
+        for name, content in disk.contents(path).items()
+        if (offset := _segment(name)) is not None
+    }
+    replica = ReplicaLog(min(found, default=0))
+    for _, content in sorted(found.items()):
+        # After a loss of power, a file may have a hole of zeros.
+        with contextlib.suppress(CorruptRecordError):
+            for position, header in iter_batches(content):
+                if not crc_is_valid(content, position, header) or header.base_offset < replica.end:
+                    return replica
+                replica.append(ReplicaBatch.of(header))
+    return replica
+
+
+def _segment(name: str) -> Offset | None:
+    return offset_of(name) if name.endswith(LOG_SUFFIX) else None
+
+
+def _read_batches(content: Buffer, path: str) -> Iterator[ReplicaBatch]:
+    for position, header in iter_batches(content):
+        assert crc_is_valid(content, position, header), f"{path}: bad checksum at {header.base_offset}"
+        yield ReplicaBatch.of(header)

@@ -1,0 +1,230 @@
+"""The faults of a simulated cluster of several brokers: nodes, networks and disks that fail, and rolling restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from enum import Enum
+
+from kcli.testing.checks.replication_watch import ReplicationWatch
+from kcli.testing.sim.cluster import SimCluster, SimNode
+from kcli.testing.sim.disk import FaultKind
+
+SLOW_LINK_S = (0.05, 0.4, 2.0)
+SLOW_CALLS = 12
+"""The upper limit (exclusive) for the number of consecutive calls that a slow disk delays."""
+# The faults of a disk, each with an operation and a part of the path. Reads do not fail, because the checks read from
+# the same disk.
+DISK_FAULTS = (
+    ("write", "replicated-"),
+    ("write", "replicated-"),
+    ("write", ".log"),
+    ("sync", ".log"),
+    ("sync", ""),
+    ("write", "leader-epoch-checkpoint"),
+    ("rename", ""),
+    ("truncate", ""),
+    ("write", "__cluster_metadata"),
+)
+PATIENCE_S = 60.0
+"""The time limit of a step that must end before the next fault, such as the start of a node in a rolling restart."""
+
+
+class Failing(Enum):
+    """The kind of failure of the nodes in a story."""
+
+    KILLS = "kills"
+    POWER = "power"  # any number of nodes, because every append is flushed
+    # One node at a time, and only while all replicas are in sync: its unflushed records are on the other replicas.
+    CAREFUL_POWER = "careful power"
+    DISKS = "disks"
+
+
+class ClusterFaults:
+    """Makes faults until a given time. `heal` ends all of them."""
+
+    def __init__(
+        self, cluster: SimCluster, watch: ReplicationWatch, rng: random.Random, failing: Failing
+    ) -> None:
+        self.cluster = cluster
+        self.watch = watch
+        self.rng = random.Random(rng.randrange(1 << 62))
+        self.counts: dict[str, int] = {}
+        self._failing = failing
+        self._possible = [
+            "kill",
+            "kill",
+            "stop",
+            "isolate",
+            "deaf",
+            "mute",
+            "slow",
+            "mend",
+            "mend",
+            "cut",
+            "leader",
+        ]
+        self._possible += ["stall", "roll"]
+        if failing in (Failing.POWER, Failing.CAREFUL_POWER):
+            self._possible += ["power"] * 4
+        if failing is Failing.DISKS:
+            self._possible += ["disk"] * 4
+
+    async def run(self, end: float) -> None:
+        loop = self.cluster.loop
+        while loop.time() < end:
+            await asyncio.sleep(self.rng.random() * 3)
+            kind = self.rng.choice(self._possible)
+            self.counts[kind] = self.counts.get(kind, 0) + 1
+            await self._happen(kind)
+            if self.rng.random() < 0.6:
+                await asyncio.sleep(self.rng.choice((0.0, 0.5, 3.0)))
+                await self._revive_all()
+
+    async def heal(self) -> None:
+        """Mends all links and disks, and starts all nodes. Returns before they are ready."""
+        self.cluster.network.mend_links()
+        for node in self.cluster.nodes.values():
+            node.disk.heal()
+            if node.running is not None and _has_failed_directory(node):
+                self.kill(node)
+        await self._revive_all()
+
+    async def _happen(self, kind: str) -> None:
+        node = self._victim()
+        match kind:
+            case "kill":
+                self.kill(node)
+            case "leader":
+                self.kill(self._leader())
+            case "power":
+                await self._lose_power(node)
+            case "stop" if node.is_up:
+                await self._stop(node, self.rng.choice((0.2, 3.0, 15.0)))
+            case "roll" if self.rng.random() < 0.4:
+                await self._roll()
+            case "isolate" | "deaf" | "mute":
+                self._cut(node, hears=kind == "mute", speaks=kind == "deaf")
+            case "slow":
+                self._slow(node)
+            case "cut":
+                self.cluster.network.cut(self.rng.choice((0.3, 1.0)))
+            case "stall":
+                for nth in range(1, self.rng.randint(2, SLOW_CALLS)):
+                    node.disk.fail(nth=nth, kind=FaultKind.SLOW)
+            case "disk" if node.is_up:
+                await self._break_disk(node)
+            case _:
+                self.cluster.network.mend_links()
+
+    # Nodes.
+
+    def _victim(self) -> SimNode:
+        """A node for the next fault. Brokers are chosen more often than controllers."""
+        nodes = self.cluster.brokers if self.rng.random() < 0.75 else list(self.cluster.nodes.values())
+        return self.rng.choice(nodes)
+
+    def _leader(self) -> SimNode:
+        """The leader of a partition, because its loss matters most."""
+        images = [each.image for each in self.watch.partitions.values() if each.image is not None]
+        leaders = [image.leader for image in images if image.leader in self.cluster.nodes]
+        return self.cluster.nodes[self.rng.choice(leaders)] if leaders else self._victim()
+
+    def kill(self, node: SimNode) -> None:
+        self.watch.check()
+        node.kill()
+        self.watch.died(node)
+
+    async def _lose_power(self, node: SimNode) -> None:
+        careful = self._failing is Failing.CAREFUL_POWER
+        if careful:
+            self.cluster.network.mend_links()
+            await self._revive_all()
+            if not await self._in_sync():
+                return
+        self.watch.check()
+        node.lose_power()
+        self.watch.died(node, lost_power=True, is_durable=not careful)
+        if careful:
+            await asyncio.sleep(self.rng.choice((0.0, 1.0, 5.0)))
+            await self._revive(node)
+            assert await self._in_sync(), f"{node.name} is not in sync again: {self.watch.unsettled()}"
+
+    async def _in_sync(self) -> bool:
+        """Waits until all replicas are in sync. Returns False if this takes too long."""
+        end = self.cluster.loop.time() + PATIENCE_S
+        while not self.watch.is_in_sync():
+            if self.cluster.loop.time() >= end:
+                return False
+            await asyncio.sleep(0.1)
+        return True
+
+    async def _stop(self, node: SimNode, patience_s: float) -> None:
+        """Stops a node, or kills it if its controlled shutdown takes too long."""
+        self.cluster.loop.note(f"{node.name} is stopped")
+        self.watch.check()
+        stopping = asyncio.ensure_future(node.stop())
+        done, _ = await asyncio.wait((stopping,), timeout=patience_s)
+        if done:
+            stopping.result()
+        else:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+            self.kill(node)
+
+    async def _roll(self) -> None:
+        """Stops and starts all brokers, one by one."""
+        self.cluster.network.mend_links()
+        await self._revive_all()
+        for node in self.cluster.brokers:
+            if node.is_up:
+                await self._stop(node, PATIENCE_S)
+                await node.start(PATIENCE_S)
+
+    async def _revive_all(self) -> None:
+        for node in self.cluster.nodes.values():
+            await self._revive(node)
+
+    async def _revive(self, node: SimNode) -> None:
+        if node.is_up or node.is_starting:
+            return
+        self.kill(node)  # a node that has halted, or failed to start, is a process that still has to end
+        await node.start(0.0)
+
+    # Networks.
+
+    def _cut(self, node: SimNode, *, hears: bool, speaks: bool) -> None:
+        """Cuts a node off from all others, or from some of them. Clients still reach it."""
+        others: Sequence[SimNode] = [each for each in self.cluster.nodes.values() if each is not node]
+        if self.rng.random() < 0.5:
+            others = self.rng.sample(others, self.rng.randint(1, len(others)))
+        for other in others:
+            if not speaks:
+                self.cluster.network.cut_link(node.name, other.name)
+            if not hears:
+                self.cluster.network.cut_link(other.name, node.name)
+
+    def _slow(self, node: SimNode) -> None:
+        delay_s = self.rng.choice(SLOW_LINK_S)
+        for other in self.cluster.nodes.values():
+            if other is not node and self.rng.random() < 0.7:
+                self.cluster.network.slow_link(other.name, node.name, delay_s)
+
+    # Disks.
+
+    async def _break_disk(self, node: SimNode) -> None:
+        """Makes a disk call fail soon. Then repairs the disk, and kills the node, which starts again later."""
+        operation, part = self.rng.choice(DISK_FAULTS)
+        self.cluster.loop.note(f"{operation} of {part or 'anything'} will fail on {node.name}")
+        self.cluster.error_watch.tolerates = True
+        kind = self.rng.choice((FaultKind.ERROR, FaultKind.FULL))
+        node.disk.fail(operation, part, nth=self.rng.randint(1, 8), kind=kind)
+        await asyncio.sleep(self.rng.choice((0.5, 3.0, 8.0)))
+        node.disk.heal()
+        self.kill(node)
+
+
+def _has_failed_directory(node: SimNode) -> bool:
+    assert node.running is not None
+    return any(directory.error is not None for directory in node.running.logs.directories)

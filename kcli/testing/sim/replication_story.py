@@ -1,0 +1,319 @@
+"""One simulated run of a cluster with replicated topics. A seed decides its nodes, topics, settings and faults.
+
+The first phase is trouble. Idempotent producers with acks=all, consumers and a committer of offsets work, while nodes
+and networks fail, disks fail or fill, brokers are restarted one by one, and an administrator moves replicas and changes
+configs. The second phase is calm. All links are mended and all nodes run. Within a time limit every partition must have
+a leader, all replicas must be in sync, and all replicas must be equal. Consumers must have read every acknowledged
+record exactly once and in order. `ReplicationWatch` and `QuorumWatch` check their promises after every turn of the
+loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import traceback
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from kcli.model.topic_partition import TopicPartition
+from kcli.server.node import Node
+from kcli.testing.actors.clients import eventually
+from kcli.testing.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
+from kcli.testing.actors.cluster_clients import (
+    ClusterWorld,
+    ReplicatedConsumer,
+    ReplicatedProducer,
+    check_values,
+)
+from kcli.testing.actors.offset_committer import OffsetCommitter
+from kcli.testing.checks.quorum_watch import QuorumWatch
+from kcli.testing.checks.replication_watch import ReplicationWatch
+from kcli.testing.sim.cluster import BOTH, SimCluster
+from kcli.testing.sim.cluster_faults import ClusterFaults, Failing
+from kcli.testing.sim.loop import SimLoop, simulate
+from kcli.testing.sim.network import Weather
+
+TROUBLE_S = 25.0
+CALM_S = 240.0
+STORY_S = 1500.0
+UNCLEAN = "unclean"
+"""The prefix of topics that allow unclean leader elections."""
+SHAPES: tuple[dict[int, str], ...] = (
+    {1: "controller", 2: "controller", 3: "controller", 4: "broker", 5: "broker", 6: "broker"},
+    {1: "controller", 2: "controller", 3: "controller", 4: "broker", 5: "broker", 6: "broker"},
+    {1: BOTH, 2: BOTH, 3: BOTH},
+    {1: BOTH, 2: BOTH, 3: BOTH, 4: "broker", 5: "broker"},
+)
+"""The roles of the nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings that a seed has chosen."""
+
+    roles: dict[int, str]
+    dynamic: bool
+    failing: Failing
+    weather: Weather
+    overrides: dict[str, str]
+    topics: tuple[ReplicatedTopic, ...]
+    consumers: int
+
+    @classmethod
+    def of(cls, rng: random.Random) -> Settings:
+        failing = rng.choice(
+            (Failing.KILLS, Failing.POWER, Failing.POWER, Failing.CAREFUL_POWER, Failing.DISKS)
+        )
+        return cls(
+            roles=rng.choice(SHAPES),
+            dynamic=rng.random() < 0.5,
+            failing=failing,
+            weather=Weather(
+                latency_s=rng.choice((0.0005, 0.005)),
+                spike_chance=rng.choice((0.0, 0.01)),
+                spike_s=rng.choice((0.05, 0.5)),
+                cut_chance=rng.choice((0.0, 0.1)),
+            ),
+            overrides=_overrides(failing, rng),
+            topics=_topics(rng),
+            consumers=rng.randint(1, 2),
+        )
+
+
+def _overrides(failing: Failing, rng: random.Random) -> dict[str, str]:
+    overrides = {
+        "metadata.max.idle.interval.ms": "500",
+        "broker.session.timeout.ms": rng.choice(("2000", "4000", "9000")),
+        "broker.heartbeat.interval.ms": "500",
+        "replica.lag.time.max.ms": rng.choice(("1500", "4000", "30000")),
+        "replica.fetch.backoff.ms": rng.choice(("100", "1000")),
+        "replica.fetch.max.bytes": rng.choice(("4000", "1048576")),
+        "num.replica.fetchers": rng.choice(("1", "2")),
+        "replica.high.watermark.checkpoint.interval.ms": rng.choice(("500", "5000")),
+        "leader.imbalance.check.interval.seconds": rng.choice(("5", "300")),
+        "metadata.log.max.record.bytes.between.snapshots": rng.choice(("2000", "20971520")),
+        "offsets.topic.replication.factor": "3",
+        "offsets.topic.num.partitions": "2",
+        "min.insync.replicas": "2",
+        "log.roll.ms": rng.choice(("3000", "604800000")),
+        "unclean.leader.election.interval.ms": "3000",
+        # A compacted replica has other batches than its leader, so they could not be compared.
+        "log.cleaner.min.compaction.lag.ms": "86400000",
+    }
+    if failing is Failing.POWER:
+        overrides["log.flush.interval.messages"] = "1"
+    return overrides
+
+
+def _topics(rng: random.Random) -> tuple[ReplicatedTopic, ...]:
+    topics = [ReplicatedTopic("replicated", rng.randint(1, 3), 3, {"min.insync.replicas": "2"})]
+    if rng.random() < 0.3:
+        topics.append(ReplicatedTopic("pair", rng.randint(1, 2), 2, {"min.insync.replicas": "1"}))
+    if rng.random() < 0.3:
+        config = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+        topics.append(ReplicatedTopic(UNCLEAN, 1, rng.choice((2, 3)), config))
+    return tuple(topics)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of a story. Its figures show that the story did real work."""
+
+    trace: str = ""
+    turns: int = 0
+    lives: int = 0
+    acknowledged: int = 0
+    committed_offsets: int = 0
+    leader_changes: int = 0
+    isr_changes: int = 0
+    losses: int = 0
+    from_followers: int = 0
+    compared_batches: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+
+
+def run_seed(seed: int) -> Outcome:
+    """Runs the story of a seed. Raises AssertionError, or its subclass Deadlock, if a promise is broken."""
+
+    async def story(loop: SimLoop) -> Outcome:
+        last_notes.append(loop.notes)
+        return await ReplicationStory(loop, seed).run()
+
+    last_notes: list[Iterable[str]] = []
+    try:
+        return simulate(seed, story)
+    except BaseException as error:
+        for notes in last_notes:
+            error.add_note("The last that happened:\n  " + "\n  ".join(notes))
+        error.add_note(f"To see it again: pytest tests/sim/test_sim_replication.py --sim-seed {seed}")
+        raise
+
+
+class ReplicationStory:
+    def __init__(self, loop: SimLoop, seed: int) -> None:
+        self.loop = loop
+        self.rng = random.Random(seed)
+        self.settings = settings = Settings.of(self.rng)
+        self.cluster = SimCluster(
+            seed,
+            overrides=settings.overrides,
+            weather=settings.weather,
+            roles=settings.roles,
+            dynamic=settings.dynamic,
+        )
+        self.quorum_watch = QuorumWatch()
+        self.watch = ReplicationWatch(self.cluster, loses_on_unclean_election=(UNCLEAN,))
+        self.world = ClusterWorld(self.cluster, self.watch, self.rng)
+        self.administrator = ClusterAdministrator(self.world, settings.topics)
+        self.faults = ClusterFaults(self.cluster, self.watch, self.rng, settings.failing)
+        self.producers: list[ReplicatedProducer] = []
+        self.consumers: list[ReplicatedConsumer] = []
+        self.committer = OffsetCommitter(self.world, "group", TopicPartition("replicated", 0))
+
+    async def run(self) -> Outcome:
+        loop, cluster = self.loop, self.cluster
+        async with cluster, asyncio.timeout(STORY_S):
+            loop.on_turn.append(self._check)
+            await cluster.start()
+            loop.note("all nodes are ready")
+            await self.administrator.create_topics()
+            self._make_actors()
+            async with asyncio.TaskGroup() as group:
+                for producer in self.producers:
+                    group.create_task(producer.run())
+                for consumer in self.consumers:
+                    group.create_task(consumer.run())
+                group.create_task(self.committer.run())
+                group.create_task(self._trouble())
+            compared = await self._check_end()
+        return self._outcome(compared)
+
+    def _check(self) -> None:
+        for node in self._running:
+            self.quorum_watch.check(node)
+        self.watch.check()
+
+    @property
+    def _running(self) -> list[Node]:
+        return [node.running for node in self.cluster.nodes.values() if node.running is not None]
+
+    def _make_actors(self) -> None:
+        partitions = [
+            TopicPartition(topic.name, index)
+            for topic in self.settings.topics
+            for index in range(topic.partitions)
+        ]
+        for partition in partitions:
+            for nth in range(self.rng.choice((1, 1, 2))):
+                self.producers.append(
+                    ReplicatedProducer(self.world, f"producer-{partition}-{nth}", partition)
+                )
+        for nth in range(self.settings.consumers):
+            self.consumers.append(
+                ReplicatedConsumer(self.world, f"consumer-{nth}", partitions, from_followers=bool(nth))
+            )
+
+    async def _trouble(self) -> None:
+        end = self.loop.time() + TROUBLE_S
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.faults.run(end))
+            group.create_task(self.administrator.run(end))
+        await self._calm()
+
+    # Calm.
+
+    async def _calm(self) -> None:
+        self.loop.note("calm")
+        await self.faults.heal()
+        await eventually(self._nodes_have_settled, CALM_S, "all nodes run and are unfenced")
+        self.world.ending = True
+        await eventually(lambda: all(each.is_done for each in self.producers), CALM_S, "producers finish")
+        await self._eventually_settled()
+        self.world.written = True
+        await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
+
+    async def _eventually_settled(self) -> None:
+        try:
+            await eventually(self.watch.is_settled, CALM_S, "all replicas are in sync and equal")
+        except AssertionError as error:
+            error.add_note(self.watch.unsettled())
+            raise
+
+    def _nodes_have_settled(self) -> bool:
+        nodes = self._running
+        if len(nodes) < len(self.cluster.nodes):
+            return False
+        leaders = {(node.quorum.view.leader_id, node.quorum.view.epoch) for node in nodes}
+        if len(leaders) > 1 or min(leaders)[0] < 0:
+            return False
+        return all(
+            sum(broker.active for broker in node.metadata.brokers.values()) == len(self.cluster.brokers)
+            for node in nodes
+        )
+
+    async def _check_end(self) -> int:
+        """Compares what was read with what was acknowledged, and the files of all replicas. Then all nodes start again,
+        and all replicas must be in sync once more."""
+        for producer in self.producers:
+            if producer.partition.topic != UNCLEAN:
+                for consumer in self.consumers:
+                    check_values(producer, consumer.values[producer.partition])
+        compared = self.watch.check_equal()
+        self.loop.note("all nodes start again")
+        for node in self.cluster.nodes.values():
+            self.faults.kill(node)
+        for node in self.cluster.nodes.values():
+            await node.start(0.0)
+        await eventually(self._nodes_have_settled, CALM_S, "all nodes run again")
+        await self._eventually_settled()
+        return compared
+
+    def _outcome(self, compared: int) -> Outcome:
+        partitions = self.watch.partitions.values()
+        return Outcome(
+            trace=self.loop.trace,
+            turns=self.loop.turns,
+            lives=sum(node.life for node in self.cluster.nodes.values()),
+            acknowledged=sum(len(each.acknowledged) for each in self.producers),
+            committed_offsets=self.committer.acknowledged,
+            leader_changes=sum(len(each.leaders) - 1 for each in partitions),
+            isr_changes=self.watch.isr_changes,
+            losses=sum(each.losses for each in partitions),
+            from_followers=sum(each.read_from_followers for each in self.consumers),
+            compared_batches=compared,
+            faults=self.faults.counts,
+        )
+
+
+def main(first: int, count: int) -> None:
+    """Runs many stories, one process for each processor. Prints each failure, and a summary at the end."""
+    seeds = range(first, first + count)
+    told: list[Outcome] = []
+    with ProcessPoolExecutor() as processes:
+        for seed, found in zip(seeds, processes.map(_try, seeds), strict=True):
+            if isinstance(found, Outcome):
+                told.append(found)
+            else:
+                print(f"seed {seed} failed\n{found}", flush=True)
+    print(
+        f"{count} stories, {count - len(told)} failed; "
+        f"{sum(each.acknowledged for each in told)} records acknowledged, "
+        f"{sum(each.leader_changes for each in told)} changes of leaders, "
+        f"{sum(each.isr_changes for each in told)} changes of ISRs, "
+        f"{sum(each.compared_batches for each in told)} batches compared"
+    )
+    sys.exit(len(told) < count)
+
+
+def _try(seed: int) -> Outcome | str:
+    try:
+        return run_seed(seed)
+    except BaseException as error:
+        return "".join(traceback.format_exception(error, limit=-4))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

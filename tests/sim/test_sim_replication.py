@@ -1,0 +1,22 @@
+"""Replicated topics under faults of nodes, networks and disks; each seed is one story, the same every time.
+
+pytest tests/sim/test_sim_replication.py --sim-seed 48       # one story again
+python -m kcli.testing.sim.replication_story 0 2000          # many stories, in all processors
+"""
+
+from __future__ import annotations
+
+from kcli.testing.sim.replication_story import run_seed
+
+
+def test_replicas_keep_what_was_acknowledged_and_become_equal(replication_seed: int) -> None:
+    outcome = run_seed(replication_seed)
+    assert outcome.lives > len(outcome.faults), "no node ever failed: the story tests nothing"
+    assert outcome.leader_changes > 0, "no partition ever changed its leader: the story tests nothing"
+    assert outcome.isr_changes > 0, "no ISR ever changed: the story tests nothing"
+    assert outcome.acknowledged > 0, "no record was ever acknowledged: the story tests nothing"
+    assert outcome.compared_batches > 0, "no batch was ever compared: the story tests nothing"
+
+
+def test_a_seed_tells_the_same_story_again() -> None:
+    assert run_seed(3) == run_seed(3)
