@@ -93,3 +93,19 @@ def test_more_replicas_than_brokers_are_refused() -> None:
 
 def test_an_empty_cluster_needs_no_moves() -> None:
     assert balanced(brokers(None, None), []) == {}
+
+
+def test_an_exchange_of_bytes_permits_one_more_move_across_racks() -> None:
+    """Found by Hypothesis: the counts were even as far as racks permitted, until two replicas were exchanged."""
+    cluster = brokers("a", "b", "a", "c", "b")
+    replicas = [
+        (1, 2, 3, 4), (1, 2), (1,), (1, 2, 3), (1, 2), (1, 2, 3, 4),
+        (1, 2, 3, 4), (1,), (1, 4), (1, 2, 3), (1,), (1, 2, 3),
+    ]  # fmt: skip
+    sizes = {0: 1, 7: 2, 11: 2}
+    before = [
+        PlacedPartition(TopicPartition("tu"[number % 2], number // 2), each, sizes.get(number, 0))
+        for number, each in enumerate(replicas)
+    ]
+    after = applied(before, balanced(cluster, before))
+    assert balanced(cluster, after) == {}

@@ -1,6 +1,7 @@
 """Plans an even placement of replicas: values in, values out, without input or output.
 
-The plan is made in four steps, and each step keeps the result of the steps before it:
+The plan is made in four steps, and each step keeps the result of the steps before it. The steps 2 and 3 are repeated,
+because an exchange can permit one more move:
 
 1. *Settle*: replicas leave brokers that are not in the list. Partitions get the wanted number of replicas, on as many
    racks as possible. New replicas go to the broker with the fewest replicas.
@@ -89,7 +90,8 @@ def balanced(
             )
         _settle(board, each.partition, wanted)
     _even_counts(board)
-    _even_bytes(board)
+    while _even_bytes(board) and _even_counts(board):
+        pass  # an exchange can make room on a rack, so that one more move is permitted
     _even_leaders(board)
     before = {each.partition: each.replicas for each in placed}
     return {
@@ -226,31 +228,31 @@ def _best_broker(board: _Board, replicas: list[int]) -> int:
 # --- counts
 
 
-def _even_counts(board: _Board) -> None:
-    """Moves single replicas until no permitted move makes the counts more even."""
-    _until_even(lambda: _uneven_counts(board), lambda source, target: _move_one(board, source, target))
+def _even_counts(board: _Board) -> bool:
+    """Moves single replicas until no permitted move makes the counts more even. Returns whether any replica moved."""
+    return _until_even(lambda: _uneven_counts(board), lambda source, target: _move_one(board, source, target))
 
 
-def _until_even(pairs: Callable[[], Iterable[Pair]], change: Callable[[int, int], bool]) -> None:
-    """Changes pairs of brokers, in the order of `pairs`, until no pair can be changed.
+def _until_even(pairs: Callable[[], Iterable[Pair]], change: Callable[[int, int], bool]) -> bool:
+    """Changes pairs of brokers, in the order of `pairs`, until no pair can be changed. Returns whether any was changed.
 
     A pair that could not be changed is tried again after a change of one of its brokers. At the end all pairs are tried
     again, because a change of other brokers may also help, but rarely does.
     """
     blocked: set[Pair] = set()
-    all_tried = True
+    has_changed, all_tried = False, True
     while True:
         for pair in pairs():
             if pair in blocked:
                 continue
             if change(*pair):
                 blocked = {each for each in blocked if not {*each} & {*pair}}
-                all_tried = False
+                has_changed, all_tried = True, False
                 break
             blocked.add(pair)
         else:
             if all_tried:
-                return
+                return has_changed
             blocked.clear()
             all_tried = True
 
@@ -292,11 +294,14 @@ def _move_one(board: _Board, source: int, target: int) -> bool:
 # --- bytes
 
 
-def _even_bytes(board: _Board) -> None:
-    """Exchanges replicas until the bytes of all brokers are near the average, or no exchange helps."""
+def _even_bytes(board: _Board) -> bool:
+    """Exchanges replicas until the bytes of all brokers are near the average, or no exchange helps.
+
+    Returns whether any replica moved.
+    """
     mean = sum(board.sizes.values()) / max(1, len(board.sizes))
     least = LEAST_GAIN * mean
-    _until_even(
+    return _until_even(
         lambda: _uneven_bytes(board, mean),
         lambda source, target: _exchange(board, source, target, least=least),
     )
