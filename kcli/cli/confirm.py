@@ -1,4 +1,7 @@
-"""Asks for confirmation before a deletion, but only on a terminal, so that scripts run as with Kafka's own tools."""
+"""Asks for confirmation before a deletion or a move.
+
+The question is only asked on a terminal, so that scripts run as with Kafka's own tools.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def confirm(loss: str, *, yes: bool) -> None:
+def confirm(loss: str, *, yes: bool, refused: str = "Nothing was deleted.") -> None:
     """Asks for a yes, unless `--yes` is given or there is no terminal. Raises CommandError after any other answer."""
     if yes or not can_ask():
         return
@@ -26,7 +29,7 @@ def confirm(loss: str, *, yes: bool) -> None:
     sys.stderr.write("Go on? [y/N] ")
     sys.stderr.flush()
     if _line().strip().lower() not in ("y", "yes"):
-        raise CommandError("Nothing was deleted.")
+        raise CommandError(refused)
 
 
 def _line() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 
@@ -18,3 +20,31 @@ def finish_on_sigterm() -> None:
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
     raise Terminated
+
+
+@contextmanager
+def cancelled_on_sigterm() -> Iterator[None]:
+    """Makes SIGTERM cancel the current task, as Ctrl-C does, so that the task can clean up with its connections.
+
+    Afterwards raises Terminated. Needs a running event loop.
+    """
+    import asyncio  # here, because tools without coroutines start faster without this module
+
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    received = False
+
+    def cancel() -> None:
+        nonlocal received
+        received = True
+        task.cancel()
+
+    loop.add_signal_handler(signal.SIGTERM, cancel)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if received:
+            raise Terminated from None
+        raise
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from kcli.cli.amounts import bytes_text
 from kcli.cli.broker_metrics import BeanValues
 from kcli.cli.main import run
 from kcli.cli.tools.top.rows import rows_of
 from kcli.cli.tools.top.sample import NOT_SET, BrokerSample, GroupSample, Partition, Sample, endpoint_address
-from kcli.cli.tools.top.view import bytes_text, count_text, screen, seconds_text, tables, text_lines
+from kcli.cli.tools.top.view import count_text, screen, seconds_text, tables, text_lines
 from kcli.client.admin.groups import GroupListing
 from kcli.client.client import Node
 from kcli.errors import ErrorCode, error_for

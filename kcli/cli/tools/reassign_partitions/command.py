@@ -7,24 +7,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn
 
-from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.connect import admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, read_text
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
+from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
-    Kind,
     OnParseError,
     ParseError,
-    UsageError,
-    flag,
-    option,
-    require,
 )
-from kcli.cli.tools.reassign_partitions import throttles as throttles
+from kcli.cli.tools.reassign_partitions import balancing, throttles
 from kcli.cli.tools.reassign_partitions.moves import MoveState, log_dir_moves, move_line, start_moves
+from kcli.cli.tools.reassign_partitions.options import ReassignOptions, checked
 from kcli.cli.tools.reassign_partitions.plan import (
     Assignment,
     Plan,
@@ -35,7 +31,7 @@ from kcli.cli.tools.reassign_partitions.plan import (
     parse_plan,
     parse_topics,
 )
-from kcli.cli.watch import DEFAULT_SECONDS, check_interval, watch
+from kcli.cli.watch import watch
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.cluster import ClusterDescription
 from kcli.client.admin.topics import TopicDescription
@@ -50,32 +46,6 @@ from kcli.model.ids import BrokerId
 from kcli.model.java_order import hash_order
 from kcli.model.topic_partition import TopicPartition
 
-ACTIONS = ("generate", "execute", "verify", "cancel", "list")
-REQUIRED: Mapping[str, tuple[str, ...]] = {
-    "generate": ("topics-to-move-json-file", "broker-list"),
-    "execute": ("reassignment-json-file",),
-    "verify": ("reassignment-json-file",),
-    "cancel": ("reassignment-json-file",),
-    "list": (),
-}
-PERMITTED: Mapping[str, tuple[str, ...]] = {
-    "generate": ("bootstrap-server", "disable-rack-aware"),
-    "execute": (
-        "bootstrap-server",
-        "additional",
-        "throttle",
-        "replica-alter-log-dirs-throttle",
-        "timeout",
-        "disallow-replication-factor-change",
-        "dry-run",
-    ),
-    "verify": ("bootstrap-server", "preserve-throttles", "watch"),
-    "cancel": ("bootstrap-server", "bootstrap-controller", "preserve-throttles", "timeout", "dry-run"),
-    "list": ("bootstrap-server", "bootstrap-controller"),
-}
-ALWAYS_PERMITTED = frozenset({"command-config", "output"})
-MOVE_TIMEOUT_MS = 10_000
-
 RUN_VERIFY = (
     "Warning: You must run --verify periodically, until the reassignment completes, "
     "to ensure the throttle is removed."
@@ -85,62 +55,6 @@ ALREADY_MOVING = (
     "new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
     "throttle by resubmitting the current reassignment."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignOptions(ClusterOptions):
-    bootstrap_controller: str | None = option(
-        "With --cancel or --list: the controllers to connect to first, as host:port,host:port.",
-        metavar="bootstrap controller to connect to",
-    )
-    generate: bool = flag("Propose an assignment of the topics' partitions to the brokers. Nothing is moved.")
-    execute: bool = flag("Start the moves in the file.")
-    verify: bool = flag(
-        "Report the progress of the moves in the file. When all moves are done, remove the throttles."
-    )
-    cancel: bool = flag("Cancel the moves in the file.")
-    list_: bool = flag("List the partitions that are being moved.", name="list")
-    topics_to_move_json_file: str | None = option(
-        'A JSON file for --generate: {"topics": [{"topic": "foo"}], "version": 1}.',
-        metavar="topics to reassign json file path",
-    )
-    broker_list: str | None = option(
-        "With --generate: the ids of the brokers that may get replicas, separated by commas.",
-        metavar="brokerlist",
-    )
-    reassignment_json_file: str | None = option(
-        'A JSON file with the moves: {"partitions": [{"topic": "foo", "partition": 1, "replicas": [1, 2], '
-        '"log_dirs": ["any", "/data"]}], "version": 1}. log_dirs is optional.',
-        metavar="manual assignment json file path",
-    )
-    disable_rack_aware: bool = flag("Ignore the racks of the brokers.")
-    additional: bool = flag("Start even if other moves are in progress.")
-    throttle: int | None = option(
-        "The maximum rate of moves between brokers, in bytes per second.",
-        Kind.LONG,
-        metavar="throttle",
-    )
-    replica_alter_log_dirs_throttle: int | None = option(
-        "The maximum rate of moves between the log directories of a broker, in bytes per second.",
-        Kind.LONG,
-        metavar="replicaAlterLogDirsThrottle",
-    )
-    timeout: int | None = option(
-        "How long to wait until moves between log directories begin, in milliseconds.",
-        Kind.LONG,
-        metavar="timeout",
-        default=MOVE_TIMEOUT_MS,
-    )
-    preserve_throttles: bool = flag("Do not change or remove throttles.")
-    disallow_replication_factor_change: bool = flag("Refuse moves that change the number of replicas.")
-    watch: float | None = option(
-        "With --verify: repeat at this interval in seconds (default 2), until all moves are done or Ctrl-C.",
-        Kind.DOUBLE,
-        metavar="seconds",
-        optional_argument=True,
-        bare_value=DEFAULT_SECONDS,
-    )
-    dry_run: bool = flag("Check the request and print its effect, but change nothing.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +95,7 @@ class _Terse(Exception):
 
 async def run(options: ReassignOptions, output: Output) -> None:
     """Performs the one action that the options name. As in Kafka's tool, a failure is reported on stdout."""
-    action = _checked(options)
+    action = checked(options)
     try:
         # This tool's --timeout is for moves between log directories, so it is not passed to the admin client.
         client = admin(
@@ -221,27 +135,6 @@ def _parse_failed(error: ParseError) -> int:
         return let_through(error)
     Output().say(_error(error))
     return 1
-
-
-def _checked(options: ReassignOptions) -> str:
-    """Checks the options, and returns the action. Raises UsageError if they are invalid."""
-    chosen = [action for action in ACTIONS if options.has(action)]
-    if len(chosen) != 1:
-        raise UsageError(
-            f"Command must include exactly one action: {', '.join(f'--{action}' for action in ACTIONS)}"
-        )
-    (action,) = chosen
-    server, controller = options.has("bootstrap-server"), options.has("bootstrap-controller")
-    if server and controller:
-        raise UsageError("Please don't specify both --bootstrap-server and --bootstrap-controller")
-    if not server and not controller:
-        raise UsageError("Please specify either --bootstrap-server or --bootstrap-controller")
-    require(options, *REQUIRED[action])
-    permitted = {action, *REQUIRED[action], *PERMITTED[action], *ALWAYS_PERMITTED}
-    for name in sorted(options.given - permitted):
-        raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
-    check_interval(options.watch)
-    return action
 
 
 # --- generate
@@ -506,6 +399,30 @@ def _ongoing_line(row: OngoingRow) -> str:
     return f"{row.topic}-{row.partition}: replicas: {_ids(row.replicas)}.{adding}{removing}"
 
 
+# --- balance, decommission, undo
+
+
+async def _balance(options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    await balancing.balance(_wish(options), client, output)
+
+
+async def _undo(options: ReassignOptions, client: AdminClient, output: Output) -> None:
+    assert options.undo is not None
+    await balancing.undo(read_text(options.undo), _wish(options), client, output)
+
+
+def _wish(options: ReassignOptions) -> balancing.Wish:
+    return balancing.Wish(
+        topics=".*" if options.topics is None else options.topics,
+        leaving=frozenset(parse_brokers(options.decommission) if options.decommission is not None else ()),
+        replication_factor=options.replication_factor,
+        rack_aware=not options.disable_rack_aware,
+        throttle=options.throttle,
+        dry_run=options.dry_run,
+        yes=options.yes,
+    )
+
+
 # --- texts
 
 
@@ -539,6 +456,9 @@ _DO: Mapping[str, Callable[[ReassignOptions, AdminClient, Output], Awaitable[Non
     "verify": _verify,
     "cancel": _cancel,
     "list": _list,
+    "balance": _balance,
+    "decommission": _balance,
+    "undo": _undo,
 }
 
 command = Command(
@@ -559,6 +479,15 @@ command = Command(
             "List the partitions that are being moved:",
             "kcli reassign-partitions --bootstrap-server localhost:9092 --list",
         ),
+        Example(
+            "Show how the brokers could be made even, without moving anything:",
+            "kcli reassign-partitions --bootstrap-server localhost:9092 --balance \\\n  --dry-run",
+        ),
+        Example(
+            "Make the brokers even for some topics:",
+            "kcli reassign-partitions --bootstrap-server localhost:9092 --balance \\\n"
+            "  --topics 'orders,payments.*' --yes",
+        ),
     ),
     exit_status=(
         (
@@ -567,5 +496,6 @@ command = Command(
         ),
         FAILURE,
         INTERRUPTED,
+        TERMINATED,
     ),
 )

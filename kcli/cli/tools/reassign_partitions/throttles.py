@@ -87,6 +87,11 @@ async def clear_brokers(client: AdminClient, brokers: Iterable[int]) -> None:
     )
 
 
+async def clear_broker_moves(client: AdminClient, broker: int) -> None:
+    """Removes the throttle of moves between brokers from one broker. Raises KafkaError if the broker refuses it."""
+    await _alter(client, {_broker(broker): _deleted(LEADER_RATE, FOLLOWER_RATE)})
+
+
 async def clear_topics(client: AdminClient, topics: Iterable[str]) -> None:
     """Removes the throttled replicas of topics. Raises KafkaError if the cluster refuses it."""
     await _alter(

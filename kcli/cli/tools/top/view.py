@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kcli.cli.amounts import MISSING, bytes_text
 from kcli.cli.tools.top.rows import Rows
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-MISSING = "-"
 # A terminal with fewer columns does not show the columns that are marked `wide`.
 WIDE_COLUMNS = 100
 # The most rows of a table, except topics and groups, which share the rest of the screen.
@@ -154,16 +154,6 @@ def count_text(value: float | None) -> str:
         if value >= limit:
             return f"{value / (1e3 if unit == 'k' else limit):.1f}{unit}"
     return f"{value:.0f}" if value == int(value) or value >= 100 else f"{value:.1f}"
-
-
-def bytes_text(value: float | None) -> str:
-    """Formats a number of bytes: 12 B, 1.2 kB, 3.4 MB."""
-    if value is None:
-        return MISSING
-    for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if value >= limit:
-            return f"{value / limit:.1f} {unit}"
-    return f"{value:.0f} B"
 
 
 def seconds_text(value: float | None) -> str:

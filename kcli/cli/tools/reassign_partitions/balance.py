@@ -1,0 +1,415 @@
+"""Plans an even placement of replicas: values in, values out, without input or output.
+
+The plan is made in four steps, and each step keeps the result of the steps before it. The steps 2 and 3 are repeated,
+because an exchange can permit one more move:
+
+1. *Settle*: replicas leave brokers that are not in the list. Partitions get the wanted number of replicas, on as many
+   racks as possible. New replicas go to the broker with the fewest replicas.
+2. *Counts*: replicas move from the broker with the most replicas to the broker with the fewest, until the difference
+   is one. Each move reduces a surplus or a deficit, so without racks the number of moves is the smallest possible.
+3. *Bytes*: two brokers exchange replicas of unequal size, if a broker's bytes differ from the average by more than
+   `BYTES_TOLERANCE`.
+4. *Leaders*: the replicas of partitions are reordered, because the first replica is the preferred leader. No records
+   are copied. A path of partitions leads from a broker with too many leaders to one with too few.
+
+The result depends on the values only, not on their order. A plan for the result of a plan is empty, so a run that was
+interrupted can plan again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kcli.cli.tools.reassign_partitions.plan import Assignment
+from kcli.model.topic_partition import TopicPartition
+
+BYTES_TOLERANCE = 0.1
+"""The part of the average by which the bytes of a broker may differ. A smaller difference is not worth an exchange,
+because an exchange copies two replicas."""
+
+LEAST_GAIN = 0.01
+"""The part of the average that an exchange must transfer. It bounds the number of exchanges."""
+
+
+Pair = tuple[int, int]
+"""The broker that gives a replica, and the broker that receives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPlace:
+    """A broker that may have replicas. A broker without a rack counts as a rack of its own."""
+
+    id: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPartition:
+    """A partition, the brokers of its replicas (the preferred leader first), and the bytes of one replica."""
+
+    partition: TopicPartition
+    replicas: tuple[int, ...]
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """The replicas and preferred leaders of a broker, and the bytes of its replicas."""
+
+    replicas: int
+    leaders: int
+    size_bytes: int
+
+
+class ImpossibleError(ValueError):
+    """Raised if a partition would have more replicas than there are brokers."""
+
+
+def balanced(
+    brokers: Iterable[BrokerPlace],
+    partitions: Iterable[PlacedPartition],
+    *,
+    replication_factor: int | None = None,
+) -> Assignment:
+    """Returns the new replicas of each partition that changes. Only the given brokers have replicas afterwards.
+
+    If `replication_factor` is None, each partition keeps its number of replicas. Raises ImpossibleError.
+    """
+    placed = sorted(partitions, key=lambda each: (-each.size_bytes, each.partition))
+    board = _Board(brokers, placed)
+    for each in placed:
+        wanted = replication_factor or len(each.replicas)
+        if wanted > len(board.racks):
+            topic, number = each.partition
+            raise ImpossibleError(
+                f"{topic}-{number} would have {wanted} replicas, but only {len(board.racks)} brokers can have "
+                "replicas. --replication-factor changes the number of replicas."
+            )
+        _settle(board, each.partition, wanted)
+    _even_counts(board)
+    while _even_bytes(board) and _even_counts(board):
+        pass  # an exchange can make room on a rack, so that one more move is permitted
+    _even_leaders(board)
+    before = {each.partition: each.replicas for each in placed}
+    return {
+        partition: tuple(replicas)
+        for partition, replicas in sorted(board.replicas.items())
+        if tuple(replicas) != before[partition]
+    }
+
+
+def applied(
+    partitions: Iterable[PlacedPartition], changes: Mapping[TopicPartition, tuple[int, ...]]
+) -> list[PlacedPartition]:
+    """Returns the partitions after the changes."""
+    return [
+        PlacedPartition(each.partition, changes.get(each.partition, each.replicas), each.size_bytes)
+        for each in partitions
+    ]
+
+
+def loads(brokers: Iterable[int], partitions: Iterable[PlacedPartition]) -> dict[int, BrokerLoad]:
+    """Returns the load of each broker, also of brokers without replicas."""
+    replicas: Counter[int] = Counter()
+    leaders: Counter[int] = Counter()
+    sizes: Counter[int] = Counter()
+    for each in partitions:
+        leaders[each.replicas[0]] += 1
+        for broker in each.replicas:
+            replicas[broker] += 1
+            sizes[broker] += each.size_bytes
+    return {
+        broker: BrokerLoad(replicas[broker], leaders[broker], sizes[broker])
+        for broker in sorted({*brokers, *replicas})
+    }
+
+
+class _Board:
+    """The placement while it is planned.
+
+    `held` has the partitions of each broker that may have replicas, and `sizes` the bytes of these replicas.
+    """
+
+    def __init__(self, brokers: Iterable[BrokerPlace], partitions: Iterable[PlacedPartition]) -> None:
+        # A number is never the name of a rack.
+        self.racks: dict[int, str | int] = {
+            each.id: each.id if each.rack is None else each.rack for each in brokers
+        }
+        self.rack_count = len(set(self.racks.values()))
+        self.replicas: dict[TopicPartition, list[int]] = {}
+        self.size_of: dict[TopicPartition, int] = {}
+        self.held: dict[int, set[TopicPartition]] = {broker: set() for broker in self.racks}
+        self.sizes: dict[int, int] = dict.fromkeys(self.racks, 0)
+        self.topics: Counter[tuple[int, str]] = Counter()
+        for each in partitions:
+            self.replicas[each.partition] = list(each.replicas)
+            self.size_of[each.partition] = each.size_bytes
+            for broker in each.replicas:
+                self._count(each.partition, broker, 1)
+
+    def replace(self, partition: TopicPartition, old: int, new: int) -> None:
+        replicas = self.replicas[partition]
+        replicas[replicas.index(old)] = new
+        self._count(partition, old, -1)
+        self._count(partition, new, 1)
+
+    def add(self, partition: TopicPartition, broker: int) -> None:
+        self.replicas[partition].append(broker)
+        self._count(partition, broker, 1)
+
+    def remove(self, partition: TopicPartition, broker: int) -> None:
+        self.replicas[partition].remove(broker)
+        self._count(partition, broker, -1)
+
+    def used(self, replicas: Iterable[int]) -> Counter[str | int]:
+        """Returns the number of replicas on each rack. Brokers that are left have no rack."""
+        return Counter(self.racks[broker] for broker in replicas if broker in self.racks)
+
+    def load(self, broker: int) -> tuple[int, int, int]:
+        """Returns a key that orders brokers by replicas, then by bytes. Brokers that are left come last."""
+        if broker not in self.racks:
+            return len(self.replicas) + 1, 0, broker
+        return len(self.held[broker]), self.sizes[broker], broker
+
+    def may_move(self, partition: TopicPartition, old: int, new: int) -> bool:
+        """Whether the partition has as many racks as before if the replica moves."""
+        if partition in self.held[new]:
+            return False
+        used = self.used(self.replicas[partition])
+        return used[self.racks[old]] > 1 or self.racks[new] == self.racks[old] or not used[self.racks[new]]
+
+    def _count(self, partition: TopicPartition, broker: int, by: int) -> None:
+        if broker not in self.racks:
+            return
+        (self.held[broker].add if by > 0 else self.held[broker].remove)(partition)
+        self.sizes[broker] += by * self.size_of[partition]
+        self.topics[broker, partition.topic] += by
+
+
+# --- settle
+
+
+def _settle(board: _Board, partition: TopicPartition, wanted: int) -> None:
+    """Gives a partition the wanted number of replicas, on brokers that may have replicas and on as many racks as
+    possible."""
+    replicas = board.replicas[partition]
+    while len(replicas) > wanted:
+        board.remove(partition, _least_useful(board, replicas))
+    for broker in [each for each in replicas if each not in board.racks]:
+        board.replace(partition, broker, _best_broker(board, replicas))
+    while len(replicas) < wanted:
+        board.add(partition, _best_broker(board, replicas))
+    while len(board.used(replicas)) < min(wanted, board.rack_count):
+        board.replace(partition, _least_useful(board, replicas), _best_broker(board, replicas))
+
+
+def _least_useful(board: _Board, replicas: list[int]) -> int:
+    """Returns the replica to give up: on a broker to leave, or on a rack with another replica, and rather no leader."""
+    used = board.used(replicas)
+
+    def uselessness(broker: int) -> tuple[bool, bool, bool, tuple[int, int, int]]:
+        is_left = broker not in board.racks
+        shares_rack = not is_left and used[board.racks[broker]] > 1
+        return is_left, shares_rack, broker != replicas[0], board.load(broker)
+
+    return max(replicas, key=uselessness)
+
+
+def _best_broker(board: _Board, replicas: list[int]) -> int:
+    """Returns the broker for one more replica: on a rack that is not used yet if possible, with the smallest load."""
+    used = board.used(replicas)
+    free = (broker for broker in board.racks if broker not in replicas)
+    return min(free, key=lambda broker: (used[board.racks[broker]] > 0, board.load(broker)))
+
+
+# --- counts
+
+
+def _even_counts(board: _Board) -> bool:
+    """Moves single replicas until no permitted move makes the counts more even. Returns whether any replica moved."""
+    return _until_even(lambda: _uneven_counts(board), lambda source, target: _move_one(board, source, target))
+
+
+def _until_even(pairs: Callable[[], Iterable[Pair]], change: Callable[[int, int], bool]) -> bool:
+    """Changes pairs of brokers, in the order of `pairs`, until no pair can be changed. Returns whether any was changed.
+
+    A pair that could not be changed is tried again after a change of one of its brokers. At the end all pairs are tried
+    again, because a change of other brokers may also help, but rarely does.
+    """
+    blocked: set[Pair] = set()
+    has_changed, all_tried = False, True
+    while True:
+        for pair in pairs():
+            if pair in blocked:
+                continue
+            if change(*pair):
+                blocked = {each for each in blocked if not {*each} & {*pair}}
+                has_changed, all_tried = True, False
+                break
+            blocked.add(pair)
+        else:
+            if all_tried:
+                return has_changed
+            blocked.clear()
+            all_tried = True
+
+
+def _uneven_counts(board: _Board) -> Iterator[Pair]:
+    """Yields the pairs of brokers whose counts differ by two or more, the largest and the smallest count first."""
+    by_load = sorted(board.racks, key=board.load)
+    for source in reversed(by_load):
+        for target in by_load:
+            if len(board.held[source]) - len(board.held[target]) < 2:
+                break
+            yield source, target
+
+
+def _move_one(board: _Board, source: int, target: int) -> bool:
+    """Moves the replica whose size brings the bytes of both brokers closest to each other.
+
+    Returns False if no replica may move.
+    """
+    count = len(board.held[source]) - len(board.held[target])
+    surplus = board.sizes[source] - board.sizes[target]
+
+    def misfit(partition: TopicPartition) -> tuple[int, int, TopicPartition]:
+        # Half of `count` moves transfer half of `surplus`. Among equal sizes, topics are spread.
+        topic = partition.topic
+        return (
+            abs(board.size_of[partition] * count - surplus),
+            board.topics[target, topic] - board.topics[source, topic],
+            partition,
+        )
+
+    for partition in sorted(board.held[source] - board.held[target], key=misfit):
+        if board.may_move(partition, source, target):
+            board.replace(partition, source, target)
+            return True
+    return False
+
+
+# --- bytes
+
+
+def _even_bytes(board: _Board) -> bool:
+    """Exchanges replicas until the bytes of all brokers are near the average, or no exchange helps.
+
+    Returns whether any replica moved.
+    """
+    mean = sum(board.sizes.values()) / max(1, len(board.sizes))
+    least = LEAST_GAIN * mean
+    return _until_even(
+        lambda: _uneven_bytes(board, mean),
+        lambda source, target: _exchange(board, source, target, least=least),
+    )
+
+
+def _uneven_bytes(board: _Board, mean: float) -> Iterator[Pair]:
+    """Yields the pairs of brokers around the average, of which one is too far away from it. The fullest and the
+    emptiest broker come first."""
+    by_bytes = sorted(board.sizes, key=lambda broker: (board.sizes[broker], broker))
+    for source in reversed(by_bytes):
+        for target in by_bytes:
+            over, under = board.sizes[source] - mean, mean - board.sizes[target]
+            if over > 0 and under > 0 and max(over, under) > BYTES_TOLERANCE * mean:
+                yield source, target
+
+
+def _exchange(board: _Board, source: int, target: int, *, least: float) -> bool:
+    """Moves a replica to `target` and a smaller one back, or moves one replica if `source` has more replicas.
+
+    The transferred bytes are as near as possible to half of the difference, and at least `least`. Returns False if no
+    such exchange exists.
+    """
+    difference = board.sizes[source] - board.sizes[target]
+    back = sorted((board.size_of[each], each) for each in board.held[target] - board.held[source])
+    best: tuple[float, TopicPartition, TopicPartition | None] | None = None
+    for given in sorted(board.held[source] - board.held[target]):
+        if not board.may_move(given, source, target):
+            continue
+        size = board.size_of[given]
+        returned = _nearest(board, back, size - difference / 2, target, source)
+        options: list[tuple[int, TopicPartition | None]] = [
+            (size - board.size_of[each], each) for each in returned
+        ]
+        if len(board.held[source]) > len(board.held[target]):
+            options.append((size, None))
+        for transfer, other in options:
+            misfit = abs(transfer - difference / 2)
+            if least <= transfer <= difference - least and (best is None or misfit < best[0]):
+                best = misfit, given, other
+    if best is None:
+        return False
+    board.replace(best[1], source, target)
+    if best[2] is not None:
+        board.replace(best[2], target, source)
+    return True
+
+
+def _nearest(
+    board: _Board, sizes: list[tuple[int, TopicPartition]], wanted: float, old: int, new: int
+) -> list[TopicPartition]:
+    """Returns the movable partitions with the next smaller and the next larger size."""
+    middle = bisect_left(sizes, wanted, key=lambda each: each[0])
+    below = (sizes[index][1] for index in range(middle - 1, -1, -1))
+    above = (sizes[index][1] for index in range(middle, len(sizes)))
+    found = (next((each for each in side if board.may_move(each, old, new)), None) for side in (below, above))
+    return [each for each in found if each is not None]
+
+
+# --- leaders
+
+
+def _even_leaders(board: _Board) -> None:
+    """Makes other replicas the first ones, until no path leads to a broker with two leaders less."""
+    led: dict[int, set[TopicPartition]] = {broker: set() for broker in board.racks}
+    for partition, replicas in board.replicas.items():
+        led[replicas[0]].add(partition)
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for source in sorted(led, key=lambda broker: (-len(led[broker]), broker)):
+            while path := _path(board, led, source):
+                is_changed = True
+                for partition, new in path:
+                    replicas = board.replicas[partition]
+                    led[replicas[0]].remove(partition)
+                    led[new].add(partition)
+                    replicas.remove(new)
+                    replicas.insert(0, new)
+
+
+def _path(
+    board: _Board, led: Mapping[int, set[TopicPartition]], source: int
+) -> list[tuple[TopicPartition, int]]:
+    """Returns the shortest way to give one leadership of `source` to a broker with two less: partitions with their
+    next leaders. Returns an empty list if there is no way."""
+    came_by: dict[int, tuple[TopicPartition, int]] = {}
+    seen = {source}
+    waiting = deque([source])
+    while waiting:
+        broker = waiting.popleft()
+        for partition in sorted(led[broker]):
+            for other in board.replicas[partition][1:]:
+                if other in seen:
+                    continue
+                seen.add(other)
+                came_by[other] = partition, broker
+                if len(led[other]) <= len(led[source]) - 2:
+                    return _steps(came_by, other)
+                waiting.append(other)
+    return []
+
+
+def _steps(
+    came_by: Mapping[int, tuple[TopicPartition, int]], broker: int
+) -> list[tuple[TopicPartition, int]]:
+    steps = []
+    while broker in came_by:
+        partition, before = came_by[broker]
+        steps.append((partition, broker))
+        broker = before
+    return steps

@@ -1,0 +1,166 @@
+"""Reads from the cluster what `--balance` needs. Nothing is kept in a file between two runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from kcli.cli.tools.reassign_partitions.balance import BrokerPlace, PlacedPartition
+from kcli.cli.tools.reassign_partitions.plan import Assignment, PlanError
+from kcli.cli.tools.reassign_partitions.throttles import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+)
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.topics import Reassignment, TopicDescription
+from kcli.errors import KafkaError
+from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.topic_partition import TopicPartition
+
+MIN_ISR = "min.insync.replicas"
+_DYNAMIC = frozenset({ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG})
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The cluster at one moment.
+
+    A partition that is moving has the replicas of its target. `min_isr` has all topics. `throttled_brokers` and
+    `throttled_topics` have a throttle of an earlier run.
+    """
+
+    brokers: tuple[BrokerPlace, ...]
+    partitions: tuple[PlacedPartition, ...]
+    leaders: Mapping[TopicPartition, int | None]
+    running: Mapping[TopicPartition, Reassignment]
+    min_isr: Mapping[str, int]
+    throttled_brokers: tuple[int, ...]
+    throttled_topics: tuple[str, ...]
+
+    @property
+    def assignment(self) -> Assignment:
+        return {each.partition: each.replicas for each in self.partitions}
+
+    @property
+    def sizes(self) -> dict[TopicPartition, int]:
+        return {each.partition: each.size_bytes for each in self.partitions}
+
+
+async def survey(client: AdminClient, matches: Callable[[str], bool]) -> Survey:
+    """Reads the cluster. `partitions` has the topics that match. Raises KafkaError or PlanError."""
+    nodes = (await client.describe_cluster()).nodes
+    names = [topic.name for topic in await client.list_topics()]
+    running = await client.list_reassignments()
+    described = await client.describe_topics(name for name in names if matches(name))
+    sizes = largest_replicas(await replica_sizes(client, (node.id for node in nodes)))
+    partitions, leaders = [], {}
+    for name, topic in described.items():
+        if isinstance(topic, KafkaError):
+            raise topic
+        for each in topic.partitions:
+            partition = TopicPartition(name, each.partition)
+            replicas = each.replicas
+            if partition in running:
+                replicas = tuple(r for r in replicas if r not in running[partition].removing)
+            partitions.append(PlacedPartition(partition, replicas, sizes.get(partition, 0)))
+            leaders[partition] = each.leader
+    min_isr, throttled_topics = await _topic_settings(client, names)
+    return Survey(
+        brokers=tuple(BrokerPlace(node.id, node.rack) for node in nodes),
+        partitions=tuple(partitions),
+        leaders=leaders,
+        running=running,
+        min_isr=min_isr,
+        throttled_brokers=await _throttled_brokers(client, [node.id for node in nodes]),
+        throttled_topics=throttled_topics,
+    )
+
+
+async def replica_sizes(client: AdminClient, brokers: Iterable[int]) -> dict[int, dict[TopicPartition, int]]:
+    """Returns the bytes of each replica of each broker. Raises KafkaError if a broker does not answer."""
+    sizes: dict[int, dict[TopicPartition, int]] = {}
+    for broker, directories in (await client.describe_log_dirs(brokers)).items():
+        if isinstance(directories, KafkaError):
+            raise directories
+        sizes[broker] = {
+            TopicPartition(each.topic, each.partition): each.size_bytes
+            for directory in directories
+            for each in directory.replicas
+            if not each.is_future
+        }
+    return sizes
+
+
+def largest_replicas(sizes: Mapping[int, Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    """Returns the bytes of the largest replica of each partition, because other replicas may still grow."""
+    largest: dict[TopicPartition, int] = {}
+    for replicas in sizes.values():
+        for partition, size in replicas.items():
+            largest[partition] = max(size, largest.get(partition, 0))
+    return largest
+
+
+async def growth(client: AdminClient, brokers: Iterable[int], seconds: float) -> float:
+    """Measures the bytes per second by which the replicas of the busiest broker grow."""
+    ids = list(brokers)
+    before = await replica_sizes(client, ids)
+    await asyncio.sleep(seconds)
+    after = await replica_sizes(client, ids)
+    # A replica from which old segments are deleted becomes smaller, but it does not receive a negative number of bytes.
+    grown = (
+        sum(max(0, size - before[broker].get(partition, size)) for partition, size in after[broker].items())
+        for broker in ids
+    )
+    return max(grown, default=0) / seconds
+
+
+async def below_min_isr(
+    client: AdminClient, min_isr: Mapping[str, int], leaving: frozenset[int]
+) -> list[TopicPartition]:
+    """Returns the partitions below min.insync.replicas.
+
+    A partition that only misses brokers to be left does not count, because its own move repairs it.
+    """
+    found = []
+    for name, topic in (await client.describe_topics(min_isr)).items():
+        if not isinstance(topic, TopicDescription):
+            continue  # the topic has been deleted
+        for each in topic.partitions:
+            is_short = len(each.isr) < min(min_isr[name], len(each.replicas))
+            if is_short and set(each.replicas) - set(each.isr) - leaving:
+                found.append(TopicPartition(name, each.partition))
+    return found
+
+
+async def _topic_settings(client: AdminClient, names: list[str]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Returns min.insync.replicas of each topic, and the topics with throttled replicas."""
+    min_isr: dict[str, int] = {}
+    throttled = []
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    for resource, settings in (await client.describe_configs(resources)).items():
+        if isinstance(settings, KafkaError):
+            raise settings
+        values = {each.name: each for each in settings}
+        if MIN_ISR not in values or values[MIN_ISR].value is None:
+            raise PlanError(f"The cluster does not report {MIN_ISR} of topic {resource.name}.")
+        min_isr[resource.name] = int(values[MIN_ISR].value or 0)
+        if any(
+            name in values and values[name].value and values[name].source in _DYNAMIC
+            for name in (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+        ):
+            throttled.append(resource.name)
+    return min_isr, tuple(throttled)
+
+
+async def _throttled_brokers(client: AdminClient, brokers: list[int]) -> tuple[int, ...]:
+    resources = [ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in brokers]
+    throttled = []
+    for resource, settings in (await client.describe_configs(resources)).items():
+        if isinstance(settings, KafkaError):
+            raise settings
+        if any(each.name in (LEADER_RATE, FOLLOWER_RATE) and each.source in _DYNAMIC for each in settings):
+            throttled.append(int(resource.name))
+    return tuple(throttled)
