@@ -120,9 +120,12 @@ class Client:
         Raises a retriable KafkaError if no server accepted or answered the request. Raises UnsupportedVersionException
         if that version is below `at_least`.
         """
-        if self.config.servers_are_controllers and key is not ApiKey.DESCRIBE_CLUSTER:
-            # Only the active controller answers for the cluster, and also for its brokers (KIP-919).
-            to = Destination.CONTROLLER
+        if (
+            to is Destination.ANY
+            and self.config.servers_are_controllers
+            and key is not ApiKey.DESCRIBE_CLUSTER
+        ):
+            to = Destination.CONTROLLER  # only the active controller answers for the cluster (KIP-919)
         connection = await self._connection(to)
         version = connection.version_for(key, at_least=at_least)
         timeout = (timeout_ms or self.config.request_timeout_ms) / 1000

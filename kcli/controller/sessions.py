@@ -45,7 +45,9 @@ class BrokerSessions:
 
     def reached(self, broker_id: BrokerId, metadata_offset: Offset) -> None:
         """Notes the offset of the metadata that the broker has published."""
-        self._sessions[broker_id].metadata_offset = metadata_offset
+        session = self._sessions.get(broker_id)
+        if session is not None:  # otherwise the broker was let go while its heartbeat waited
+            session.metadata_offset = metadata_offset
 
     def forget(self, broker_id: BrokerId) -> None:
         self._sessions.pop(broker_id, None)

@@ -12,6 +12,8 @@ from pathlib import Path
 READY_LINE = b"Kafka Server started"
 """The part of the log line with which a node reports that clients can connect."""
 SERVER_COMMAND = (sys.executable, "-m", "kcli.server.main")
+TAIL_BYTES = 64 * 1024
+"""The end of a log that is read for its last lines, because a log may have gigabytes."""
 TAIL_LINES = 15
 
 
@@ -82,5 +84,5 @@ class NodeProcess:
     def last_lines(self, count: int = TAIL_LINES) -> Sequence[str]:
         """Returns the last lines of the log since the last start."""
         with self.log_file.open("rb") as log:
-            log.seek(self._began)
+            log.seek(max(self._began, os.fstat(log.fileno()).st_size - TAIL_BYTES))
             return log.read().decode("utf-8", "replace").splitlines()[-count:]

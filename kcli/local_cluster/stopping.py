@@ -69,8 +69,8 @@ class RollingStop:
     def _signal(self, nodes: Sequence[StoppableNode], number: signal.Signals, event: str) -> None:
         for node in nodes:
             if node.is_alive():
-                self._report(node.node_id, event)
                 node.send(number)
+                self._report(node.node_id, event)
 
     def _reap(self, nodes: Sequence[StoppableNode]) -> None:
         """Waits for processes that were killed, which the system ends soon."""

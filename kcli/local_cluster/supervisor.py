@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -198,7 +199,10 @@ class Supervisor:
     def _event(self, each: _Watched | None, event: str, detail: str) -> None:
         moment = datetime.fromtimestamp(self._clock.now_ms() / 1000).astimezone()
         node = each.node.node_id if each is not None else None
-        self._report(ClusterEvent(moment.isoformat(sep=" ", timespec="milliseconds"), node, event, detail))
+        shown = ClusterEvent(moment.isoformat(sep=" ", timespec="milliseconds"), node, event, detail)
+        # If the terminal or the reader of the output has gone, the nodes must still be watched and stopped.
+        with contextlib.suppress(OSError):
+            self._report(shown)
 
 
 _UNDER_WATCH = (NodeState.STARTING, NodeState.RUNNING, NodeState.WAITING)

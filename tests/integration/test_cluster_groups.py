@@ -108,7 +108,11 @@ def test_members_and_offsets_survive_their_coordinator(cluster: ClusterProcesses
         killed.start()
         third = produce(cluster, "third")
         assert set(read(consumers, third)) == third
-        assert sorted(len(each.assignment()) for each in consumers) == [3, 3]
+        deadline = time.monotonic() + PATIENCE_S
+        while sorted(len(each.assignment()) for each in consumers) != [3, 3]:
+            assert time.monotonic() < deadline, "the group never became even again"
+            for each in consumers:
+                each.poll(0.1)
     late = consumer(cluster, protocol)
     fourth = produce(cluster, "fourth")
     assert set(read([late], fourth)) == fourth

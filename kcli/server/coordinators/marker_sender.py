@@ -169,6 +169,13 @@ class MarkerSender:
             if not left:
                 return
             await asyncio.sleep(pause_s)
+            if pause_s < MARKER_RETRY_MAX_SECONDS <= pause_s * 2:  # once, when the pauses have become long
+                _log.warning(
+                    "The marker of producer %d is not written to %s yet: %s",
+                    end.producer_id,
+                    left[0],
+                    codes[left[0]].name,
+                )
             pause_s = min(pause_s * 2, MARKER_RETRY_MAX_SECONDS)
 
     def _by_leader(self, partitions: Sequence[TopicPartition]) -> dict[int | None, list[TopicPartition]]:

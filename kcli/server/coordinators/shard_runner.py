@@ -245,7 +245,10 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                     self._fail(write, error.code)
                 continue
             self._in_flight.popleft()
-            self._finish(writes, ErrorCode.NONE)
+            try:
+                self._finish(writes, ErrorCode.NONE)
+            except Exception:  # an error of this process, which must not silence the shard
+                _log.exception("Records of %s could not be applied", self.partition)
         self._committer = None
 
     def _finish(self, writes: list[Write[RecordT, SendT]], code: ErrorCode) -> None:

@@ -139,7 +139,7 @@ def _wait(
     parked = ParkedProduce(ProduceWait(len(waiting)), done)
     timer = loop.call_later(max(timeout_ms, 0) / 1000, parked.finish)
     for deletion in waiting:
-        deletion.leader.deletions.wait_for(deletion.offset, partial(reached, deletion))
+        deletion.leader.when_deleted(deletion.offset, partial(reached, deletion))
     return answer
 
 

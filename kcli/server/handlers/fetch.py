@@ -153,8 +153,7 @@ class _WaitingFetch:
             if not (watches and _settle(context, scope, read)):
                 self._parked.park(read.source.parked_fetches, read.target)
         self.answer.add_done_callback(self._answered)
-        if len(reads) > _ONE_TURN_READS:
-            self._look_at_changes(reads)
+        self._look_at_changes(reads)
 
     def _look_at_changes(self, reads: list[PartitionRead]) -> None:
         """Measures the partitions that have changed since they were read in an earlier turn of the loop."""

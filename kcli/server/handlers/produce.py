@@ -458,7 +458,7 @@ def _wait(
     parked = ParkedProduce(ProduceWait(len(pending)), done)
     timer = loop.call_later(max(request.timeout_ms, 0) / 1000, parked.finish)
     for number, (leader, offset) in enumerate(pending):
-        leader.commits.wait_for(offset, partial(committed, number))
+        leader.when_committed(offset, partial(committed, number))
     return answer
 
 

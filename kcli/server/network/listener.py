@@ -200,6 +200,7 @@ class Acceptor:
         self._authenticate = authenticate
         self._held: deque[Connection] = deque()
         self._server: asyncio.AbstractServer | None = None
+        self._is_closed = False
         self._created: deque[float] = deque()
         self._retry: asyncio.TimerHandle | None = None
 
@@ -215,6 +216,7 @@ class Acceptor:
             self.port = bound[0].getsockname()[1]
 
     def close(self) -> None:
+        self._is_closed = True
         if self._server is not None:
             self._server.close()
         if self._retry is not None:
@@ -222,6 +224,9 @@ class Acceptor:
             self._retry = None
 
     def opened(self, connection: Connection) -> None:
+        if self._is_closed:  # the system had accepted the connection before
+            connection.abort()
+            return
         self._set_buffer_sizes(connection)
         if not self._sockets.count(connection):
             connection.abort()

@@ -76,6 +76,10 @@ class IsrUpdates:
                 _log.warning("%d changes of ISRs could not be sent: %s", len(sent), error.message)
                 self._put_back({place: leader for place, (leader, _) in sent.items()})
                 await asyncio.sleep(RETRY_PAUSE_S)
+            except Exception:  # an error of this process, which must not end all later changes
+                _log.exception("%d changes of ISRs could not be sent", len(sent))
+                self._put_back({place: leader for place, (leader, _) in sent.items()})
+                await asyncio.sleep(RETRY_PAUSE_S)
             else:
                 if self._answered(sent, response):
                     await asyncio.sleep(RETRY_PAUSE_S)
@@ -107,8 +111,11 @@ class IsrUpdates:
         }
         for place, (leader, change) in sent.items():
             answer = answers.get(place)
-            if answer is None or leader.change_answered(change, answer):
-                again[place] = leader
+            try:
+                if answer is None or leader.change_answered(change, answer):
+                    again[place] = leader
+            except Exception:  # an error in what waits for one partition must not reach the others
+                _log.exception("The answer to the change of the ISR of %s failed", leader)
         self._put_back(again)
         return bool(again)
 

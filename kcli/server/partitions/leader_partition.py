@@ -400,12 +400,28 @@ class LeaderPartition:
             if len(self.commits):
                 for committed in self.commits.due(high_watermark):
                     committed()
-        if self.parked_fetches:
+        if self.parked_fetches and (moves or size_bytes):
             # If the high watermark moves without an append, older records became readable. Their bytes were already
             # counted at their append.
             older_committed = moves and not size_bytes
             for parked in list(self.parked_fetches):
                 parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
+
+    def when_committed(self, offset: Offset, callback: Callable[[], None]) -> None:
+        """Calls `callback` when everything before `offset` is committed, or when the leadership ends. Calls it at once
+        if this is so already."""
+        if self.is_leader and self.log.high_watermark < offset:
+            self.commits.wait_for(offset, callback)
+        else:
+            callback()
+
+    def when_deleted(self, offset: Offset, callback: Callable[[], None]) -> None:
+        """Calls `callback` when the low watermark reaches `offset`, or when the leadership ends. Calls it at once if
+        this is so already."""
+        if self.is_leader and self.low_watermark < offset:
+            self.deletions.wait_for(offset, callback)
+        else:
+            callback()
 
     def _joining(self) -> Container[BrokerId]:
         """The replicas outside the maximal ISR for which the high watermark waits. If all replicas are in the maximal

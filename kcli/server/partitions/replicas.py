@@ -274,8 +274,10 @@ class Replicas:
         loop = asyncio.get_running_loop()
 
         def make() -> None:
-            self.logs.make_ahead(wanted)
-            loop.call_soon_threadsafe(self._apply_slice)
+            try:
+                self.logs.make_ahead(wanted)
+            finally:
+                loop.call_soon_threadsafe(self._apply_slice)
 
         if wanted:
             self._run_in_background(make)

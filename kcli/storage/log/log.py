@@ -605,7 +605,13 @@ class PartitionLog:
     def sync_cut(self) -> None:
         """Makes a truncation durable. Without it, dropped segments might return after a power failure, with new records
         before them. May block. May be called in any thread."""
-        self._unless_gone(lambda: self.directory.disk.sync_dir(self.path))
+        self._unless_gone(self._sync_cut)
+
+    def _sync_cut(self) -> None:
+        with self.segments_lock:
+            active = self.segments[-1]
+        active.flush()  # the file may have become shorter
+        self.directory.disk.sync_dir(self.path)
 
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
@@ -737,8 +743,9 @@ class PartitionLog:
         if not segments or segments[-1].base_offset >= recovery_point:
             self.directory.disk.sync_dir(self.path)  # a new segment's names
         self.leader_epochs.flush()
-        if self.truncations == truncations:  # otherwise flushed records may have been replaced
-            self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
+        with self.segments_lock:  # a truncation holds it too
+            if self.truncations == truncations:  # otherwise flushed records may have been replaced
+                self.recovery_point = max(self.recovery_point, min(end, self.log_end_offset))
         self.last_flush_ms = self._now_ms()
 
     def _flush_in_background(self, base_offset: Offset) -> None:

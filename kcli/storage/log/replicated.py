@@ -12,7 +12,11 @@ from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecor
 from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import crc_is_valid, iter_batches
+from kcli.storage.log.producer_state import read_marker
 from kcli.storage.log.validation import PlacedBatch
+
+MAX_OFFSET = (1 << 63) - 1
+"""The largest offset. Requests and files have no larger numbers."""
 
 STEP_BYTES = 1 << 20
 """The bytes of a run. A larger run would hold the event loop for more than a millisecond."""
@@ -74,4 +78,18 @@ def check_run(records: Buffer, run: Run, next_offset: Offset, topic_partition: s
             raise CorruptRecordException(
                 f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}."
             )
+        if header.next_offset > MAX_OFFSET:
+            raise InvalidRecordException(
+                f"Append to {topic_partition} ends after the largest offset {MAX_OFFSET}"
+            )
+        if header.is_control:
+            _check_control(batch, topic_partition)
         next_offset = header.next_offset
+
+
+def _check_control(batch: PlacedBatch, topic_partition: str) -> None:
+    """Raises KafkaError if the record of a control batch cannot be read. The append would fail after its write."""
+    try:
+        read_marker(batch.buffers[0])
+    except CorruptRecordError as error:
+        raise CorruptRecordException(f"{error} in topic partition {topic_partition}") from None

@@ -19,7 +19,7 @@ import random
 import traceback
 from asyncio.events import Handle, TimerHandle
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
@@ -79,7 +79,7 @@ class SimProcess:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # its end is not an error
                 coroutine = task.get_coro()
-                assert isinstance(coroutine, Coroutine), "only finished tasks have none"
+                assert isinstance(coroutine, Coroutine | Generator), "only finished tasks have none"
                 # A `finally` block or a TaskGroup may wait once more, and then the coroutine has to be closed again.
                 for _ in range(CLOSINGS_MAX):
                     with contextlib.suppress(BaseException):

@@ -210,6 +210,35 @@ def test_a_failed_request_is_sent_again(tmp_path: Path) -> None:
     on_a_rig(scenario, tmp_path, isr=(1,))
 
 
+def test_an_unexpected_error_does_not_end_later_changes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.controller.failures = [AssertionError("of a decider")]
+        rig.fetch(2)
+        await rig.answered()
+        assert rig.controller.proposals() == [(1, 2)] * 2
+
+    on_a_rig(scenario, tmp_path, isr=(1,))
+    assert "1 changes of ISRs could not be sent" in caplog.text
+
+
+def test_who_waits_for_what_has_happened_is_called_at_once(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        called: list[str] = []
+        leader = rig.leader()
+        rig.append()
+        leader.when_committed(leader.log.log_end_offset, lambda: called.append("committed"))
+        assert called == ["committed"]
+        leader.when_committed(leader.log.log_end_offset + 1, lambda: called.append("later"))
+        assert called == ["committed"]
+        leader.resign()
+        leader.when_committed(leader.log.log_end_offset + 1, lambda: called.append("ended"))
+        assert called[1:] == ["later", "ended"]
+
+    on_a_rig(scenario, tmp_path, isr=(1,))
+
+
 def test_a_change_without_an_answer_is_sent_again(tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
         answers = [lambda _asked: None, refused(ErrorCode.UNKNOWN_SERVER_ERROR), committed]

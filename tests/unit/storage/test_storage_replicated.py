@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 
 import pytest
+from crc32c import crc32c
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordException, InvalidRecordException
 from kcli.model.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from kcli.protocol.batches.batch import CRC_END, HEADER_SIZE
 from kcli.storage.log.log import AppendOrigin, PartitionLog
-from kcli.storage.log.replicated import STEP_BATCHES, STEP_BYTES
+from kcli.storage.log.replicated import MAX_OFFSET, STEP_BATCHES, STEP_BYTES
 from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents
 from kcli.testing.sim.disk import SimDisk
+
+CRC_AT, ATTRIBUTES_AT, PRODUCER_AT = 17, 21, 43
+TRANSACTIONAL_CONTROL = 0x30
 
 
 def new_log(**config: object) -> PartitionLog:
@@ -193,3 +199,30 @@ def test_an_append_after_a_truncation_counts_its_batch_once() -> None:
     sizes(log, records[len(idempotent(3)) :])
     (entry,) = log.active_producers()
     assert [batch.last_sequence for batch in entry.batches] == [0, 1, 2, 3, 4]
+
+
+def resealed(batch: bytearray) -> bytes:
+    """The batch with a valid checksum."""
+    struct.pack_into(">I", batch, CRC_AT, crc32c(bytes(batch[CRC_END:])))
+    return bytes(batch)
+
+
+def test_a_marker_that_cannot_be_read_leaves_nothing_in_the_log() -> None:
+    log = new_log()
+    control = bytearray(fetched(1, size=6))
+    struct.pack_into(">h", control, ATTRIBUTES_AT, TRANSACTIONAL_CONTROL)
+    struct.pack_into(">qhi", control, PRODUCER_AT, 7, 0, -1)
+    control[HEADER_SIZE] = 0x7E  # a wrong length of the record
+    for _ in range(2):
+        with pytest.raises((CorruptRecordException, InvalidRecordException)):
+            sizes(log, resealed(control))
+    assert (log.log_end_offset, log.size_bytes) == (0, 0)
+    assert sizes(log, fetched(1)) == [1]
+    assert log.read(Offset(0), 10_000, end_offset=Offset(1)).read() == fetched(1)
+
+
+def test_no_batch_ends_after_the_largest_offset() -> None:
+    log = new_log()
+    with pytest.raises(InvalidRecordException, match="largest offset"):
+        sizes(log, fetched(1, first=MAX_OFFSET))
+    assert log.log_end_offset == 0

@@ -122,7 +122,7 @@ def down(options: LocalClusterOptions, output: Output) -> None:
     if parent is not None:
         _signal(parent)
         stopped.append(parent)
-        while cluster.parent_pid is not None:
+        while cluster.parent_pid == parent:
             time.sleep(POLL_S)
     stopped += _stop_nodes(cluster)
     text = f"The cluster in {cluster.directory} has stopped."

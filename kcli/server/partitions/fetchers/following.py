@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Generator
 
 from kcli.errors import (
-    CorruptRecordError,
     CorruptRecordException,
     InvalidRecordException,
     KafkaError,
@@ -42,7 +41,7 @@ from kcli.storage.directory import Background, LogDirectory
 
 _log = logging.getLogger("kcli.server.ReplicaFetcherThread")
 
-BROKEN_BYTES = (CorruptRecordError, CorruptRecordException, InvalidRecordException)
+BROKEN_BYTES = (CorruptRecordException, InvalidRecordException)
 """Errors of bytes that the network or the leader's disk may have damaged. The next fetch may bring valid bytes."""
 
 
@@ -174,6 +173,9 @@ class Following:
             try:
                 log.sync_cut()
                 checkpoint(log.directory)
+            except Exception as error:  # a bad disk, which has taken the directory offline, or a deleted log
+                _log.warning("%s: the truncation could not be made durable: %s", log.path, error)
+            try:
                 if restoration is not None:
                     restoration.run()
                     loop.call_soon_threadsafe(log.end_restoring_producers, restoration, truncations)
