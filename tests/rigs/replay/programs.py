@@ -95,10 +95,9 @@ class Program:
             sys.stdin = open(0, encoding="utf-8", newline=None, closefd=False)
             sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
             sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
-            for name in (None, "kcli"):
-                logging.getLogger(
-                    name
-                ).handlers.clear()  # those of the test process write to streams of its own
+            # The handlers of the test process write to streams of its own.
+            for name in (None, *logging.root.manager.loggerDict):
+                logging.getLogger(name).handlers.clear()
             if partition is not None:
                 setattr(producer, "random", SimpleNamespace(choice=lambda partitions: partition))  # noqa: B010
             code = run(argv)
