@@ -8,7 +8,7 @@ from kcli.model.ids import BrokerId, LeaderEpoch, Offset
 from kcli.replica.follower import OwnLog
 from kcli.server.metrics.traffic import Traffic
 from kcli.server.partitions.known_epochs import check_known_epoch
-from kcli.server.partitions.parked import ParkedFetches
+from kcli.server.partitions.parked import ParkedFetches, measure_again
 from kcli.storage.log.log import PartitionLog
 
 
@@ -79,8 +79,7 @@ class FollowedPartition:
         if log_start_offset > log.log_start_offset:
             log.delete_records_before(min(log_start_offset, log.high_watermark))
         if log.high_watermark > before:
-            for parked in list(self.parked_fetches):
-                parked.changed(self.parked_fetches, 0, measure=True)
+            measure_again(self.parked_fetches)
 
     def resign(self) -> None:
         """Ends this object, and answers the parked fetches."""

@@ -26,7 +26,7 @@ from kcli.replica.waiting import CommitQueue
 from kcli.server.metrics.traffic import Traffic
 from kcli.server.partitions.known_epochs import check_known_epoch
 from kcli.server.partitions.openings import AppendQueue, Openings
-from kcli.server.partitions.parked import ParkedFetches
+from kcli.server.partitions.parked import ParkedFetches, measure_again
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
 from kcli.storage.log.validation import CheckedBatch
@@ -191,8 +191,7 @@ class LeaderPartition:
         )
         # A marker makes older records readable for read_committed consumers. A fetch that only counts appended bytes
         # would not notice these records. So each fetch measures its bytes again.
-        for parked in list(self.parked_fetches):
-            parked.changed(self.parked_fetches, 0, measure=True)
+        measure_again(self.parked_fetches)
         return result
 
     # Followers and the ISR.

@@ -19,7 +19,7 @@ import random
 import traceback
 from asyncio.events import Handle, TimerHandle
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
@@ -242,6 +242,24 @@ def simulate(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, T]]) -> T:
     finally:
         everything.end()
         loop.close()
+
+
+def simulate_noted(seed: int, story: Callable[[SimLoop], Coroutine[Any, Any, T]], again: str) -> T:
+    """Runs a story like `simulate`. An error gets the last notes of the loop, and `again`, the command that runs the
+    seed again."""
+    last_notes: list[Iterable[str]] = []
+
+    async def noted(loop: SimLoop) -> T:
+        last_notes.append(loop.notes)
+        return await story(loop)
+
+    try:
+        return simulate(seed, noted)
+    except BaseException as error:
+        for notes in last_notes:
+            error.add_note("The last that happened:\n  " + "\n  ".join(notes))
+        error.add_note(f"To see it again: {again}")
+        raise
 
 
 class SimExecutor(Executor):

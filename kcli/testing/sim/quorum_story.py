@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from kcli.server.node import Node
 from kcli.testing.actors.clients import eventually
 from kcli.testing.checks.quorum_watch import QuorumWatch
 from kcli.testing.sim.cluster import BOTH, BROKER_PORT, SimCluster, SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
+from kcli.testing.sim.loop import SimLoop, simulate_noted
 from kcli.testing.sim.network import Weather
 
 TROUBLE_S = 40.0
@@ -87,19 +86,11 @@ class Outcome:
 
 def run_seed(seed: int) -> Outcome:
     """Runs the story of a seed. Raises AssertionError, or its subclass Deadlock, if a promise is broken."""
-
-    async def story(loop: SimLoop) -> Outcome:
-        last_notes.append(loop.notes)
-        return await QuorumStory(loop, seed).run()
-
-    last_notes: list[Iterable[str]] = []
-    try:
-        return simulate(seed, story)
-    except BaseException as error:
-        for notes in last_notes:
-            error.add_note("The last that happened:\n  " + "\n  ".join(notes))
-        error.add_note(f"To see it again: pytest tests/sim/test_sim_quorum.py --sim-seed {seed}")
-        raise
+    return simulate_noted(
+        seed,
+        lambda loop: QuorumStory(loop, seed).run(),
+        f"pytest tests/sim/test_sim_quorum.py --sim-seed {seed}",
+    )
 
 
 class QuorumStory:

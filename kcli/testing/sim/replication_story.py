@@ -14,7 +14,6 @@ import asyncio
 import random
 import sys
 import traceback
-from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
@@ -33,7 +32,7 @@ from kcli.testing.checks.quorum_watch import QuorumWatch
 from kcli.testing.checks.replication_watch import ReplicationWatch
 from kcli.testing.sim.cluster import BOTH, SimCluster
 from kcli.testing.sim.cluster_faults import ClusterFaults, Failing
-from kcli.testing.sim.loop import SimLoop, simulate
+from kcli.testing.sim.loop import SimLoop, simulate_noted
 from kcli.testing.sim.network import Weather
 
 TROUBLE_S = 25.0
@@ -137,19 +136,11 @@ class Outcome:
 
 def run_seed(seed: int) -> Outcome:
     """Runs the story of a seed. Raises AssertionError, or its subclass Deadlock, if a promise is broken."""
-
-    async def story(loop: SimLoop) -> Outcome:
-        last_notes.append(loop.notes)
-        return await ReplicationStory(loop, seed).run()
-
-    last_notes: list[Iterable[str]] = []
-    try:
-        return simulate(seed, story)
-    except BaseException as error:
-        for notes in last_notes:
-            error.add_note("The last that happened:\n  " + "\n  ".join(notes))
-        error.add_note(f"To see it again: pytest tests/sim/test_sim_replication.py --sim-seed {seed}")
-        raise
+    return simulate_noted(
+        seed,
+        lambda loop: ReplicationStory(loop, seed).run(),
+        f"pytest tests/sim/test_sim_replication.py --sim-seed {seed}",
+    )
 
 
 class ReplicationStory:

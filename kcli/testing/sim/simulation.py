@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kcli.client.admin.topics import NewTopic
@@ -28,7 +27,7 @@ from kcli.testing.actors.transactions import TransactionalProducer, check_atomic
 from kcli.testing.checks.invariants import Ledger
 from kcli.testing.sim.cluster import SimCluster
 from kcli.testing.sim.disk import FaultKind
-from kcli.testing.sim.loop import SimLoop, simulate
+from kcli.testing.sim.loop import SimLoop, simulate_noted
 from kcli.testing.sim.network import Weather
 
 TROUBLE_S = 10.0
@@ -159,19 +158,11 @@ class Outcome:
 
 def run_seed(seed: int) -> Outcome:
     """Runs the story of a seed. Raises AssertionError, or its subclass Deadlock, if a promise is broken."""
-
-    async def story(loop: SimLoop) -> Outcome:
-        last_notes.append(loop.notes)
-        return await Story(loop, seed).run()
-
-    last_notes: list[Iterable[str]] = []
-    try:
-        return simulate(seed, story)
-    except BaseException as error:
-        for notes in last_notes:
-            error.add_note("The last that happened:\n  " + "\n  ".join(notes))
-        error.add_note(f"To see it again: pytest tests/sim --sim-seed {seed}  (or KCLI_SIM_SEED={seed})")
-        raise
+    return simulate_noted(
+        seed,
+        lambda loop: Story(loop, seed).run(),
+        f"pytest tests/sim --sim-seed {seed}  (or KCLI_SIM_SEED={seed})",
+    )
 
 
 class Story:

@@ -48,7 +48,7 @@ BROKEN_BYTES = (CorruptRecordException, InvalidRecordException)
 class Following:
     """One followed partition, from `ReplicaFetchers.follow` to `forget`."""
 
-    __slots__ = ("asked", "is_throttled", "key", "partition", "state")
+    __slots__ = ("asked", "key", "partition", "state")
 
     def __init__(self, partition: FollowedPartition) -> None:
         self.partition = partition
@@ -61,7 +61,6 @@ class Following:
         )
         self.asked: FollowedState | None = None
         """The state in which the partition was last put into a request."""
-        self.is_throttled = False
 
     def begin(self) -> Action:
         """Sets the first state. Returns the action that comes before the first fetch."""
