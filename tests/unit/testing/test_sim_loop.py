@@ -8,7 +8,15 @@ import time
 import pytest
 
 from kcli.testing.sim.clock import BEGINNING_MS, SimClock
-from kcli.testing.sim.loop import Deadlock, Livelock, SimExecutor, SimLoop, SimProcess, simulate
+from kcli.testing.sim.loop import (
+    Deadlock,
+    Livelock,
+    SimExecutor,
+    SimLoop,
+    SimProcess,
+    simulate,
+    simulate_noted,
+)
 
 
 def test_a_day_takes_no_time() -> None:
@@ -180,3 +188,15 @@ def test_the_trace_is_of_the_seed() -> None:
 
     assert simulate(1, main) == simulate(1, main)
     assert simulate(1, main) != simulate(2, main)
+
+
+def test_an_error_names_the_last_notes_and_the_command_that_repeats_it() -> None:
+    async def story(loop: SimLoop) -> None:
+        loop.note("the last step")
+        raise AssertionError("broken")
+
+    with pytest.raises(AssertionError, match="broken") as failed:
+        simulate_noted(7, story, "pytest --sim-seed 7")
+    last, again = failed.value.__notes__
+    assert "the last step" in last
+    assert again == "To see it again: pytest --sim-seed 7"
