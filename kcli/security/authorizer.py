@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kcli.model.acl import CLUSTER_NAME, AclOperation, ResourceType
-from kcli.security.principal import Session
+from kcli.security.principal import Principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +20,63 @@ class Resource:
 CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The client that asks for a right.
+
+    `host` is the IP address of the client as text, because an ACL may be limited to an address. `api` is the name of
+    the API, such as Produce, which the audit log shows.
+    """
+
+    principal: Principal
+    host: str
+    api: str
+
+
 class Authorizer(Protocol):
     """Decides on each request of a broker's clients."""
 
-    def authorize(self, session: Session, host: str, operation: AclOperation, resource: Resource) -> bool:
-        """Returns whether the session's principal may do this operation. `host` is the client's IP address, because an
-        ACL may be limited to an address."""
+    @property
+    def is_open(self) -> bool:
+        """Whether every principal may do everything, so that a handler can skip its checks."""
+
+    def authorize(
+        self,
+        asker: Asker,
+        operation: AclOperation,
+        resource: Resource,
+        *,
+        traced: bool = False,
+        count: int = 1,
+    ) -> bool:
+        """Returns whether the asker's principal may do this operation.
+
+        `traced` is True for a check that only filters an answer. The audit log has such a check only at level TRACE.
+        `count` is the number of places in the request that name this resource.
+        """
+
+    def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Returns whether the asker's principal may do this operation on at least one resource of this type
+        (KIP-679)."""
 
 
 class AllowAll:
     """The authorizer of a broker without authorizer.class.name: every principal may do everything."""
 
-    def authorize(self, session: Session, host: str, operation: AclOperation, resource: Resource) -> bool:
+    is_open = True
+
+    def authorize(
+        self,
+        asker: Asker,
+        operation: AclOperation,
+        resource: Resource,
+        *,
+        traced: bool = False,
+        count: int = 1,
+    ) -> bool:
+        return True
+
+    def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:
         return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +11,8 @@ class Principal:
 
     type: str
     name: str
+    token_authenticated: bool = field(default=False, compare=False)
+    """Whether the user logged in with a delegation token (KIP-48). Such a login may not ask for tokens."""
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"

@@ -21,15 +21,16 @@ from kcli.security.principal import Principal
 
 VERSION = 0
 
+BOOL = struct.Struct(">?")
+
 
 def encode_principal(principal: Principal) -> bytes:
-    by_token = b"\x00"  # no login with a delegation token exists
     return b"".join(
         (
             INT16.pack(VERSION),
             pack_string(principal.type, True),
             pack_string(principal.name, True),
-            by_token,
+            BOOL.pack(principal.token_authenticated),
             NO_TAGS,
         )
     )
@@ -43,10 +44,10 @@ def decode_principal(content: bytes) -> Principal:
             raise PrincipalDeserializationException(f"Invalid principal data version {version}")
         kind, at = read_present_string(content, INT16.size, True, "type")
         name, at = read_present_string(content, at, True, "name")
-        by_token_bytes = 1
-        at = read_tags(content, at + by_token_bytes)
+        (by_token,) = BOOL.unpack_from(content, at)
+        at = read_tags(content, at + BOOL.size)
     except (ProtocolError, IndexError, ValueError, struct.error) as error:
         raise PrincipalDeserializationException(f"Invalid principal data: {cause_text(error)}") from error
     if at != len(content):
         raise PrincipalDeserializationException(f"Principal data has {len(content) - at} bytes too many")
-    return Principal(kind, name)
+    return Principal(kind, name, by_token)

@@ -6,8 +6,8 @@ Each handler module has one constant ACCESS:
     ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler checks each resource that the request names
     ACCESS = OPEN                                    no operation is needed
 
-The dispatch checks the rules of whole requests with the authorizer. The rules per resource are declared, but no handler
-checks them yet, because without ACLs every operation is allowed.
+The dispatch checks the rules of whole requests. A handler checks the rules per resource with the rights of its context
+(rights.py).
 """
 
 from __future__ import annotations
@@ -16,21 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kcli.errors import ClusterAuthorizationException
 from kcli.model.acl import AclOperation, ResourceType
-from kcli.security.authorizer import CLUSTER, Authorizer
 from kcli.server.requests.context import RequestContext
+from kcli.server.requests.rights import Need
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """An operation on a type of resource that a request needs."""
-
-    operation: AclOperation
-    resource_type: ResourceType
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +84,7 @@ DESCRIBE_TOKENS = Need(AclOperation.DESCRIBE_TOKENS, ResourceType.USER)
 
 
 def guarded(
-    handle: Callable[[RequestContext[object], Request], Answer], access: Access, authorizer: Authorizer
+    handle: Callable[[RequestContext[object], Request], Answer], access: Access
 ) -> Callable[[RequestContext[object], Request], Answer]:
     """Returns a handler that first checks the rule for the whole request. Returns `handle` if the API has no such
     rule."""
@@ -101,12 +92,7 @@ def guarded(
         return handle
 
     def handle_if_allowed(context: RequestContext[object], request: Request) -> Answer:
-        allowed = (
-            authorizer.authorize(context.session, context.peer_host, need.operation, CLUSTER)
-            for need in access.needs
-        )
-        if not any(allowed):
-            raise ClusterAuthorizationException
+        context.rights.require(*access.needs)
         return handle(context, request)
 
     return handle_if_allowed

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kcli.protocol.wire.api import ApiKey
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.security.authorizer import ALLOW_ALL, Asker, Authorizer
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.requests.quotas import RequestThrottle
+from kcli.server.requests.rights import Rights
 
 P = TypeVar("P", covariant=True)
 
@@ -19,7 +21,7 @@ class RequestContext(Generic[P]):
 
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
     request was received. `throttle` is set if any client has a quota. If `is_forwarded`, a broker has sent the
-    client's request in an Envelope.
+    client's request in an Envelope. `authorizer` decides on the rights of the client.
     """
 
     ports: P
@@ -32,3 +34,10 @@ class RequestContext(Generic[P]):
     session: Session = ANONYMOUS_SESSION
     throttle: RequestThrottle | None = None
     is_forwarded: bool = False
+    authorizer: Authorizer = ALLOW_ALL
+
+    @property
+    def rights(self) -> Rights:
+        """The rights of the client of this request."""
+        asker = Asker(self.session.principal, self.peer_host, API[self.api_key].name)
+        return Rights(self.authorizer, asker)

@@ -163,6 +163,7 @@ class Dispatch:
             caller.peer_host,
             caller.session,
             is_forwarded=caller.is_forwarded,
+            authorizer=self._authorizer,
         )
         request = None  # the answer has version 0, whatever the body is (KIP-511)
         if spec.min_version <= version <= spec.max_version:
@@ -256,7 +257,7 @@ class Dispatch:
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
             raise ProtocolError(f"API key {key} is not served here")
-        route = self._routes[key] = _load(ApiKey(key), self._served, self._authorizer)
+        route = self._routes[key] = _load(ApiKey(key), self._served)
         return route
 
     def _wait(
@@ -406,7 +407,7 @@ def warm_up() -> None:
     importlib.import_module(CODEC)
 
 
-def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = ALLOW_ALL) -> AnyRoute:
+def _load(key: ApiKey, served: Mapping[ApiKey, str]) -> AnyRoute:
     module = importlib.import_module(served[key])
     decode: Callable[[int, memoryview, int], Any]
     encode: Callable[[Any, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
@@ -422,7 +423,7 @@ def _load(key: ApiKey, served: Mapping[ApiKey, str], authorizer: Authorizer = AL
     has_error_code = key is ApiKey.FETCH or (
         key is not ApiKey.PRODUCE and "error_code" in _response_fields(key)
     )
-    handle = guarded(module.handle, module.ACCESS, authorizer)
+    handle = guarded(module.handle, module.ACCESS)
     error_code = attrgetter("error_code") if has_error_code else None
     return Route(API[key], handle, decode, encode, error_response, error_code)
 

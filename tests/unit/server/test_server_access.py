@@ -14,13 +14,15 @@ from kcli.errors import ClusterAuthorizationException, ErrorCode
 from kcli.model.acl import AclOperation, ResourceType
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.security.authorizer import ALLOW_ALL, CLUSTER, Resource
+from kcli.security.authorizer import ALLOW_ALL, CLUSTER, Asker, Authorizer, Resource
 from kcli.security.principal import Principal, Session
 from kcli.server.handlers.served import SERVED
 from kcli.server.requests import access
-from kcli.server.requests.access import OPEN, Access, Need
+from kcli.server.requests.access import OPEN, Access
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.dispatch import _load
+from kcli.server.requests.operations import TOPIC_OPERATIONS
+from kcli.server.requests.rights import Need
 
 # APIs that every connected client may call, whatever the ACLs: the login, and tokens that only their owner can name.
 OPEN_APIS = {
@@ -94,32 +96,48 @@ def test_the_rules_are_what_kafka_asks_for(golden: Path) -> None:
 
 
 class DenyAll:
-    """An authorizer that notes what it is asked for, and refuses."""
+    """An authorizer that records the checks, and denies."""
 
-    def __init__(self) -> None:
-        self.asked: list[tuple[Session, str, AclOperation, Resource]] = []
+    is_open = False
 
-    def authorize(self, session: Session, host: str, operation: AclOperation, resource: Resource) -> bool:
-        self.asked.append((session, host, operation, resource))
-        return False
+    def __init__(self, *allowed: AclOperation) -> None:
+        self.asked: list[tuple[Asker, AclOperation, Resource, int]] = []
+        self.allowed = allowed
+
+    def authorize(
+        self,
+        asker: Asker,
+        operation: AclOperation,
+        resource: Resource,
+        *,
+        traced: bool = False,
+        count: int = 1,
+    ) -> bool:
+        self.asked.append((asker, operation, resource, count))
+        return operation in self.allowed
+
+    def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:
+        return operation in self.allowed
 
 
 ALICE = Session(Principal("User", "alice"), "PLAIN")
 
 
-def request_of(key: ApiKey) -> tuple[RequestContext, object]:
-    context = RequestContext(SimpleNamespace(), key, API[key].max_version, 1, "c", "SASL", "10.0.0.1", ALICE)
+def request_of(key: ApiKey, authorizer: Authorizer) -> tuple[RequestContext, object]:
+    ports, version = SimpleNamespace(), API[key].max_version
+    context = RequestContext(ports, key, version, 1, "c", "SASL", "10.0.0.1", ALICE, authorizer=authorizer)
     return context, codec.message_class(key, "request")()
 
 
 @pytest.mark.parametrize("key", WHOLE, ids=lambda key: key.name)
 def test_a_whole_request_is_refused_before_its_handler_runs(key: ApiKey) -> None:
     authorizer = DenyAll()
-    route = _load(key, SERVED, authorizer)
-    context, request = request_of(key)
+    route = _load(key, SERVED)
+    context, request = request_of(key, authorizer)
     with pytest.raises(ClusterAuthorizationException) as error:
         route.handle(context, request)
-    assert authorizer.asked == [(ALICE, "10.0.0.1", need.operation, CLUSTER) for need in rule(key).needs]
+    asker = Asker(ALICE.principal, "10.0.0.1", API[key].name)
+    assert authorizer.asked == [(asker, need.operation, CLUSTER, 1) for need in rule(key).needs]
     response = route.error_response(context, request, error.value)
     assert getattr(response, "error_code", ErrorCode.CLUSTER_AUTHORIZATION_FAILED) is error.value.code
     assert route.encode(response, context.api_version, 1)
@@ -127,22 +145,36 @@ def test_a_whole_request_is_refused_before_its_handler_runs(key: ApiKey) -> None
 
 def test_the_handlers_of_other_rules_are_called_directly() -> None:
     for key in sorted(set(SERVED) - set(WHOLE)):
-        assert _load(key, SERVED, DenyAll()).handle is importlib.import_module(SERVED[key]).handle
+        assert _load(key, SERVED).handle is importlib.import_module(SERVED[key]).handle
 
 
 def test_one_of_the_needs_of_a_whole_request_is_enough() -> None:
-    class AllowActions(DenyAll):
-        def authorize(self, session: Session, host: str, operation: AclOperation, resource: Resource) -> bool:
-            return operation is AclOperation.CLUSTER_ACTION
-
     handle = access.guarded(
         lambda _context, request: request,
         access.whole_request(access.ALTER_CLUSTER, access.CLUSTER_ACTION),
-        AllowActions(),
     )
-    context, request = request_of(ApiKey.WRITE_TXN_MARKERS)
+    context, request = request_of(ApiKey.WRITE_TXN_MARKERS, DenyAll(AclOperation.CLUSTER_ACTION))
     assert handle(context, request) is request
 
 
 def test_without_an_authorizer_everything_is_allowed() -> None:
-    assert ALLOW_ALL.authorize(ALICE, "10.0.0.1", AclOperation.ALTER, CLUSTER)
+    context, _ = request_of(ApiKey.PRODUCE, ALLOW_ALL)
+    rights = context.rights
+    assert rights.is_open
+    assert rights.allows(access.ALTER_CLUSTER)
+    assert rights.allows_some(access.WRITE_TOPIC)
+    assert rights.allowed(access.READ_TOPIC, ["a", "b"]) == {"a", "b"}
+    assert rights.operations(ResourceType.TOPIC, "a") == TOPIC_OPERATIONS
+
+
+def test_a_name_that_occurs_twice_is_checked_once_and_counted() -> None:
+    authorizer = DenyAll(AclOperation.WRITE)
+    context, _ = request_of(ApiKey.PRODUCE, authorizer)
+    assert context.rights.allowed(access.WRITE_TOPIC, ["a", "b", "a"]) == {"a", "b"}
+    assert [(resource.name, count) for _, _, resource, count in authorizer.asked] == [("a", 2), ("b", 1)]
+
+
+def test_the_bits_of_operations_are_those_that_the_authorizer_allows() -> None:
+    context, _ = request_of(ApiKey.METADATA, DenyAll(AclOperation.READ, AclOperation.DESCRIBE))
+    bits = context.rights.operations(ResourceType.TOPIC, "a")
+    assert bits == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE

@@ -1,0 +1,70 @@
+"""The security keys of one listener.
+
+For mechanism M, which is in lower case in keys, and listener L, also in lower case:
+
+- `listener.name.L.K` takes precedence over `K`, for every key K;
+- keys in ONLY_WITH_MECHANISM are read as `M.K` only;
+- keys that begin with a prefix in MECHANISM_FIRST are read as `M.K`, and as `K` if `M.K` is not set.
+
+The values of other keys are the same for all mechanisms.
+"""
+
+from __future__ import annotations
+
+from kcli.config.broker import BROKER, BrokerConfig
+from kcli.config.definition import ConfigValue
+
+ONLY_WITH_MECHANISM = frozenset(
+    {
+        "sasl.jaas.config",
+        "sasl.server.callback.handler.class",
+        "sasl.login.class",
+        "sasl.login.callback.handler.class",
+    }
+)
+MECHANISM_FIRST = ("connections.max.reauth.ms", "sasl.oauthbearer.")
+
+
+class ListenerConfig:
+    """The values of keys as one listener sees them. Each value is parsed by the definition of its key."""
+
+    def __init__(self, config: BrokerConfig, listener: str) -> None:
+        self.config = config
+        self.listener = listener
+        self._prefix = f"listener.name.{listener.lower()}."
+
+    def key_of(self, name: str, mechanism: str | None = None) -> str | None:
+        """The full name of the key in the properties that gives the value. None if no key gives it, and the default
+        counts."""
+        names = [name]
+        if mechanism is not None:
+            with_mechanism = f"{mechanism.lower()}.{name}"
+            if name in ONLY_WITH_MECHANISM:
+                names = [with_mechanism]
+            elif name.startswith(MECHANISM_FIRST):
+                names = [with_mechanism, name]
+        texts = self.config.texts
+        scoped = next((self._prefix + each for each in names if self._prefix + each in texts), None)
+        return scoped or next((each for each in names if each in texts), None)
+
+    def value(self, name: str, mechanism: str | None = None) -> ConfigValue:
+        """The value of the key `name`. Raises ConfigError if the text is invalid."""
+        key = self.key_of(name, mechanism)
+        return BROKER.default(name) if key is None else BROKER[name].parse(self.config.texts[key])
+
+    def text(self, name: str, mechanism: str | None = None) -> str | None:
+        """The value of a string or password key."""
+        value = self.value(name, mechanism)
+        assert value is None or isinstance(value, str), f"{name} is not a string"
+        return value
+
+    def listed(self, name: str, mechanism: str | None = None) -> tuple[str, ...]:
+        """The items of a list key. There are no items if the value is null."""
+        value = self.value(name, mechanism)
+        assert value is None or isinstance(value, tuple), f"{name} is not a list"
+        return value or ()
+
+    def integer(self, name: str, mechanism: str | None = None) -> int:
+        value = self.value(name, mechanism)
+        assert isinstance(value, int), f"{name} is not an integer"
+        return value
