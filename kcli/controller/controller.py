@@ -110,6 +110,11 @@ class Controller:
     def settings(self) -> ControllerSettings:
         return self._settings
 
+    @property
+    def rng(self) -> Rng:
+        """The source of the ids that a decision chooses."""
+        return self._rng
+
     def topic_context(self) -> TopicContext:
         return TopicContext(self.image, self._settings, self._rng)
 
