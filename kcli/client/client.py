@@ -18,10 +18,14 @@ from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection
 from kcli.errors import (
     ErrorCode,
+    IllegalSaslStateException,
     KafkaError,
     NetworkException,
     ProtocolError,
+    SaslAuthenticationException,
+    SslAuthenticationException,
     TimeoutException,
+    UnsupportedSaslMechanismException,
     UnsupportedVersionException,
     error_for,
 )
@@ -132,6 +136,12 @@ class Client:
         self._sent += 1
         try:
             return await connection.request(message, key, version=version, timeout=timeout)
+        except NetworkException as error:
+            if connection.is_proven:
+                raise
+            # The server closed the connection at the first request, as a listener with SASL does without a login.
+            self._warn(connection.address, error)
+            raise _NoNode(error.message) from error
         except TimeoutError:
             connection.close()
             raise TimeoutException(
@@ -279,7 +289,7 @@ class Client:
     async def _to_any(self) -> Connection:
         """Returns an open connection. Without an open connection, connects to the first server that answers."""
         for connection in self._connections.values():
-            if not connection.is_closed:
+            if _is_usable(connection):
                 return connection
         own = [Address(node.host, node.port) for node in self._known.nodes.values()]
         last: KafkaError | ProtocolError | None = None
@@ -295,14 +305,21 @@ class Client:
         lock = self._opening.setdefault(address, asyncio.Lock())
         async with lock:
             connection = self._connections.get(address)
-            if connection is not None and not connection.is_closed:
+            if connection is not None and _is_usable(connection):
                 return connection
             timeout = self.config.connection_setup_timeout_ms / 1000
             try:
-                opened = await Connection.open(self._network, address, self.config.client_id, timeout)
+                opened = await Connection.open(
+                    self._network, address, self.config.client_id, timeout, self.config.security
+                )
             except (OSError, NetworkException) as error:  # includes TimeoutError, which is an OSError
                 self._warn(address, error)
                 raise _NoNode(f"no connection to {address}: {error}") from error
+            except AUTHENTICATION_ERRORS as error:
+                self._report(address, error)
+                raise
+            if connection is not None:
+                connection.retire()
             self._connections[address] = opened
             return opened
 
@@ -313,6 +330,13 @@ class Client:
             _log.warning(
                 "Connection to %s could not be established (%s). Node may not be available.", address, reason
             )
+
+    def _report(self, address: Address, error: KafkaError) -> None:
+        """Logs why a login or a TLS handshake failed, as Kafka's clients do, with the hint that names the mistake."""
+        if address not in self._warned:
+            self._warned.add(address)
+            hint = f" ({hint})" if (hint := getattr(error, "hint", "")) else ""
+            _log.error("Connection to %s failed authentication due to: %s%s", address, error.message, hint)
 
     async def _refresh(self) -> None:
         if not self.config.servers_are_controllers:
@@ -329,6 +353,14 @@ class Client:
         }
         self._known = _Known(nodes, response.controller_id)
 
+
+AUTHENTICATION_ERRORS = (
+    SaslAuthenticationException,
+    SslAuthenticationException,
+    IllegalSaslStateException,
+    UnsupportedSaslMechanismException,
+)
+"""The errors of a login. Trying again cannot help."""
 
 _MOVED = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -355,6 +387,11 @@ def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutExceptio
         return TimeoutException(f"Timed out waiting for a node assignment. Call: {name}")
     why = f" Last: {last}" if last is not None else ""
     return TimeoutException(f"Call(callName={name}, tries={tries}) timed out after {tries} attempt(s).{why}")
+
+
+def _is_usable(connection: Connection) -> bool:
+    """Whether requests can go through a connection, and the session of its login does not end soon."""
+    return not connection.is_closed and not connection.is_stale
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 start.
 
 If the missing feature would only bring comfort or speed, the key is ignored with a warning. If it would be a protection
-(an authorizer, a policy, an encrypted listener), the node refuses to start.
+(a policy, an encrypted listener), the node refuses to start.
 """
 
 from __future__ import annotations
@@ -62,7 +62,6 @@ ONE_LOOP = frozenset(
 """Sizes of Kafka's thread pools, and of its purgatories."""
 
 MUST_NOT_IGNORE: Mapping[str, str] = {
-    "authorizer.class.name": "authorization",
     "create.topic.policy.class.name": "topic creation policies",
     "alter.config.policy.class.name": "configuration policies",
     "remote.log.storage.system.enable": "tiered storage",
@@ -124,7 +123,8 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
     if base.startswith(("ssl.", "sasl.", "principal.builder.", "connections.max.reauth.")):
         return None if _is_default(name, config) else f"{name} does nothing: there is no SSL or SASL listener"
     if name in _PLUGIN_KEYS:
-        return f"{name} does nothing: there is no authorizer"
+        there_is_one = bool(config.text("authorizer.class.name"))
+        return None if there_is_one else f"{name} does nothing: there is no authorizer"
     feature = feature_not_built(base)
     if feature is not None:
         return None if _is_default(name, config) else f"{name} does nothing; not built yet: {feature}"

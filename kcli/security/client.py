@@ -93,4 +93,5 @@ def _credentials(properties: Mapping[str, str], prefix: str) -> Credentials:
             raise ValueError(
                 f'{prefix}sasl.jaas.config has no {name}: expected … required username="…" password="…";'
             )
-    return Credentials(mechanism, found["username"], found["password"])
+    is_token = found.get("tokenauth", "").lower() == "true"
+    return Credentials(mechanism, found["username"], found["password"], is_token)

@@ -59,13 +59,16 @@ class ServerKeys:
 class ScramClient:
     """The client's side of one login (see `ClientExchange`). Each login needs a new nonce."""
 
-    def __init__(self, mechanism: Mechanism, username: str, password: str, nonce: str) -> None:
+    def __init__(
+        self, mechanism: Mechanism, username: str, password: str, nonce: str, *, is_token: bool = False
+    ) -> None:
         name = username.replace("=", "=3D").replace(",", "=2C")
         self._mechanism = mechanism
         self._username = username
         self._password = password
         self._nonce = nonce
-        self._first = f"n={name},r={nonce}"
+        # Kafka's extension of SCRAM: the user name is the id of a delegation token (KIP-48).
+        self._first = f"n={name},r={nonce}" + (",tokenauth=true" if is_token else "")
         self._next: Callable[[bytes], bytes | None] = self._begin
 
     def respond(self, received: bytes) -> bytes | None:

@@ -100,8 +100,15 @@ class BrokerLinks:
         if link is None or link.address != address:
             if link is not None:
                 link.close()
+            self._close_unregistered()
             link = self._links[broker_id] = _Link(address)
         return link
+
+    def _close_unregistered(self) -> None:
+        """Closes the connections to brokers that have left the cluster."""
+        registered = self._image().brokers
+        for broker_id in [each for each in self._links if each not in registered]:
+            self._links.pop(broker_id).close()
 
     async def _connected(self, link: _Link) -> Connection:
         from kcli.client.connection import Connection  # its codec is the slowest import of all
