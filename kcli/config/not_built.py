@@ -37,7 +37,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "auto.include.jmx.reporter",
         ),
         "client telemetry": ("telemetry.",),
-        "delegation tokens": ("delegation.token.",),
         "authentication": ("connection.failed.authentication.", "connections.max.reauth."),
         "Java security providers": ("security.providers",),
     }.items()
