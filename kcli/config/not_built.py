@@ -2,7 +2,7 @@
 start.
 
 If the missing feature would only bring comfort or speed, the key is ignored with a warning. If it would be a protection
-(an authorizer, a policy, an encrypted listener), the node refuses to start.
+(a policy, an encrypted listener), the node refuses to start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "auto.include.jmx.reporter",
         ),
         "client telemetry": ("telemetry.",),
-        "delegation tokens": ("delegation.token.",),
         "Java security providers": ("security.providers",),
     }.items()
     for prefix in prefixes
@@ -63,7 +62,6 @@ ONE_LOOP = frozenset(
 """Sizes of Kafka's thread pools, and of its purgatories."""
 
 MUST_NOT_IGNORE: Mapping[str, str] = {
-    "authorizer.class.name": "authorization",
     "create.topic.policy.class.name": "topic creation policies",
     "alter.config.policy.class.name": "configuration policies",
     "remote.log.storage.system.enable": "tiered storage",
@@ -128,7 +126,8 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
     if base.startswith(_OF_SECURITY):
         return None if _is_default(name, config) else _unused_security(name, base, config)
     if name in _PLUGIN_KEYS:
-        return f"{name} does nothing: there is no authorizer"
+        there_is_one = bool(config.text("authorizer.class.name"))
+        return None if there_is_one else f"{name} does nothing: there is no authorizer"
     feature = feature_not_built(base)
     if feature is not None:
         return None if _is_default(name, config) else f"{name} does nothing; not built yet: {feature}"

@@ -17,6 +17,7 @@ from kcli.metadata.image import MetadataImage, ScramCredential, ScramKey
 from kcli.runtime.clock import Clock
 from kcli.security.mechanisms.scram import Mechanism, ScramUsers
 from kcli.security.server_mechanisms import server_mechanisms
+from kcli.security.tokens import TokenCredentials
 from kcli.server.network.connection import Authenticate, Serve, anonymous
 from kcli.server.network.failed_logins import FailedLogins
 from kcli.server.requests.login import LoginSettings, user_principal
@@ -45,7 +46,12 @@ class NodeSecurity:
         self._image = image
         self._failures = FailedLogins()
         self._threads = ThreadPoolExecutor(LOGIN_THREADS, "kcli-login")
-        self._users = ScramUsers(self._credential_of, secret=secrets.token_bytes(_SECRET_BYTES))
+        tokens = TokenCredentials(
+            config.text("delegation.token.secret.key") or None, lambda: image().delegation_tokens
+        )
+        self._users = ScramUsers(
+            self._credential_of, tokens.credential_of, secret=secrets.token_bytes(_SECRET_BYTES)
+        )
 
     def of(self, listener: Listener, serve_versions: Serve) -> ListenerSecurity:
         """The security of a listener. `serve_versions` answers ApiVersions during a login.

@@ -36,6 +36,8 @@ from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
+from kcli.security.acls.configured import node_authorizer
+from kcli.security.authorizer import FollowsMetadata
 from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
@@ -118,6 +120,7 @@ class Node:
         self._housekeeping: asyncio.Task[None] | None = None
         self.registrar: ControllerRegistrar | None = None
         self._is_made = False
+        self.authorizer = node_authorizer(config)
 
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
@@ -125,6 +128,8 @@ class Node:
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
         self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
+        if isinstance(self.authorizer, FollowsMetadata):
+            self.loader.subscribe(self.authorizer.metadata_changed)
         self.security = NodeSecurity(config, clock, lambda: self.loader.image)
         self.quorum = Quorum(self.logs, config, clock, rng, network, self.loader, on_fatal=self._halt)
         self.channels: list[NodeChannel] = []
@@ -411,7 +416,14 @@ class Node:
     def _dispatch(
         self, ports: NodePorts, served: dict[ApiKey, str], forwarder: Forwarder | None = None
     ) -> Dispatch:
-        return Dispatch(ports, served, quotas=self.quotas, metrics=self.metrics, forwarder=forwarder)
+        return Dispatch(
+            ports,
+            served,
+            quotas=self.quotas,
+            metrics=self.metrics,
+            authorizer=self.authorizer,
+            forwarder=forwarder,
+        )
 
     def _login_dispatch(self, ports: NodePorts) -> Dispatch:
         """The dispatch of clients that are not logged in. It serves only ApiVersions, and quotas do not apply."""
