@@ -75,10 +75,10 @@ command = Command(
         ),
         Example(
             "Look at the way to a secured cluster:",
-            "kcli doctor --bootstrap-server localhost:9094 --command-config client.properties",
+            "kcli doctor --bootstrap-server h:9094 --command-config client.properties",
         ),
         Example(
-            "Look at a topic and the rights on it, write one record and read it back:",
+            "Look at a topic, write one record to it and read it back:",
             "kcli doctor --bootstrap-server localhost:9092 --topic orders --write",
         ),
     ),
