@@ -22,6 +22,7 @@ from kcli.metadata.snapshot import controller_record
 from kcli.model.ids import BrokerId, LeaderEpoch, Offset
 from kcli.protocol.records.metadata import AbortTransactionRecord, MetadataRecord, NoOpRecord
 from kcli.runtime.rng import Rng
+from kcli.security.tokens import TokenFinder
 
 
 class Controller:
@@ -43,6 +44,7 @@ class Controller:
         """The sessions of the brokers, by a monotonic clock."""
         self.index = PartitionIndex(replayer.image)
         self.next_offset = Offset(replayer.image.offset + 1)
+        self.token_finder = TokenFinder(settings.tokens.secret_key or "")
 
     @property
     def image(self) -> MetadataImage:
@@ -112,7 +114,6 @@ class Controller:
 
     @property
     def rng(self) -> Rng:
-        """The source of the ids that a decision chooses."""
         return self._rng
 
     def topic_context(self) -> TopicContext:
