@@ -124,11 +124,8 @@ def certificate_names(certificate: x509.Certificate) -> list[str]:
 
 def look_at(address: Address) -> Port:
     """Looks at what a port speaks: TLS or plain text, Kafka's protocol or another, a login or none."""
-    try:
-        with _plain(address) as link:
-            return _kafka(link, is_tls=False)
-    except (OSError, KcliError):
-        pass  # another protocol, or none
+    # TLS comes first, because a broker without TLS closes such a connection at once. A server of TLS may wait for more
+    # bytes of a request in plain text.
     try:
         with _encrypted(address) as link:
             try:
@@ -136,6 +133,11 @@ def look_at(address: Address) -> Port:
             except (OSError, KcliError):
                 return Port(is_tls=True)
     except OSError:
+        pass
+    try:
+        with _plain(address) as link:
+            return _kafka(link, is_tls=False)
+    except (OSError, KcliError):
         return Port()
 
 

@@ -24,6 +24,8 @@ from kcli.protocol.wire.codec import decode_request, decode_request_header, enco
 ScriptedAnswer = Callable[[Any, int], Any]
 
 _SIZE = struct.Struct(">i")
+_FRAME_BYTES_MAX = 100 * 1024 * 1024
+"""The largest request, as in a broker (socket.request.max.bytes). A client of TLS begins with a larger number."""
 
 
 @dataclass(slots=True)
@@ -94,7 +96,10 @@ class ScriptedServer:
         with peer.makefile("rb") as incoming:
             try:
                 while len(head := incoming.read(_SIZE.size)) == _SIZE.size:
-                    response = self._answer(incoming.read(*_SIZE.unpack(head)))
+                    (size,) = _SIZE.unpack(head)
+                    if not 0 <= size <= _FRAME_BYTES_MAX:
+                        break
+                    response = self._answer(incoming.read(size))
                     if response is None:
                         break
                     peer.sendall(response)

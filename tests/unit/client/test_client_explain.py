@@ -89,8 +89,8 @@ def test_a_port_is_looked_at_with_and_without_tls(
 def test_a_client_with_tls_is_told_that_the_port_has_none(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with closing_at_tls(LOCKED) as port:
-        line = logged(certificates.client_config(), f"127.0.0.1:{port}", caplog)
+    with ScriptedServer(LOCKED) as server:
+        line = logged(certificates.client_config(), server.address, caplog)
     wanted = "set security.protocol=SASL_PLAINTEXT (sasl.mechanism PLAIN or SCRAM-SHA-512)"
     assert f"this port does not speak TLS: {wanted}" in line
 
@@ -155,24 +155,6 @@ def silent_tls(tls: ssl.SSLContext) -> Iterator[int]:
 
     with _serving(serve) as port:
         yield port
-
-
-@contextmanager
-def closing_at_tls(script: Script) -> Iterator[int]:
-    """A server without TLS that closes a connection of TLS, as a Kafka broker does."""
-    with ScriptedServer(script) as server:
-
-        def serve(peer: socket.socket) -> None:
-            if peer.recv(1, socket.MSG_PEEK) == b"\x16":
-                peer.recv(4096)
-                return
-            with socket.create_connection(("127.0.0.1", server.port)) as behind:
-                while part := peer.recv(4096):
-                    behind.sendall(part)
-                    peer.sendall(behind.recv(4096))
-
-        with _serving(serve) as port:
-            yield port
 
 
 @contextmanager
