@@ -36,6 +36,7 @@ from kcli.model.ids import BrokerId
 from kcli.model.uuids import uuid_to_text
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 from kcli.runtime.disk import make_durable_dir, replace_file
+from kcli.security.acls.configured import node_authorizer
 from kcli.server.formatting.format import FormatError, FormatRequest, Machine, format_directories
 from kcli.storage.store.ownership import LOCK_FILE
 
@@ -273,6 +274,7 @@ def _checked(properties: Mapping[str, str]) -> BrokerConfig:
     try:
         config = node_config(properties)
         check_can_serve(config)
+        node_authorizer(config)
     except ConfigError as error:
         raise ClusterError(error.located()) from error
     return config
