@@ -24,8 +24,9 @@ from kcli.protocol.wire.codec import decode_request, decode_request_header, enco
 ScriptedAnswer = Callable[[Any, int], Any]
 
 _SIZE = struct.Struct(">i")
-_FRAME_BYTES_MAX = 100 * 1024 * 1024
-"""The largest request, as in a broker (socket.request.max.bytes). A client of TLS begins with a larger number."""
+
+MAX_REQUEST_BYTES = 100 * 1024 * 1024
+"""The largest request, as in Kafka (socket.request.max.bytes). The first bytes of a TLS handshake are a larger size."""
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ class ScriptedServer:
             try:
                 while len(head := incoming.read(_SIZE.size)) == _SIZE.size:
                     (size,) = _SIZE.unpack(head)
-                    if not 0 <= size <= _FRAME_BYTES_MAX:
+                    if size > MAX_REQUEST_BYTES:
                         break
                     response = self._answer(incoming.read(size))
                     if response is None:
