@@ -61,7 +61,7 @@ def logged(properties: Mapping[str, str], server: str, caplog: pytest.LogCapture
     return line
 
 
-def test_a_client_without_tls_is_told_that_the_port_speaks_tls(
+def test_a_client_without_tls_learns_that_the_port_speaks_tls(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     with silent_tls(context(certificates.server)) as port:
@@ -86,7 +86,7 @@ def test_a_port_is_looked_at_with_and_without_tls(
         assert look_at(Address("127.0.0.1", server.port)) == with_tls
 
 
-def test_a_client_with_tls_is_told_that_the_port_has_none(
+def test_a_client_with_tls_learns_that_the_port_has_none(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ScriptedServer(LOCKED) as server:
@@ -95,21 +95,21 @@ def test_a_client_with_tls_is_told_that_the_port_has_none(
     assert f"this port does not speak TLS: {wanted}" in line
 
 
-def test_a_client_without_a_login_is_told_the_mechanisms(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_without_a_login_learns_the_mechanisms(caplog: pytest.LogCaptureFixture) -> None:
     with ScriptedServer(LOCKED) as server:
         line = logged({}, server.address, caplog)
     wanted = "set security.protocol=SASL_PLAINTEXT (sasl.mechanism PLAIN or SCRAM-SHA-512)"
     assert f"this port asks for a login: {wanted}" in line
 
 
-def test_a_client_with_a_login_is_told_that_the_port_has_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_with_a_login_learns_that_the_port_has_none(caplog: pytest.LogCaptureFixture) -> None:
     with ScriptedServer(OPEN) as server:
         line = logged({"security.protocol": "SASL_PLAINTEXT", **LOGIN}, server.address, caplog)
     assert "this port asks for no login: set security.protocol=PLAINTEXT" in line
     assert "alice-secret" not in line
 
 
-def test_a_mechanism_that_is_not_offered_is_told_with_the_offered_ones(
+def test_a_mechanism_that_is_not_offered_is_shown_with_the_offered_ones(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     login = {"security.protocol": "SASL_PLAINTEXT", **LOGIN, "sasl.mechanism": "SCRAM-SHA-256"}
