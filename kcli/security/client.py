@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcli.security.jaas import login_options
+from kcli.security.jaas import JaasError, login_options
 from kcli.security.mechanisms.client import CLIENT_MECHANISMS, Credentials
 from kcli.security.tls import ClientTls
 
@@ -87,7 +87,11 @@ def _credentials(properties: Mapping[str, str], prefix: str) -> Credentials:
     mechanism = properties.get(f"{prefix}sasl.mechanism", "GSSAPI")
     if mechanism not in CLIENT_MECHANISMS:
         raise ValueError(f"{prefix}sasl.mechanism is {mechanism}; {', '.join(CLIENT_MECHANISMS)} can be used")
-    found = login_options(properties.get(f"{prefix}sasl.jaas.config", ""))
+    text = properties.get(f"{prefix}sasl.jaas.config")
+    try:
+        found = login_options(text) if text is not None else {}
+    except JaasError as error:
+        raise ValueError(f"{prefix}sasl.jaas.config: {error}") from None
     for name in ("username", "password"):
         if name not in found:
             raise ValueError(

@@ -97,7 +97,23 @@ def link_properties(config: BrokerConfig, listener: str, mechanism_key: str) -> 
         key = scoped.key_of(name, mechanism)
         if key is not None:
             properties[name] = config.texts[key]
+    if _JAAS in names and _JAAS not in properties:
+        properties[_JAAS] = _entry_in_file(scoped, mechanism)
     return properties
+
+
+def _entry_in_file(config: ListenerConfig, mechanism: str) -> str:
+    """The entry for the mechanism in the JAAS file, as the text of the key `sasl.jaas.config`. Raises ConfigError."""
+    from kcli.security.login_modules import server_module
+
+    module = server_module(config, mechanism)
+    options = "".join(f" {name}={_quoted(value)}" for name, value in module.options.items())
+    return f"{module.name} {module.flag}{options};"
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
 
 
 def _client_security(config: BrokerConfig, listener: str, mechanism_key: str) -> ClientSecurity | None:

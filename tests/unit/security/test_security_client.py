@@ -29,7 +29,7 @@ def test_an_error_names_the_property_as_the_caller_wrote_it() -> None:
     with pytest.raises(
         ValueError, match=r"^sasl\.jaas\.config has no username: expected … required username="
     ):
-        client_security(LOGIN | {"sasl.jaas.config": ""})
+        client_security(LOGIN | {"sasl.jaas.config": "a.B required;"})
     with pytest.raises(ValueError, match=r"^kafka\.sasl\.mechanism is OAUTHBEARER; PLAIN, SCRAM-SHA-256"):
         client_security(
             {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "OAUTHBEARER"}, "kafka."
