@@ -104,8 +104,10 @@ def link_properties(config: BrokerConfig, listener: str, mechanism_key: str) -> 
 
 def _entry_in_file(config: ListenerConfig, mechanism: str) -> str:
     """The entry for the mechanism in the JAAS file, as the text of the key `sasl.jaas.config`. Raises ConfigError."""
-    from kcli.security.login_modules import server_module
+    from kcli.security.login_modules import MODULES, server_module
 
+    if mechanism not in MODULES:
+        raise ConfigError(f"{mechanism} is not a SASL mechanism; expected {', '.join(MODULES)}")
     module = server_module(config, mechanism)
     options = "".join(f" {name}={_quoted(value)}" for name, value in module.options.items())
     return f"{module.name} {module.flag}{options};"
