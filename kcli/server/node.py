@@ -43,6 +43,7 @@ from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
 from kcli.server.handlers.served import served_on_broker, served_on_controller
 from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
+from kcli.server.link_security import LinkSecurity
 from kcli.server.listener_security import NodeSecurity
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
@@ -124,6 +125,7 @@ class Node:
 
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
+        self.links = self._make_links()
         self.metrics = self._make_metrics()
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
@@ -131,7 +133,16 @@ class Node:
         if isinstance(self.authorizer, FollowsMetadata):
             self.loader.subscribe(self.authorizer.metadata_changed)
         self.security = NodeSecurity(config, clock, lambda: self.loader.image)
-        self.quorum = Quorum(self.logs, config, clock, rng, network, self.loader, on_fatal=self._halt)
+        self.quorum = Quorum(
+            self.logs,
+            config,
+            clock,
+            rng,
+            network,
+            self.loader,
+            on_fatal=self._halt,
+            secure=self.links.to_controllers,
+        )
         self.channels: list[NodeChannel] = []
         self.controller = self._make_controller() if config.is_controller else None
         self.broker = self._make_broker(background) if config.is_broker else None
@@ -158,6 +169,12 @@ class Node:
             on_failure=self._directory_failed_in_any_thread,
         )
 
+    def _make_links(self) -> LinkSecurity:
+        links = LinkSecurity(lambda: self.dynamic_config.current)
+        for warning in links.check():
+            _log.warning("%s", warning)
+        return links
+
     def _make_metrics(self) -> Metrics:
         return Metrics(
             self.clock,
@@ -181,6 +198,7 @@ class Node:
                 heartbeats=self._channel(self.config.integer("broker.heartbeat.interval.ms") / 1000),
                 assignments=self._channel(ASSIGNMENTS_LIMIT_S),
                 network=self.network,
+                secure=self.links.to_brokers,
                 isr_changes=self._channel(None),
                 removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
@@ -198,6 +216,7 @@ class Node:
             client_id=str(self.config.node_id),
             limit_s=limit_s,
             socket_timeout_s=self.config.integer("controller.socket.timeout.ms") / 1000,
+            secure=self.links.to_controllers,
         )
         channel = NodeChannel(self.controller, remote, self._leads_elsewhere)
         self.channels.append(channel)
