@@ -24,6 +24,7 @@ case "${1##*.}" in
     ConsoleProducer) command=console-producer ;;
     ConsumerGroupCommand) command=consumer-groups ;;
     ConsumerPerformance) command=consumer-perf-test ;;
+    DelegationTokenCommand) command=delegation-tokens ;;
     DeleteRecordsCommand) command=delete-records ;;
     DumpLogSegments) command=dump-log ;;
     EndToEndLatency) command=e2e-latency ;;

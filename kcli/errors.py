@@ -981,6 +981,19 @@ class ShareSessionLimitReachedException(KafkaError):
 BY_CODE: dict[ErrorCode, type[KafkaError]] = {cls.code: cls for cls in KafkaError.__subclasses__()}
 
 
+class SslAuthenticationException(KafkaError):
+    """A TLS handshake that failed. It has no code on the wire, so it stands below `BY_CODE`.
+
+    The message is that of Kafka's clients. `hint` names the mistake.
+    """
+
+    default_message = "SSL handshake failed"
+
+    def __init__(self, message: str | None = None, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 def error_for(code: ErrorCode | int, message: str | None = None) -> KafkaError:
     """The exception for an error code, which must not be NONE. An unknown code gives UnknownServerException."""
     cls = BY_CODE.get(

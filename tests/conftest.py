@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess
+    from kcli.testing.rigs.certificates import Certificates
 
 # Helpers assert too, and their failures show values like those of tests.
 pytest.register_assert_rewrite("rigs")
@@ -96,6 +97,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     }
     with BrokerProcess(tmp_path_factory.mktemp("broker"), overrides=overrides) as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates of brokers and clients, made by one authority for this run."""
+    from kcli.testing.rigs.certificates import make_certificates
+
+    return make_certificates(str(tmp_path_factory.mktemp("certificates")))
 
 
 @pytest.fixture

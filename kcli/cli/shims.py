@@ -24,6 +24,7 @@ MAIN_CLASSES = {
     "ConsoleProducer": "console-producer",
     "ConsumerGroupCommand": "consumer-groups",
     "ConsumerPerformance": "consumer-perf-test",
+    "DelegationTokenCommand": "delegation-tokens",
     "DeleteRecordsCommand": "delete-records",
     "DumpLogSegments": "dump-log",
     "EndToEndLatency": "e2e-latency",

@@ -18,10 +18,14 @@ from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection
 from kcli.errors import (
     ErrorCode,
+    IllegalSaslStateException,
     KafkaError,
     NetworkException,
     ProtocolError,
+    SaslAuthenticationException,
+    SslAuthenticationException,
     TimeoutException,
+    UnsupportedSaslMechanismException,
     UnsupportedVersionException,
     error_for,
 )
@@ -68,9 +72,16 @@ Destination.ANY, Destination.CONTROLLER = Destination(), Destination()
 
 
 class _NoNode(KafkaError):
-    """Raised if no server is known or reachable. The message is the reason."""
+    """Raised if no server is known or reachable. The message is the reason.
+
+    `is_final` means that the port speaks another protocol than the client, so that trying again cannot help.
+    """
 
     retriable = True
+
+    def __init__(self, message: str, *, is_final: bool = False) -> None:
+        super().__init__(message)
+        self.is_final = is_final
 
 
 @dataclass(slots=True)
@@ -90,7 +101,8 @@ class Client:
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
         self._known = _Known()
-        self._warned: set[Address] = set()
+        # The addresses whose failure is logged, with the line that names the mistake.
+        self._explained: dict[Address, str] = {}
         self._sent = 0
 
     async def __aenter__(self) -> Self:
@@ -132,6 +144,13 @@ class Client:
         self._sent += 1
         try:
             return await connection.request(message, key, version=version, timeout=timeout)
+        except NetworkException as error:
+            if connection.is_proven:
+                raise
+            # The server closed the connection at the first request, as a listener with SASL does without a login.
+            self._sent -= 1
+            hint = await self._warn(connection.address, error)
+            raise _NoNode(error.message, is_final=bool(hint)) from error
         except TimeoutError:
             connection.close()
             raise TimeoutException(
@@ -159,7 +178,10 @@ class Client:
                 if not error.retriable:
                     raise
                 last = error
-                if not isinstance(error, _NoNode):
+                if isinstance(error, _NoNode):
+                    if error.is_final:
+                        raise _timed_out(name, tries, last) from error
+                else:
                     tries += 1
                 if cluster_has_moved(error):
                     self._known = _Known()
@@ -279,7 +301,7 @@ class Client:
     async def _to_any(self) -> Connection:
         """Returns an open connection. Without an open connection, connects to the first server that answers."""
         for connection in self._connections.values():
-            if not connection.is_closed:
+            if _is_usable(connection):
                 return connection
         own = [Address(node.host, node.port) for node in self._known.nodes.values()]
         last: KafkaError | ProtocolError | None = None
@@ -295,24 +317,53 @@ class Client:
         lock = self._opening.setdefault(address, asyncio.Lock())
         async with lock:
             connection = self._connections.get(address)
-            if connection is not None and not connection.is_closed:
+            if connection is not None and _is_usable(connection):
                 return connection
             timeout = self.config.connection_setup_timeout_ms / 1000
             try:
-                opened = await Connection.open(self._network, address, self.config.client_id, timeout)
+                opened = await Connection.open(
+                    self._network, address, self.config.client_id, timeout, self.config.security
+                )
             except (OSError, NetworkException) as error:  # includes TimeoutError, which is an OSError
-                self._warn(address, error)
-                raise _NoNode(f"no connection to {address}: {error}") from error
+                hint = await self._warn(address, error)
+                raise _NoNode(f"no connection to {address}: {error}", is_final=bool(hint)) from error
+            except AUTHENTICATION_ERRORS as error:
+                await self._report(address, error)
+                raise
+            if connection is not None:
+                connection.retire()
             self._connections[address] = opened
             return opened
 
-    def _warn(self, address: Address, error: Exception) -> None:
-        if address not in self._warned:
-            self._warned.add(address)
-            reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
+    async def _warn(self, address: Address, error: Exception) -> str:
+        """Logs a failed connection, once for each address. Returns the line that names the mistake in the settings, or
+        an empty text."""
+        if address not in self._explained:
+            hint = await self._explanation(address, error) if isinstance(error, NetworkException) else ""
+            self._explained[address] = hint
+            reason = hint or getattr(error, "strerror", None) or str(error) or "no answer in time"
             _log.warning(
                 "Connection to %s could not be established (%s). Node may not be available.", address, reason
             )
+        return self._explained[address]
+
+    async def _report(self, address: Address, error: KafkaError) -> None:
+        """Logs why a login or a TLS handshake failed, as Kafka's clients do, with the line that names the mistake."""
+        if address not in self._explained:
+            hint = self._explained[address] = await self._explanation(address, error)
+            _log.error(
+                "Connection to %s failed authentication due to: %s%s",
+                address,
+                error.message,
+                f": {hint}" if hint else "",
+            )
+
+    async def _explanation(self, address: Address, error: Exception) -> str:
+        if not isinstance(self._network, SystemNetwork):
+            return ""  # a simulated server cannot be asked through a socket
+        from kcli.client.explain import explain
+
+        return await asyncio.to_thread(explain, address, self.config.security, error)
 
     async def _refresh(self) -> None:
         if not self.config.servers_are_controllers:
@@ -329,6 +380,14 @@ class Client:
         }
         self._known = _Known(nodes, response.controller_id)
 
+
+AUTHENTICATION_ERRORS = (
+    SaslAuthenticationException,
+    SslAuthenticationException,
+    IllegalSaslStateException,
+    UnsupportedSaslMechanismException,
+)
+"""The errors of a login. Trying again cannot help."""
 
 _MOVED = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -355,6 +414,11 @@ def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutExceptio
         return TimeoutException(f"Timed out waiting for a node assignment. Call: {name}")
     why = f" Last: {last}" if last is not None else ""
     return TimeoutException(f"Call(callName={name}, tries={tries}) timed out after {tries} attempt(s).{why}")
+
+
+def _is_usable(connection: Connection) -> bool:
+    """Whether requests can go through a connection, and the session of its login does not end soon."""
+    return not connection.is_closed and not connection.is_stale
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kcli.config.properties import Properties
 from kcli.errors import KcliError
 from kcli.model.addresses import MAX_PORT, Address, read_server
+from kcli.security.client import ClientSecurity, client_security
 
 
 class ClientConfigError(KcliError):
@@ -32,6 +33,7 @@ class ClientConfig:
     retry_backoff_max_ms: int = 1_000
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
+    security: ClientSecurity | None = None
 
 
 def parse_address(text: str, setting: str = "bootstrap.servers") -> Address:
@@ -64,7 +66,6 @@ def client_config(
 
     An argument takes precedence over the properties, except `client_id`, which is only a default.
     """
-    _refuse_security(properties)
     servers = bootstrap_servers or properties.get("bootstrap.servers")
     controllers = bootstrap_controllers or properties.get("bootstrap.controllers")
     if bootstrap_servers is not None:
@@ -94,16 +95,15 @@ def client_config(
         retry_backoff_max_ms=_integer(properties, "retry.backoff.max.ms", 1_000),
         reconnect_backoff_ms=_integer(properties, "reconnect.backoff.ms", 50),
         reconnect_backoff_max_ms=_integer(properties, "reconnect.backoff.max.ms", 1_000),
+        security=_security(properties),
     )
 
 
-def _refuse_security(properties: Mapping[str, str]) -> None:
-    protocol = properties.get("security.protocol", "PLAINTEXT")
-    if protocol != "PLAINTEXT":
-        raise ClientConfigError(
-            f"security.protocol={protocol} is not supported: this version connects with PLAINTEXT only"
-            + _where(properties, "security.protocol")
-        )
+def _security(properties: Mapping[str, str]) -> ClientSecurity:
+    try:
+        return client_security(properties)
+    except ValueError as error:
+        raise ClientConfigError(str(error)) from error
 
 
 def _integer(properties: Mapping[str, str], key: str, default: int) -> int:

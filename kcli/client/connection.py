@@ -1,17 +1,20 @@
 """One connection to one server. A response belongs to the request with the same correlation id, so several requests may
 wait for their responses.
 
-The connection recognises another protocol (TLS, HTTP) by the first bytes of the answer. The error then contains the
-name of that protocol.
+`Connection.open` does the TLS handshake and the SASL login. The connection recognises another protocol (TLS, HTTP) by
+the first bytes of the answer. The error then contains the name of that protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from typing import cast
 
 from kcli import KAFKA_VERSION
+from kcli.client.login import HANDSHAKE_VERSION, log_in
+from kcli.client.tls_errors import alert_error, handshake_error
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -19,6 +22,8 @@ from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import Message, decode_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
+from kcli.security.client import ClientSecurity
+from kcli.security.mechanisms.client import Credentials
 
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 """The largest response. The description of a very large cluster has some tens of megabytes.
@@ -35,6 +40,9 @@ Without this limit, requests to a peer that never answers could fill the memory.
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
 CORRELATION_MAX = 2**31 - 1
+
+LOGIN_USED = 0.85
+"""The part of a session's lifetime after which a connection is stale. Java's clients log in again after 85 to 95 %."""
 
 
 class WrongPeer(KafkaError):
@@ -55,24 +63,57 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = bytearray(_SIZE.size)
         self._filled = 0
         self._in_body = False
-        self._answered = False
+        self._answers = 0
         self._lost: Exception | None = None
+        self._is_encrypted = False
+        self._is_retired = False
+        self._stale_at: float | None = None
 
     @classmethod
     async def open(
-        cls, network: Network, address: Address, client_id: str | None, timeout: float
+        cls,
+        network: Network,
+        address: Address,
+        client_id: str | None,
+        timeout: float,
+        security: ClientSecurity | None = None,
     ) -> Connection:
-        """Connects and negotiates versions within `timeout` seconds. Raises OSError, TimeoutError or KafkaError."""
+        """Connects, negotiates versions and logs in within `timeout` seconds.
+
+        `security` has the settings of TLS and SASL. Without it, the connection is plain text without a login. Raises
+        OSError, TimeoutError or KafkaError. SslAuthenticationException and SaslAuthenticationException mean that trying
+        again cannot help.
+        """
         async with asyncio.timeout(timeout):
-            _, protocol = await network.create_connection(
-                lambda: cls(address, client_id), address.host, address.port
-            )
-            assert isinstance(protocol, cls)
+            protocol = await cls._connected(network, address, client_id, security)
             try:
                 await protocol.negotiate()
+                if security is not None and security.sasl is not None:
+                    await protocol._log_in(security.sasl)
             except BaseException:
                 protocol.close()
                 raise
+        return protocol
+
+    @classmethod
+    async def _connected(
+        cls, network: Network, address: Address, client_id: str | None, security: ClientSecurity | None
+    ) -> Connection:
+        tls = security.tls.context() if security is not None and security.tls is not None else None
+        try:
+            _, protocol = await network.create_connection(
+                lambda: cls(address, client_id), address.host, address.port, tls=tls
+            )
+        except ssl.SSLError as error:
+            raise handshake_error(error, address) from error
+        except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError) as error:
+            if tls is None:
+                raise
+            raise NetworkException(
+                f"{address} closed the connection during the TLS handshake, as listeners without TLS do"
+            ) from error
+        assert isinstance(protocol, cls)
+        protocol._is_encrypted = tls is not None
         return protocol
 
     @property
@@ -80,10 +121,29 @@ class Connection(asyncio.BufferedProtocol):
         """Whether either side has closed the connection."""
         return self._lost is not None
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the session of the login ends soon (KIP-368). A new connection is then needed."""
+        return self._stale_at is not None and asyncio.get_running_loop().time() >= self._stale_at
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the server has answered a request other than ApiVersions, so that it serves this client.
+
+        Without a login, a listener with SASL answers only ApiVersions.
+        """
+        return self._answers > 1
+
     def close(self) -> None:
         """Closes the connection immediately. Requests without an answer raise NetworkException."""
         if self._transport is not None:
             self._transport.abort()
+
+    def retire(self) -> None:
+        """Closes the connection after the last answer that a request waits for."""
+        self._is_retired = True
+        if not self._pending:
+            self.close()
 
     async def negotiate(self) -> None:
         """Requests the peer's API versions (KIP-35).
@@ -134,7 +194,18 @@ class Connection(asyncio.BufferedProtocol):
                 frame = await answer
         finally:
             self._pending.pop(correlation, None)
+            if self._is_retired and not self._pending:
+                self.close()
         return decode_response(key, version, frame)[1]
+
+    async def _log_in(self, credentials: Credentials) -> None:
+        async def ask(message: Message, key: ApiKey) -> Message:
+            version = HANDSHAKE_VERSION if key is ApiKey.SASL_HANDSHAKE else self.version_for(key)
+            return await self.request(message, key, version=version, timeout=3600)  # `open` limits the time
+
+        lifetime_ms = await log_in(ask, credentials)
+        if lifetime_ms > 0:
+            self._stale_at = asyncio.get_running_loop().time() + lifetime_ms / 1000 * LOGIN_USED
 
     async def _api_versions(self, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
         # The caller of `open` limits the time, so this time-out is only a large number.
@@ -178,8 +249,20 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        hint = "" if self._answered else " before it said a word, as listeners with TLS or SASL do"
-        self._fail(NetworkException(f"{self.address} closed the connection{hint}"))
+        if isinstance(exc, ssl.SSLError):
+            self._fail(alert_error(exc, self.address))
+            return
+        self._fail(NetworkException(f"{self.address} closed the connection{self._hint()}"))
+
+    def _hint(self) -> str:
+        """Returns the likely reason why a server closes a connection that it has not served yet."""
+        if self._answers == 0 and not self._is_encrypted:
+            return " before it said a word, as listeners with TLS or SASL do"
+        if self._answers == 0:
+            return " after the TLS handshake, as listeners do that require a client certificate"
+        if not self.is_proven:
+            return " at the first request, as listeners with SASL do"
+        return ""
 
     def _expect(self, size: int, *, in_body: bool) -> None:
         self._buffer = bytearray(size)
@@ -187,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
         self._in_body = in_body
 
     def _frame(self, frame: bytes) -> None:
-        self._answered = True
+        self._answers += 1
         (correlation,) = _CORRELATION.unpack_from(frame)
         answer = self._pending.pop(correlation, None)
         if answer is not None and not answer.done():
@@ -197,9 +280,11 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
 
     def _wrong_size(self, head: bytes, size: int) -> Exception:
-        if not self._answered and speaks_tls(head):
-            return WrongPeer(f"{self.address} speaks TLS: security.protocol=SSL or SASL_SSL would be needed")
-        if not self._answered and head == b"HTTP":
+        if self._answers == 0 and speaks_tls(head):
+            return WrongPeer(
+                f"{self.address} speaks TLS, this client does not: set security.protocol=SSL or SASL_SSL"
+            )
+        if self._answers == 0 and head == b"HTTP":
             return WrongPeer(f"{self.address} speaks HTTP: it is not a Kafka listener")
         return ProtocolError(
             f"{self.address} announced a response of {size} bytes (limit {MAX_RESPONSE_BYTES}): not a Kafka listener?"

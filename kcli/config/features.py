@@ -73,6 +73,8 @@ LATEST_PRODUCTION = _BY_NAME["4.1-IV1"]
 LATEST_TESTING = METADATA_VERSIONS[-1]
 SCRAM_SUPPORTED_FROM = _BY_NAME["3.5-IV2"]
 """The first level with SCRAM credentials in the metadata log (KIP-900)."""
+DELEGATION_TOKENS_FROM = _BY_NAME["3.6-IV2"]
+"""The first level with delegation tokens in the metadata log (KIP-900)."""
 CONTROLLER_REGISTRATION_FROM = _BY_NAME["3.7-IV0"]
 """The first level with registrations of controllers in the metadata log (KIP-919)."""
 DIRECTORY_ASSIGNMENT_FROM = _BY_NAME["3.7-IV2"]

@@ -57,10 +57,20 @@ if TYPE_CHECKING:
         ControllerRegistrationRequest,
         ControllerRegistrationResponse,
     )
+    from kcli.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+    from kcli.protocol.messages.create_delegation_token import (
+        CreateDelegationTokenRequest,
+        CreateDelegationTokenResponse,
+    )
     from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from kcli.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
     from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
     from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+    from kcli.protocol.messages.expire_delegation_token import (
+        ExpireDelegationTokenRequest,
+        ExpireDelegationTokenResponse,
+    )
     from kcli.protocol.messages.incremental_alter_configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
@@ -68,6 +78,10 @@ if TYPE_CHECKING:
     from kcli.protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsResponse,
+    )
+    from kcli.protocol.messages.renew_delegation_token import (
+        RenewDelegationTokenRequest,
+        RenewDelegationTokenResponse,
     )
     from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
     from kcli.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -108,6 +122,8 @@ class ControllerRequestContext:
     """Returns True for a topic whose configuration the client may see in the response to CreateTopics."""
     resolvable: Callable[[str], bool] = _never
     """Returns True for an IP address or a host name with an IP address. AlterClientQuotas needs it."""
+    wall_ms: int = 0
+    """The time in milliseconds since the Unix epoch, which delegation tokens need."""
     client: Client | None = None
     """The client whose rights and quotas count. If it is None, the node itself needs the response."""
 
@@ -257,9 +273,80 @@ def _alter_user_scram_credentials(
     return alter_user_scram_credentials(controller.image, request)
 
 
+def _create_acls(
+    controller: Controller, request: CreateAclsRequest, _context: ControllerRequestContext, _now_ms: int
+) -> Steps[CreateAclsResponse]:
+    from kcli.controller.acls import create_acls
+
+    return create_acls(controller, request)
+
+
+def _delete_acls(
+    controller: Controller, request: DeleteAclsRequest, _context: ControllerRequestContext, _now_ms: int
+) -> Steps[DeleteAclsResponse]:
+    from kcli.controller.acls import delete_acls
+
+    return delete_acls(controller, request)
+
+
+CREATE_ACLS: ControllerApi[CreateAclsRequest, CreateAclsResponse] = ControllerApi(
+    ApiKey.CREATE_ACLS, _create_acls
+)
+DELETE_ACLS: ControllerApi[DeleteAclsRequest, DeleteAclsResponse] = ControllerApi(
+    ApiKey.DELETE_ACLS, _delete_acls
+)
 ALTER_CLIENT_QUOTAS: ControllerApi[AlterClientQuotasRequest, AlterClientQuotasResponse] = ControllerApi(
     ApiKey.ALTER_CLIENT_QUOTAS, _alter_client_quotas
 )
 ALTER_USER_SCRAM_CREDENTIALS: ControllerApi[
     AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 ] = ControllerApi(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, _alter_user_scram_credentials)
+
+
+def _create_delegation_token(
+    controller: Controller,
+    request: CreateDelegationTokenRequest,
+    context: ControllerRequestContext,
+    _now_ms: int,
+) -> Decision[CreateDelegationTokenResponse]:
+    from kcli.controller.tokens import create_delegation_token
+
+    return create_delegation_token(controller, request, _requester(context), context.wall_ms)
+
+
+def _renew_delegation_token(
+    controller: Controller,
+    request: RenewDelegationTokenRequest,
+    context: ControllerRequestContext,
+    _now_ms: int,
+) -> Decision[RenewDelegationTokenResponse]:
+    from kcli.controller.tokens import renew_delegation_token
+
+    return renew_delegation_token(controller, request, _requester(context), context.wall_ms)
+
+
+def _expire_delegation_token(
+    controller: Controller,
+    request: ExpireDelegationTokenRequest,
+    context: ControllerRequestContext,
+    _now_ms: int,
+) -> Decision[ExpireDelegationTokenResponse]:
+    from kcli.controller.tokens import expire_delegation_token
+
+    return expire_delegation_token(controller, request, _requester(context), context.wall_ms)
+
+
+def _requester(context: ControllerRequestContext) -> Principal:
+    assert context.client is not None, "only clients ask for tokens"
+    return context.client.principal
+
+
+CREATE_DELEGATION_TOKEN: ControllerApi[CreateDelegationTokenRequest, CreateDelegationTokenResponse] = (
+    ControllerApi(ApiKey.CREATE_DELEGATION_TOKEN, _create_delegation_token)
+)
+RENEW_DELEGATION_TOKEN: ControllerApi[RenewDelegationTokenRequest, RenewDelegationTokenResponse] = (
+    ControllerApi(ApiKey.RENEW_DELEGATION_TOKEN, _renew_delegation_token)
+)
+EXPIRE_DELEGATION_TOKEN: ControllerApi[ExpireDelegationTokenRequest, ExpireDelegationTokenResponse] = (
+    ControllerApi(ApiKey.EXPIRE_DELEGATION_TOKEN, _expire_delegation_token)
+)

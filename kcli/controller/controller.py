@@ -22,6 +22,7 @@ from kcli.metadata.snapshot import controller_record
 from kcli.model.ids import BrokerId, LeaderEpoch, Offset
 from kcli.protocol.records.metadata import AbortTransactionRecord, MetadataRecord, NoOpRecord
 from kcli.runtime.rng import Rng
+from kcli.security.tokens import TokenFinder
 
 
 class Controller:
@@ -43,6 +44,7 @@ class Controller:
         """The sessions of the brokers, by a monotonic clock."""
         self.index = PartitionIndex(replayer.image)
         self.next_offset = Offset(replayer.image.offset + 1)
+        self.token_finder = TokenFinder(settings.tokens.secret_key or "")
 
     @property
     def image(self) -> MetadataImage:
@@ -109,6 +111,10 @@ class Controller:
     @property
     def settings(self) -> ControllerSettings:
         return self._settings
+
+    @property
+    def rng(self) -> Rng:
+        return self._rng
 
     def topic_context(self) -> TopicContext:
         return TopicContext(self.image, self._settings, self._rng)

@@ -10,6 +10,16 @@ from kcli.metadata.image import VersionRange
 
 
 @dataclass(frozen=True, slots=True)
+class TokenSettings:
+    """The settings of delegation tokens. Without a secret key there are no tokens."""
+
+    secret_key: str | None = field(default=None, repr=False)
+    max_lifetime_ms: int = 604_800_000
+    renewal_ms: int = 86_400_000
+    """How long a token lives after its creation, and after each renewal."""
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerSettings:
     """The settings of the node that the decisions need.
 
@@ -25,5 +35,6 @@ class ControllerSettings:
     unclean_leader_election_enable: bool = False
     remote_log_storage_system_enable: bool = False
     kraft_version: int = 1
+    tokens: TokenSettings = TokenSettings()
     static_config: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, ConfigValue] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from kcli.metadata.image import (
     METADATA_VERSION,
     BrokerRegistration,
     ControllerRegistration,
+    DelegationToken,
     Endpoint,
     MetadataImage,
     PartitionImage,
@@ -175,12 +176,17 @@ def _security_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
             iterations=credential.iterations,
         )
     for token in image.delegation_tokens.values():
-        yield records.DelegationTokenRecord(
-            owner=token.owner,
-            requester=token.requester,
-            renewers=token.renewers,
-            issue_timestamp=token.issue_timestamp_ms,
-            max_timestamp=token.max_timestamp_ms,
-            expiration_timestamp=token.expiration_timestamp_ms,
-            token_id=token.token_id,
-        )
+        yield delegation_token_record(token)
+
+
+def delegation_token_record(token: DelegationToken) -> records.DelegationTokenRecord:
+    """The record of a token. Each change of a token writes all of its fields again."""
+    return records.DelegationTokenRecord(
+        owner=token.owner,
+        requester=token.requester,
+        renewers=token.renewers,
+        issue_timestamp=token.issue_timestamp_ms,
+        max_timestamp=token.max_timestamp_ms,
+        expiration_timestamp=token.expiration_timestamp_ms,
+        token_id=token.token_id,
+    )

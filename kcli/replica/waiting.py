@@ -13,36 +13,55 @@ from kcli.model.ids import Offset
 Waiter = TypeVar("Waiter")
 
 
+class Wait(Generic[Waiter]):
+    """One waiting request in a `CommitQueue`. The waiter is None after the wait has ended or was dropped."""
+
+    __slots__ = ("waiter",)
+
+    def __init__(self, waiter: Waiter) -> None:
+        self.waiter: Waiter | None = waiter
+
+    def drop(self) -> None:
+        """Ends the wait early, for example after its time limit. The small entry stays in the queue until its offset is
+        committed, but the request does not stay in memory."""
+        self.waiter = None
+
+
 class CommitQueue(Generic[Waiter]):
     """The waiting requests of one partition, ordered by the offset that must be committed for each."""
 
     __slots__ = ("_arrivals", "_heap")
 
     def __init__(self) -> None:
-        # Entries: (offset, number of arrival, waiter). If two offsets are equal, the number decides. So waiters are
-        # never compared.
-        self._heap: list[tuple[int, int, Waiter]] = []
+        # If two offsets are equal, the number of the arrival decides. So waits are never compared.
+        self._heap: list[tuple[int, int, Wait[Waiter]]] = []
         self._arrivals = 0
 
     def __len__(self) -> int:
+        """The number of entries, with those that were dropped."""
         return len(self._heap)
 
-    def wait_for(self, offset: Offset, waiter: Waiter) -> None:
-        """Adds a waiter, which is due when the high watermark reaches `offset`."""
+    def wait_for(self, offset: Offset, waiter: Waiter) -> Wait[Waiter]:
+        """Adds a waiter, which is due when the high watermark reaches `offset`. Waiters of the same offset are due in
+        the order of their arrival."""
         self._arrivals += 1
-        heappush(self._heap, (offset, self._arrivals, waiter))
+        wait = Wait(waiter)
+        heappush(self._heap, (offset, self._arrivals, wait))
+        return wait
 
     def due(self, high_watermark: Offset) -> list[Waiter]:
         """Removes and returns the waiters that are due at this high watermark, lowest offset first."""
         heap, due = self._heap, []
         while heap and heap[0][0] <= high_watermark:
-            due.append(heappop(heap)[2])
+            waiter = heappop(heap)[2].waiter
+            if waiter is not None:
+                due.append(waiter)
         return due
 
     def end(self) -> list[Waiter]:
         """Removes and returns all waiters, lowest offset first, because this leader no longer leads."""
         waiting, self._heap = self._heap, []
-        return [waiter for _, _, waiter in sorted(waiting, key=lambda entry: entry[:2])]
+        return [wait.waiter for _, _, wait in sorted(waiting) if wait.waiter is not None]
 
 
 class FetchWait:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from enum import Enum
+from typing import Protocol, runtime_checkable
 
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
 from kcli.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kcli.security.principal import Principal
 
@@ -33,6 +36,14 @@ class Asker:
     api: str
 
 
+class Audit(Enum):
+    """The effect of a check on the levels of its line in the audit log."""
+
+    FULL = "a request needs the right: an allowed check has level DEBUG, a denied check INFO"
+    FILTER = "the check filters an answer, or another right is enough: a denied check has level TRACE"
+    QUERY = "the check only fills authorizedOperations: every result has level TRACE"
+
+
 class Authorizer(Protocol):
     """Decides on each request of a broker's clients."""
 
@@ -46,18 +57,26 @@ class Authorizer(Protocol):
         operation: AclOperation,
         resource: Resource,
         *,
-        traced: bool = False,
+        audit: Audit = Audit.FULL,
         count: int = 1,
     ) -> bool:
         """Returns whether the asker's principal may do this operation.
 
-        `traced` is True for a check that only filters an answer. The audit log has such a check only at level TRACE.
-        `count` is the number of places in the request that name this resource.
+        `count` is the number of places in the request that name this resource. Raises
+        CoordinatorLoadInProgressException, which clients retry, while the authorizer does not have its rules yet.
         """
 
     def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Returns whether the asker's principal may do this operation on at least one resource of this type
-        (KIP-679)."""
+        (KIP-679). Raises the same error as `authorize`."""
+
+
+@runtime_checkable
+class FollowsMetadata(Protocol):
+    """An authorizer that decides by the ACLs of the cluster. Only a node with such an authorizer takes new ACLs."""
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Follows each commit of the metadata log. The first call has the whole metadata."""
 
 
 class AllowAll:
@@ -71,7 +90,7 @@ class AllowAll:
         operation: AclOperation,
         resource: Resource,
         *,
-        traced: bool = False,
+        audit: Audit = Audit.FULL,
         count: int = 1,
     ) -> bool:
         return True

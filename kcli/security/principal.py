@@ -18,6 +18,14 @@ class Principal:
         return f"{self.type}:{self.name}"
 
 
+def principal_from_text(text: str, *, token_authenticated: bool = False) -> Principal:
+    """Parses `Type:name`. Raises ValueError if the text has another form."""
+    kind, colon, name = text.partition(":")
+    if not (kind and colon and name):
+        raise ValueError(f"expected a string in format principalType:principalName but got {text}")
+    return Principal(kind, name, token_authenticated)
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """The principal of a connection, and the time at which its login expires. A new login on the same connection makes

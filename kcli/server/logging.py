@@ -1,8 +1,9 @@
 """The server's log. Its lines have the format of Kafka's log, so that tools for Kafka's log can read them.
 
 The log goes to stdout. If a directory is given, the log also goes to files, as in Kafka's log4j2.yaml:
-`controller.log`, `log-cleaner.log`, and `server.log` for all other lines. A file is renamed at each full hour, for
-example to `server.log.2026-11-21-08`. As in Kafka, old files are not deleted.
+`controller.log`, `log-cleaner.log`, `kafka-authorizer.log`, and `server.log` for all other lines. A file is renamed at
+each full hour, for example to `server.log.2026-11-21-08`. As in Kafka, old files are not deleted. If there are files,
+the lines of the authorizer are only in their own file, because they may be many.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-_LEVELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
+_LEVELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL", logging.DEBUG - 5: "TRACE"}
 
 SERVER_FILE = "server.log"
+AUDIT_LOGGER = "kcli.authorizer.logger"
+"""The logger of the decisions of the authorizer. Its lines have the name that the logger has in Kafka."""
 OWN_FILES = {
+    AUDIT_LOGGER: "kafka-authorizer.log",
     "kcli.server.QuorumController": "controller.log",
     "kcli.server.LogCleaner": "log-cleaner.log",
 }
@@ -29,10 +33,11 @@ class KafkaFormatter(logging.Formatter):
     """Formats a line as `[2026-11-21 08:30:26,281] INFO message (logger)`."""
 
     def __init__(self) -> None:
-        super().__init__("[%(asctime)s] %(kafka_level)s %(message)s (%(name)s)")
+        super().__init__("[%(asctime)s] %(kafka_level)s %(message)s (%(kafka_name)s)")
 
     def format(self, record: logging.LogRecord) -> str:
         record.kafka_level = _LEVELS.get(record.levelno, record.levelname)
+        record.kafka_name = "kafka.authorizer.logger" if record.name == AUDIT_LOGGER else record.name
         return super().format(record)
 
 
@@ -62,6 +67,7 @@ def configure(
     logging.getLogger("kcli").setLevel(level)
     if log_directory is not None:
         root.handlers += _files(Path(log_directory))
+        root.handlers[0].addFilter(lambda record: record.name != AUDIT_LOGGER)
 
 
 def _files(directory: Path) -> list[logging.Handler]:

@@ -36,11 +36,15 @@ from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
+from kcli.security.acls.configured import node_authorizer
+from kcli.security.authorizer import FollowsMetadata
 from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
 from kcli.server.handlers.served import served_on_broker, served_on_controller
 from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
+from kcli.server.link_security import LinkSecurity
+from kcli.server.listener_security import NodeSecurity
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
@@ -117,14 +121,28 @@ class Node:
         self._housekeeping: asyncio.Task[None] | None = None
         self.registrar: ControllerRegistrar | None = None
         self._is_made = False
+        self.authorizer = node_authorizer(config)
 
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
+        self.links = self._make_links()
         self.metrics = self._make_metrics()
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
         self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
-        self.quorum = Quorum(self.logs, config, clock, rng, network, self.loader, on_fatal=self._halt)
+        if isinstance(self.authorizer, FollowsMetadata):
+            self.loader.subscribe(self.authorizer.metadata_changed)
+        self.security = NodeSecurity(config, clock, lambda: self.loader.image)
+        self.quorum = Quorum(
+            self.logs,
+            config,
+            clock,
+            rng,
+            network,
+            self.loader,
+            on_fatal=self._halt,
+            secure=self.links.to_controllers,
+        )
         self.channels: list[NodeChannel] = []
         self.controller = self._make_controller() if config.is_controller else None
         self.broker = self._make_broker(background) if config.is_broker else None
@@ -151,6 +169,12 @@ class Node:
             on_failure=self._directory_failed_in_any_thread,
         )
 
+    def _make_links(self) -> LinkSecurity:
+        links = LinkSecurity(lambda: self.dynamic_config.current)
+        for warning in links.check():
+            _log.warning("%s", warning)
+        return links
+
     def _make_metrics(self) -> Metrics:
         return Metrics(
             self.clock,
@@ -174,6 +198,7 @@ class Node:
                 heartbeats=self._channel(self.config.integer("broker.heartbeat.interval.ms") / 1000),
                 assignments=self._channel(ASSIGNMENTS_LIMIT_S),
                 network=self.network,
+                secure=self.links.to_brokers,
                 isr_changes=self._channel(None),
                 removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
@@ -191,6 +216,7 @@ class Node:
             client_id=str(self.config.node_id),
             limit_s=limit_s,
             socket_timeout_s=self.config.integer("controller.socket.timeout.ms") / 1000,
+            secure=self.links.to_controllers,
         )
         channel = NodeChannel(self.controller, remote, self._leads_elsewhere)
         self.channels.append(channel)
@@ -333,6 +359,7 @@ class Node:
         await self._stop_parts(clean=clean)
         await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
         self._background.shutdown(wait=clean)
+        self.security.close()
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[%s id=%d] shut down completed in %.0f ms", self._server, self.config.node_id, elapsed_ms)
 
@@ -384,27 +411,36 @@ class Node:
         """Opens every listener. Clients that connect wait until `admit`, except on the early listeners."""
         early = self.config.early_start_listeners
         self.sockets.hold(listener.name for listener in self.config.listeners if listener.name not in early)
-        dispatches: dict[bool, Serve] = {}
+        dispatches: dict[bool, Dispatch] = {}
         if self.controller is not None:
             ports = self._node_ports(self.controller)  # it decides itself or refuses, and never forwards
             self._controller_dispatch = self._dispatch(ports, served_on_controller())
             dispatches[True] = self._controller_dispatch
         if self.broker is not None:
             dispatches[False] = self._dispatch(self.ports, served_on_broker(), self.broker.channel)
+        served: dict[bool, Serve] = dict(dispatches)
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
-            dispatches = {key: measured(serve, self.metrics.requests) for key, serve in dispatches.items()}
+            served = {key: measured(serve, self.metrics.requests) for key, serve in served.items()}
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
+            security = self.security.of(listener, dispatches[is_controller])
             opened = await self.sockets.listen(
-                listener_settings(self.config, listener), dispatches[is_controller]
+                listener_settings(self.config, listener), served[is_controller], security.authenticate
             )
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 
     def _dispatch(
         self, ports: NodePorts, served: dict[ApiKey, str], forwarder: Forwarder | None = None
     ) -> Dispatch:
-        return Dispatch(ports, served, quotas=self.quotas, metrics=self.metrics, forwarder=forwarder)
+        return Dispatch(
+            ports,
+            served,
+            quotas=self.quotas,
+            metrics=self.metrics,
+            authorizer=self.authorizer,
+            forwarder=forwarder,
+        )
 
     def _bound(self, listeners: tuple[Listener, ...]) -> list[Listener]:
         """The listeners with the ports that the system chose in place of port 0."""

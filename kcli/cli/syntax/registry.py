@@ -183,7 +183,19 @@ TOOLS: dict[str, Tool] = {
             "Show and change subscriptions to the metrics of clients.",
             _CLUSTER,
         ),
+        Tool(
+            "delegation-tokens",
+            "kafka-delegation-tokens.sh",
+            "Create, renew, expire and describe delegation tokens.",
+            _CLUSTER,
+        ),
         Tool("jmx", "kafka-jmx.sh", "Print the metrics of a broker, once or repeatedly.", _CLUSTER),
+        Tool(
+            "doctor",
+            "",
+            "Find out why a client cannot use a cluster.",
+            _CLUSTER,
+        ),
         Tool(
             "top",
             "",

@@ -18,6 +18,7 @@ from kcli.client.admin import (
     quorum,
     quotas,
     reassignments,
+    tokens,
     topics,
     transactions,
 )
@@ -46,6 +47,11 @@ class AdminClient(Client):
     alter_client_quotas = quotas.alter_client_quotas
     describe_user_scram_credentials = quotas.describe_user_scram_credentials
     alter_user_scram_credentials = quotas.alter_user_scram_credentials
+
+    create_delegation_token = tokens.create_delegation_token
+    renew_delegation_token = tokens.renew_delegation_token
+    expire_delegation_token = tokens.expire_delegation_token
+    describe_delegation_tokens = tokens.describe_delegation_tokens
 
     list_offsets = offsets.list_offsets
     delete_records = offsets.delete_records

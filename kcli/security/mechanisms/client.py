@@ -22,11 +22,15 @@ CLIENT_MECHANISMS = (plain.NAME, *scram.MECHANISMS)
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A user name and password, and the SASL mechanism of the login."""
+    """A user name and password, and the SASL mechanism of the login.
+
+    With `is_token`, the user name is the id of a delegation token, and the password is its HMAC in Base64 (KIP-48).
+    """
 
     mechanism: str
     username: str
     password: str = field(repr=False)
+    is_token: bool = False
 
 
 class ClientExchange(Protocol):
@@ -46,4 +50,4 @@ def client_exchange(credentials: Credentials) -> ClientExchange:
     if credentials.mechanism == plain.NAME:
         return plain.PlainClient(username, password)
     mechanism = scram.MECHANISMS[credentials.mechanism]
-    return scram.ScramClient(mechanism, username, password, scram.new_nonce())
+    return scram.ScramClient(mechanism, username, password, scram.new_nonce(), is_token=credentials.is_token)

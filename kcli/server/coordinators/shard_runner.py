@@ -77,8 +77,12 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         write_error: Callable[[ErrorCode], ErrorCode],
         now_ms: Callable[[], int],
         send: Callable[[SendT], None],
+        broken: Callable[[], None],
     ) -> None:
+        """Makes the runner of a loaded shard. It calls `broken` if the shard cannot apply a record of its log. The
+        caller must then stop the runner and load the shard again."""
         self._send = send
+        self._broken = broken
         self._shard = shard
         self.partition = partition
         self._settings = settings
@@ -245,20 +249,25 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                     self._fail(write, error.code)
                 continue
             self._in_flight.popleft()
-            try:
-                self._finish(writes, ErrorCode.NONE)
-            except Exception:  # an error of this process, which must not silence the shard
-                _log.exception("Records of %s could not be applied", self.partition)
+            self._finish(writes, ErrorCode.NONE)
         self._committer = None
 
     def _finish(self, writes: list[Write[RecordT, SendT]], code: ErrorCode) -> None:
-        for write in writes:
-            if code is ErrorCode.NONE:
-                self._accept(self.ask(partial(_replay, write)))
-                if write.failure is ErrorCode.NONE:
-                    self._deliver(write.ready)
-            else:
+        for number, write in enumerate(writes):
+            if code is not ErrorCode.NONE:
                 self._fail(write, code)
+                continue
+            try:
+                next_ready = self.ask(partial(_replay, write))
+            except Exception:
+                # The state of the shard is not the state of its log any more, so the shard must be loaded again.
+                _log.exception("Records of %s could not be applied", self.partition)
+                self._in_flight.appendleft((Offset(0), writes[number:]))
+                self._broken()
+                return
+            self._accept(next_ready)
+            if write.failure is ErrorCode.NONE:
+                self._deliver(write.ready)
 
     def _deliver(self, ready: Ready[RecordT, SendT]) -> None:
         rest = run_in_turns(_delivered(ready), REPLIES_PER_TURN)
@@ -312,7 +321,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     def stop(self) -> None:
         """Stops, because another broker has the shard. Waiting requests are answered with NOT_COORDINATOR."""
         self._stopped = True
-        last = self._shard.resign(self._now_ms())
         self._alarm.cancel()
         self.cancel_tasks()
         for handle in (self._flush_handle, self._committer):
@@ -325,7 +333,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         for write in writes:
             if write.failure is ErrorCode.NONE:
                 self._answer_error(write.ready, self._write_error(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        _answer(last)
+        _answer(self._shard.resign(self._now_ms()))
 
 
 def _answer(ready: Ready[RecordT, SendT]) -> None:

@@ -160,10 +160,23 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             return  # only the leader epoch is new, and the log has everything that the shard knows
         self._give_up(leader.partition)
         if led:
-            if not self._loading:
-                self._loads = _Loads(self.now_ms())
-            task = asyncio.get_running_loop().create_task(self._load(leader), name=f"load {leader}")
-            self._loading[leader.partition] = _Load(leader, task)
+            self._begin_load(leader)
+
+    def _begin_load(self, leader: LeaderPartition) -> None:
+        if not self._loading:
+            self._loads = _Loads(self.now_ms())
+        task = asyncio.get_running_loop().create_task(self._load(leader), name=f"load {leader}")
+        self._loading[leader.partition] = _Load(leader, task)
+
+    def _load_again(self, leader: LeaderPartition) -> None:
+        """Drops a shard that could not apply a record of its log, and loads it from the log. If the load fails too, the
+        shard serves no requests until the next leader epoch."""
+        try:
+            self._give_up(leader.partition)
+        except Exception:
+            self._kind.logger.exception("The shard of %s could not be stopped", leader)
+        if leader.is_leader and not self._stopped:
+            self._begin_load(leader)
 
     def _is_of(self, leader: LeaderPartition) -> bool:
         """Whether the shard of a partition is loaded, or is being loaded, from this very leader."""
@@ -223,6 +236,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             write_error=write_error,
             now_ms=self.now_ms,
             send=lambda work: kind.send(runner, work),
+            broken=lambda: self._load_again(leader),
         )
         kind.loaded(runner, image)
         runner.run(lambda shard, now_ms: shard.start(now_ms))

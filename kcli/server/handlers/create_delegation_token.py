@@ -1,27 +1,46 @@
-"""CreateDelegationToken (key 38, versions 1-3): refuses every request, as Kafka does on a PLAINTEXT listener
-(KIP-48)."""
+"""CreateDelegationToken (key 38, versions 1-3): asks the controller for a token (KIP-48). The rules are in
+controller/tokens.py."""
 
 from __future__ import annotations
 
-from kcli.errors import UnsupportedByAuthenticationException
+from kcli.controller.api import CREATE_DELEGATION_TOKEN
+from kcli.controller.tokens import token_owner
+from kcli.errors import DelegationTokenAuthorizationException, KafkaError
 from kcli.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.token_requests import check_may_ask
 from kcli.server.requests.access import CREATE_TOKENS, per_resource
 
 ACCESS = per_resource(CREATE_TOKENS)
 
 
-def handle(context: NodeContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+async def handle(
+    context: NodeContext, request: CreateDelegationTokenRequest
+) -> CreateDelegationTokenResponse:
+    """A client needs no right for its own token. A token for another owner needs CreateTokens on this user
+    (KIP-373)."""
+    check_may_ask(context)
+    requester = context.session.principal
+    owner = token_owner(request, requester)
+    if owner != requester and not context.rights.allows(CREATE_TOKENS, str(owner)):
+        raise DelegationTokenAuthorizationException
+    return await ask_controller(context, CREATE_DELEGATION_TOKEN, request)
+
+
+def error_response(
+    context: NodeContext, request: CreateDelegationTokenRequest, error: KafkaError
+) -> CreateDelegationTokenResponse:
     """Names the owner and the requester of the token, as Kafka does also in a refusal."""
     requester = context.session.principal
-    owner_type, owner_name = request.owner_principal_type, request.owner_principal_name
+    owner = token_owner(request, requester)
     return CreateDelegationTokenResponse(
-        error_code=UnsupportedByAuthenticationException.code,
-        principal_type=(owner_name and owner_type) or requester.type,
-        principal_name=owner_name or requester.name,
+        error_code=error.code,
+        principal_type=owner.type,
+        principal_name=owner.name,
         token_requester_principal_type=requester.type,
         token_requester_principal_name=requester.name,
     )

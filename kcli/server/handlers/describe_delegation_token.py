@@ -1,20 +1,87 @@
-"""DescribeDelegationToken (key 41, versions 1-3): refuses every request, as Kafka does on a PLAINTEXT listener
-(KIP-48)."""
+"""DescribeDelegationToken (key 41, versions 1-3): the tokens that the client may see, with their HMACs (KIP-48).
+
+A node answers from its own metadata. Controllers answer too, although Kafka 4.1 only lists the API there.
+"""
 
 from __future__ import annotations
 
-from kcli.errors import UnsupportedByAuthenticationException
+from collections.abc import Awaitable, Generator
+
+from kcli.errors import DelegationTokenDisabledException
+from kcli.metadata.image import DelegationToken
 from kcli.protocol.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
+from kcli.security.principal import principal_from_text
+from kcli.security.tokens import parties, token_hmac
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.token_requests import check_may_ask
 from kcli.server.requests.access import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS, per_resource
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import run_in_turns
 
 ACCESS = per_resource(DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS)
 
+TOKENS_PER_TURN = 100
+"""The tokens that are checked in one turn of the loop. A token takes up to 10 µs: its HMAC and two authorizations."""
+
 
 def handle(
-    _context: NodeContext, _request: DescribeDelegationTokenRequest
-) -> DescribeDelegationTokenResponse:
-    raise UnsupportedByAuthenticationException
+    context: NodeContext, request: DescribeDelegationTokenRequest
+) -> DescribeDelegationTokenResponse | Awaitable[DescribeDelegationTokenResponse]:
+    """Describes all tokens if the request has no list of owners. An empty list selects no token."""
+    check_may_ask(context)
+    secret_key = context.ports.config.text("delegation.token.secret.key") or None
+    if secret_key is None:
+        raise DelegationTokenDisabledException
+    return then(
+        run_in_turns(_described(context, request, secret_key), TOKENS_PER_TURN),
+        lambda tokens: DescribeDelegationTokenResponse(tokens=tuple(tokens)),
+    )
+
+
+def _described(
+    context: NodeContext, request: DescribeDelegationTokenRequest, secret_key: str
+) -> Generator[None, None, list[DescribedDelegationToken]]:
+    asked: set[str] = set()
+    for owner in request.owners or ():
+        asked.add(f"{owner.principal_type}:{owner.principal_name}")
+        yield
+    selects_all = request.owners is None
+    tokens = context.ports.metadata.delegation_tokens.values() if selects_all or asked else ()
+    found = []
+    for token in tokens:
+        if (selects_all or not asked.isdisjoint(parties(token))) and _may_see(context, token):
+            found.append(_description(token, secret_key))
+        yield
+    return found
+
+
+def _may_see(context: NodeContext, token: DelegationToken) -> bool:
+    return (
+        str(context.session.principal) in parties(token)
+        or context.rights.allows(DESCRIBE_DELEGATION_TOKEN, token.token_id)
+        or context.rights.allows(DESCRIBE_TOKENS, token.owner)
+    )
+
+
+def _description(token: DelegationToken, secret_key: str) -> DescribedDelegationToken:
+    owner, requester = principal_from_text(token.owner), principal_from_text(token.requester)
+    return DescribedDelegationToken(
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+        issue_timestamp=token.issue_timestamp_ms,
+        expiry_timestamp=token.expiration_timestamp_ms,
+        max_timestamp=token.max_timestamp_ms,
+        token_id=token.token_id,
+        hmac=token_hmac(secret_key, token.token_id),
+        renewers=tuple(
+            DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name)
+            for each in map(principal_from_text, token.renewers)
+        ),
+    )

@@ -1,18 +1,24 @@
-"""ExpireDelegationToken (key 40, versions 1-2): refuses every request, as Kafka does on a PLAINTEXT listener
-(KIP-48)."""
+"""ExpireDelegationToken (key 40, versions 1-2): ends a token, or moves its expiry (KIP-48). The rules are in
+controller/tokens.py."""
 
 from __future__ import annotations
 
-from kcli.errors import UnsupportedByAuthenticationException
+from kcli.controller.api import EXPIRE_DELEGATION_TOKEN
 from kcli.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.token_requests import check_may_ask
 from kcli.server.requests.access import OPEN
 
 ACCESS = OPEN
+"""The controller accepts only the owner and the renewers of the token."""
 
 
-def handle(_context: NodeContext, _request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
-    raise UnsupportedByAuthenticationException
+async def handle(
+    context: NodeContext, request: ExpireDelegationTokenRequest
+) -> ExpireDelegationTokenResponse:
+    check_may_ask(context)
+    return await ask_controller(context, EXPIRE_DELEGATION_TOKEN, request)

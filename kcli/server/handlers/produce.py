@@ -455,10 +455,18 @@ def _wait(
         outcomes[number] = _outcome(context, *pending[number])
         parked.committed()
 
+    def timed_out() -> None:
+        for wait in waits:
+            if wait is not None:
+                wait.drop()
+        parked.finish()
+
     parked = ParkedProduce(ProduceWait(len(pending)), done)
-    timer = loop.call_later(max(request.timeout_ms, 0) / 1000, parked.finish)
-    for number, (leader, offset) in enumerate(pending):
+    timer = loop.call_later(max(request.timeout_ms, 0) / 1000, timed_out)
+    waits = [
         leader.when_committed(offset, partial(committed, number))
+        for number, (leader, offset) in enumerate(pending)
+    ]
     return answer
 
 

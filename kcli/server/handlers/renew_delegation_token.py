@@ -1,18 +1,22 @@
-"""RenewDelegationToken (key 39, versions 1-2): refuses every request, as Kafka does on a PLAINTEXT listener
-(KIP-48)."""
+"""RenewDelegationToken (key 39, versions 1-2): moves the expiry of a token (KIP-48). The rules are in
+controller/tokens.py."""
 
 from __future__ import annotations
 
-from kcli.errors import UnsupportedByAuthenticationException
+from kcli.controller.api import RENEW_DELEGATION_TOKEN
 from kcli.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.token_requests import check_may_ask
 from kcli.server.requests.access import OPEN
 
 ACCESS = OPEN
+"""The controller accepts only the owner and the renewers of the token."""
 
 
-def handle(_context: NodeContext, _request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
-    raise UnsupportedByAuthenticationException
+async def handle(context: NodeContext, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+    check_may_ask(context)
+    return await ask_controller(context, RENEW_DELEGATION_TOKEN, request)

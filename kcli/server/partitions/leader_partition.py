@@ -22,7 +22,7 @@ from kcli.model.request_values import ACKS_ALL
 from kcli.protocol.messages.alter_partition import ResponsePartitionData
 from kcli.replica.isr import IsrChange, Reaction, reaction_to
 from kcli.replica.leader import NO_BROKER_EPOCH, FollowerState, LeaderState
-from kcli.replica.waiting import CommitQueue
+from kcli.replica.waiting import CommitQueue, Wait
 from kcli.server.metrics.traffic import Traffic
 from kcli.server.partitions.known_epochs import check_known_epoch
 from kcli.server.partitions.openings import AppendQueue, Openings
@@ -406,13 +406,13 @@ class LeaderPartition:
             for parked in list(self.parked_fetches):
                 parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
 
-    def when_committed(self, offset: Offset, callback: Callable[[], None]) -> None:
+    def when_committed(self, offset: Offset, callback: Callable[[], None]) -> Wait[Callable[[], None]] | None:
         """Calls `callback` when everything before `offset` is committed, or when the leadership ends. Calls it at once
-        if this is so already."""
+        if this is so already. Returns the wait, which the caller may drop, or None if there is no wait."""
         if self.is_leader and self.log.high_watermark < offset:
-            self.commits.wait_for(offset, callback)
-        else:
-            callback()
+            return self.commits.wait_for(offset, callback)
+        callback()
+        return None
 
     def when_deleted(self, offset: Offset, callback: Callable[[], None]) -> None:
         """Calls `callback` when the low watermark reaches `offset`, or when the leadership ends. Calls it at once if
@@ -439,10 +439,11 @@ class LeaderPartition:
         """
         if self.log.high_watermark < offset and self.is_leader:
             committed = asyncio.Event()
-            self.commits.wait_for(offset, committed.set)
+            wait = self.commits.wait_for(offset, committed.set)
             try:
                 await asyncio.wait_for(committed.wait(), timeout)
             except TimeoutError:
+                wait.drop()
                 raise TimeoutException(f"{self} did not commit offset {offset} within {timeout} s") from None
         if not self.is_leader:
             raise NotLeaderOrFollowerException(f"{self} lost its leader while records were being committed")

@@ -67,22 +67,19 @@ class NodeChannel:
 
         Raises KafkaError if the request is refused, TimeoutException if no active controller answers in time.
         """
-        if self._local is not None and await self._becomes_local(self._local):
+        since = asyncio.get_running_loop().time()
+        if self._local is not None and await self._becomes_local(self._local, since):
             try:
                 return await self._local.send(api, request, context)
             except NotControllerException:
                 pass  # the role has resigned, so another controller becomes active
-        return await self._remote.send(api, request, context)
+        return await self._remote.send(api, request, context, since=since)
 
-    async def _becomes_local(self, local: LocalController) -> bool:
+    async def _becomes_local(self, local: LocalController, since: float) -> bool:
         """Waits until an active controller is known, up to the time limit of a request. Returns whether it runs in this
         process."""
-        limit_s = self._remote.limit_s
-        ends_at = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
         while not local.is_active:
-            if self._leads_elsewhere():
-                return False
-            if ends_at is not None and asyncio.get_running_loop().time() >= ends_at:
+            if self._leads_elsewhere() or self._remote.is_expired(since):
                 return False
             await asyncio.sleep(ACTIVATION_PAUSE_S)
         return True

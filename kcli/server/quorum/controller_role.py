@@ -18,7 +18,7 @@ from kcli.config.listeners import SECURITY_PROTOCOLS, Listener
 from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestContext
 from kcli.controller.bootstrap import first_log_records
 from kcli.controller.controller import Controller
-from kcli.controller.settings import ControllerSettings
+from kcli.controller.settings import ControllerSettings, TokenSettings
 from kcli.errors import NotControllerException, StorageError
 from kcli.metadata.image import ControllerRegistration, Endpoint, VersionRange
 from kcli.metadata.replay import ImageReplayer
@@ -118,7 +118,7 @@ class ControllerRole:
             self._on_fatal(error)
             return
         self.active = active
-        self._housekeeping = QuorumHousekeeping(active, self._config)
+        self._housekeeping = QuorumHousekeeping(active, self._config, self._clock)
         self._housekeeping.start()
 
     def _write_first_records(self, active: ActiveController, settings: ControllerSettings) -> None:
@@ -180,6 +180,11 @@ def controller_settings(config: BrokerConfig, kraft_version: int) -> ControllerS
         unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
         remote_log_storage_system_enable=config.boolean("remote.log.storage.system.enable"),
         kraft_version=kraft_version,
+        tokens=TokenSettings(
+            config.text("delegation.token.secret.key") or None,
+            max_lifetime_ms=config.integer("delegation.token.max.lifetime.ms"),
+            renewal_ms=config.integer("delegation.token.expiry.time.ms"),
+        ),
         static_config=dict(config.texts),
         config=config,
     )

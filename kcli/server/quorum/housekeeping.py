@@ -14,6 +14,7 @@ from kcli.controller.controller import Controller
 from kcli.controller.decision import Steps
 from kcli.controller.leadership import elect_leaderless, elect_preferred
 from kcli.errors import NotControllerException
+from kcli.runtime.clock import Clock
 from kcli.server.quorum.active_controller import ActiveController
 
 _log = logging.getLogger("kcli.server.QuorumController")
@@ -34,9 +35,10 @@ Round = Callable[[], Awaitable[bool]]
 class QuorumHousekeeping:
     """The periodic work of one lead, from `start` to `stop`."""
 
-    def __init__(self, active: ActiveController, config: BrokerConfig) -> None:
+    def __init__(self, active: ActiveController, config: BrokerConfig, clock: Clock) -> None:
         self._active = active
         self._config = config
+        self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -54,6 +56,9 @@ class QuorumHousekeeping:
         if config.boolean("auto.leader.rebalance.enable"):
             interval_s = config.integer("leader.imbalance.check.interval.seconds")
             self._repeat("preferred", partial(self._elect, elect_preferred), interval_s)
+        if config.text("delegation.token.secret.key"):
+            check_s = config.integer("delegation.token.expiry.check.interval.ms") / 1000
+            self._repeat("tokens", self._remove_expired_tokens, check_s)
         idle_s = config.integer("metadata.max.idle.interval.ms") / 1000
         if idle_s > 0:
             self._repeat("idle", self._write_no_op, idle_s)
@@ -93,3 +98,9 @@ class QuorumHousekeeping:
 
     async def _elect(self, elect: Callable[[Controller], Steps[bool]]) -> bool:
         return await self._active.carry_out(lambda controller, _now_ms: elect(controller))
+
+    async def _remove_expired_tokens(self) -> bool:
+        from kcli.controller.tokens import remove_expired_tokens  # the start of a node does not need it
+
+        now_ms = self._clock.now_ms()
+        return await self._active.carry_out(lambda controller, _: remove_expired_tokens(controller, now_ms))

@@ -34,6 +34,7 @@ from kcli.protocol.wire.packing import INT32
 from kcli.runtime.network import Network
 from kcli.security.principal import Principal
 from kcli.security.principal_bytes import encode_principal
+from kcli.server.network.links import Secure, is_usable, open_link, plain_text
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
@@ -75,6 +76,7 @@ class RemoteController:
 
     `find` returns the address of the active controller, or None if the quorum knows none. A request older than
     `limit_s` is not sent again (None: no limit). A connection without an answer for `socket_timeout_s` is closed.
+    `secure` has the security of the controller listener.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class RemoteController:
         client_id: str,
         limit_s: float | None,
         socket_timeout_s: float,
+        secure: Secure = plain_text,
     ) -> None:
         self._network = network
+        self._secure = secure
         self._find = find
         self._client_id = client_id
         self.limit_s = limit_s
@@ -99,16 +103,22 @@ class RemoteController:
         """The API versions of the last controller. Empty before the first connection."""
 
     async def send(
-        self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
+        self,
+        api: ControllerApi[Q, R],
+        request: Q,
+        context: ControllerRequestContext = OWN_REQUEST,
+        *,
+        since: float | None = None,
     ) -> R:
         """Returns the response. Raises KafkaError for a top-level error, TimeoutException if no controller answers.
 
-        A request on behalf of a client goes in an Envelope, so that the controller checks the client's rights.
+        `since` is the time of the loop at which the time limit begins, or None for the time of this call. A request on
+        behalf of a client goes in an Envelope, so that the controller checks the client's rights.
         """
         if context.client is not None:
-            response: Any = await self._send_for(context.client, api.key, request)
+            response: Any = await self._send_for(context.client, api.key, request, since)
         else:
-            response = await self._ask(api.key, lambda _connection: request)
+            response = await self._ask(api.key, lambda _connection: request, since)
         code = getattr(response, "error_code", ErrorCode.NONE)
         if code is not ErrorCode.NONE:
             raise error_for(code, getattr(response, "error_message", None))
@@ -134,7 +144,7 @@ class RemoteController:
         self._queue.clear()
         self._forget()
 
-    async def _send_for(self, client: Client, key: ApiKey, request: object) -> Any:
+    async def _send_for(self, client: Client, key: ApiKey, request: object, since: float | None) -> Any:
         """Sends the request of a client that this node has changed or made, in the newest version that both sides
         support."""
         from kcli.protocol.wire.codec import decode_response, encode_request
@@ -147,12 +157,14 @@ class RemoteController:
             frame = encode_request(request, key, version, 0, client.id)
             return _envelope(frame[INT32.size :], client.principal, client.host)
 
-        answer = _opened(await self._ask(ApiKey.ENVELOPE, envelope))
+        answer = _opened(await self._ask(ApiKey.ENVELOPE, envelope, since))
         return decode_response(key, version, answer)[1]
 
-    async def _ask(self, key: ApiKey, message: Callable[[Connection], object]) -> Any:
+    async def _ask(
+        self, key: ApiKey, message: Callable[[Connection], object], since: float | None = None
+    ) -> Any:
         loop = asyncio.get_running_loop()
-        asked = _Asked(key, message, loop.create_future(), loop.time())
+        asked = _Asked(key, message, loop.create_future(), loop.time() if since is None else since)
         self._queue[asked] = None
         if self._sender is None or self._sender.done():
             self._sender = loop.create_task(self._send_all(), name="to-controller")
@@ -167,16 +179,17 @@ class RemoteController:
     async def _send_all(self) -> None:
         while self._queue:
             asked = next(iter(self._queue))
-            if self._is_expired(asked):
+            if self.is_expired(asked.since):
                 self._expire(asked)
             elif pause_s := await self._try(asked):
-                for each in [each for each in self._queue if self._is_expired(each)]:
+                for each in [each for each in self._queue if self.is_expired(each.since)]:
                     self._expire(each)
                 self._forget()
                 await asyncio.sleep(pause_s)
 
-    def _is_expired(self, asked: _Asked) -> bool:
-        return self.limit_s is not None and asyncio.get_running_loop().time() - asked.since >= self.limit_s
+    def is_expired(self, since: float) -> bool:
+        """Whether the time limit of a request that was given at `since` has passed."""
+        return self.limit_s is not None and asyncio.get_running_loop().time() - since >= self.limit_s
 
     def _expire(self, asked: _Asked) -> None:
         reason = f"No active controller answered {asked.key.name} within {self.limit_s:g} s"
@@ -228,16 +241,13 @@ class RemoteController:
 
     async def _connected(self, address: Address) -> Connection:
         """The connection to the active controller. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
-        from kcli.client.connection import Connection, WrongPeer  # its codec is the slowest import of all
-
         if self._connection is not None:
-            if self._connection.address == address and not self._connection.is_closed:
+            if self._connection.address == address and is_usable(self._connection):
                 return self._connection
             self._forget()
-        try:
-            self._connection = await Connection.open(self._network, address, self._client_id, self._timeout_s)
-        except WrongPeer as error:
-            raise NetworkException(error.message) from error
+        self._connection = await open_link(
+            self._network, address, self._client_id, self._timeout_s, self._secure
+        )
         self.versions = self._connection.versions
         return self._connection
 

@@ -184,6 +184,32 @@ class Dispatch:
             return _later(decoding, may_be_dropped=spec.key in ONLY_READ)
         return self._serve(route, context, request)
 
+    def versions_only(self, quotas: ClientQuotas) -> Dispatch:
+        """A dispatch that serves only ApiVersions, for clients that are not logged in."""
+        served = {ApiKey.API_VERSIONS: self._served[ApiKey.API_VERSIONS]}
+        return Dispatch(self._ports, served, quotas=quotas, metrics=self._metrics)
+
+    def refuse(self, caller: Caller, frame: bytes, error: KafkaError) -> Answer | Waiting:
+        """Returns the error response to a request that is not allowed now, for example before a login. Does not call
+        the handler.
+
+        Raises ProtocolError if the request is invalid. A large request is invalid here, because its client is not
+        known yet.
+        """
+        api_key, version, correlation_id, client_id, at = read_request_header(frame)
+        route = self._routes.get(api_key) or self._route(api_key)
+        spec = route.spec
+        if len(frame) > DECODED_AT_ONCE_BYTES or not spec.min_version <= version <= spec.max_version:
+            raise ProtocolError(f"{spec.name}: {error.message}")
+        if spec.is_flexible(version):
+            at = read_header_tags(frame, at)
+        context = RequestContext(
+            self._ports, spec.key, version, correlation_id, client_id, caller.listener, caller.peer_host
+        )
+        request = route.decode(version, memoryview(frame), at)
+        assert not is_unfinished(request), "a small frame is decoded at once"
+        return self._answer_error(route, context, request, error)
+
     async def serve_forwarded(self, frame: bytes, caller: ForwardedCaller) -> bytes:
         """Serves the frame of a client that a broker has forwarded. Returns the response frame, without size prefix.
 
@@ -195,7 +221,7 @@ class Dispatch:
             if api_key not in ELIGIBLE or api_key not in self._served:
                 name = API[ApiKey(api_key)].key.name if api_key in API else str(api_key)
                 raise InvalidRequestException(f"API {name} is not enabled or is not eligible for forwarding")
-            answer = await _settled(self(caller, memoryview(frame)))
+            answer = await settled(self(caller, memoryview(frame)))
         except ProtocolError as error:
             raise UnsupportedVersionException(str(error)) from error
         assert answer is not None, "every API that can be forwarded has a response"
@@ -219,7 +245,7 @@ class Dispatch:
             raise ProtocolError(f"{route.spec.name}: {error.message}") from error
         except KafkaError as error:
             request = await finished(route.decode(context.api_version, memoryview(frame), at))
-            return await _settled(self._answer_error(route, context, request, error))
+            return await settled(self._answer_error(route, context, request, error))
         if route.spec.key in THROTTLED_FIRST:
             at = INT32.size + route.spec.is_flexible(
                 context.api_version
@@ -252,7 +278,7 @@ class Dispatch:
         self, route: Route[RequestT, ResponseT], context: Context, decoding: Awaitable[RequestT]
     ) -> Answer:
         """Serves a large request. The caller keeps the requests of one connection in order."""
-        return await _settled(self._serve(route, context, await decoding))
+        return await settled(self._serve(route, context, await decoding))
 
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
@@ -342,10 +368,11 @@ async def _error_in_turns(
     route: Route[RequestT, ResponseT], context: Context, response: Awaitable[ResponseT]
 ) -> Answer:
     """Encodes the error response to a large request."""
-    return await _settled(_encoded(route, context, await response))
+    return await settled(_encoded(route, context, await response))
 
 
-async def _settled(answer: Answer | Waiting) -> Answer:
+async def settled(answer: Answer | Waiting) -> Answer:
+    """Returns the answer when it is ready. If the caller is cancelled, ends the wait."""
     while isinstance(answer, Waiting):
         try:
             await asyncio.wait([answer.future])

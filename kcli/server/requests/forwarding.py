@@ -33,16 +33,20 @@ FORWARDED = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""The APIs whose frames a broker sends on unread.
+"""The APIs whose frames a broker sends on unread."""
 
-Requests for delegation tokens are missing, because the broker refuses all of them (KIP-48).
-"""
-
-ELIGIBLE = FORWARDED | {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}
+ELIGIBLE = FORWARDED | {
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+}
 """The APIs that a controller accepts in an Envelope.
 
 The handler of the two config APIs runs on the broker, which checks its own keys and changes its log levels. The broker
-then sends only the other resources to the controller.
+then sends only the other resources to the controller. The handlers of delegation tokens also run on the broker first,
+because only the broker knows the security of the client's connection (KIP-48).
 """
 
 THROTTLED_FIRST = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kcli.errors import ClusterAuthorizationException
 from kcli.model.acl import CLUSTER_NAME, AclOperation, ResourceType
-from kcli.security.authorizer import Asker, Authorizer, Resource
+from kcli.security.authorizer import Asker, Audit, Authorizer, Resource
 from kcli.server.requests.operations import OPERATIONS
 
 
@@ -40,10 +40,12 @@ class Rights:
     def allows(self, need: Need, name: str = CLUSTER_NAME, *, traced: bool = False, count: int = 1) -> bool:
         """Returns whether the client may do the operation on the resource with this name.
 
-        `traced` and `count` are described at `Authorizer.authorize`.
+        `traced` is True for a check that only filters an answer. The audit log then has a denial only at level TRACE.
+        `count` is described at `Authorizer.authorize`.
         """
         resource = Resource(need.resource_type, name)
-        return self._authorizer.authorize(self._asker, need.operation, resource, traced=traced, count=count)
+        audit = Audit.FILTER if traced else Audit.FULL
+        return self._authorizer.authorize(self._asker, need.operation, resource, audit=audit, count=count)
 
     def allowed(self, need: Need, names: Iterable[str], *, traced: bool = False) -> frozenset[str]:
         """Returns the names on which the client may do the operation. Checks each name once."""
@@ -65,8 +67,9 @@ class Rights:
 
     def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
         """Returns the operations that the client may do on a resource, as the bits of KIP-430."""
+        resource = Resource(resource_type, name)
         return sum(
             1 << operation
             for operation in OPERATIONS[resource_type]
-            if self.allows(Need(operation, resource_type), name, traced=True)
+            if self._authorizer.authorize(self._asker, operation, resource, audit=Audit.QUERY)
         )

@@ -10,6 +10,7 @@ connection is closed. ApiVersions is answered with the APIs of the script.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping
@@ -24,6 +25,9 @@ ScriptedAnswer = Callable[[Any, int], Any]
 
 _SIZE = struct.Struct(">i")
 
+MAX_REQUEST_BYTES = 100 * 1024 * 1024
+"""The largest request, as in Kafka (socket.request.max.bytes). The first bytes of a TLS handshake are a larger size."""
+
 
 @dataclass(slots=True)
 class ScriptedServer:
@@ -33,6 +37,8 @@ class ScriptedServer:
     versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=dict)
     """Smaller version ranges than those of kcli, to simulate an older broker."""
     requests: list[tuple[ApiKey, int, Any]] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
+    """Speaks TLS with this context."""
     port: int = 0
     _listener: socket.socket | None = None
     _peers: list[socket.socket] = field(default_factory=list)
@@ -80,10 +86,21 @@ class ScriptedServer:
             self._start(self._serve, peer)
 
     def _serve(self, peer: socket.socket) -> None:
+        if self.tls is not None:
+            peer = self.tls.wrap_socket(peer, server_side=True, do_handshake_on_connect=False)
+            self._peers.append(peer)
+            try:
+                peer.do_handshake()
+            except OSError:
+                _drain(peer)
+                return
         with peer.makefile("rb") as incoming:
             try:
                 while len(head := incoming.read(_SIZE.size)) == _SIZE.size:
-                    response = self._answer(incoming.read(*_SIZE.unpack(head)))
+                    (size,) = _SIZE.unpack(head)
+                    if size > MAX_REQUEST_BYTES:
+                        break
+                    response = self._answer(incoming.read(size))
                     if response is None:
                         break
                     peer.sendall(response)
@@ -114,3 +131,13 @@ class ScriptedServer:
                 for key, (least, most) in ranges.items()
             )
         )
+
+
+def _drain(peer: socket.socket) -> None:
+    """Reads until the client closes the connection. Closing it earlier could delete the alert that says why the
+    handshake failed."""
+    try:
+        while socket.socket.recv(peer, 4096):
+            pass
+    except OSError:
+        return

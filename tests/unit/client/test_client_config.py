@@ -55,7 +55,6 @@ def test_controllers_are_asked_when_they_alone_are_named() -> None:
 @pytest.mark.parametrize(
     ("properties", "words"),
     [
-        ({"security.protocol": "SASL_SSL"}, "security.protocol=SASL_SSL is not supported"),
         ({"request.timeout.ms": "x"}, "Invalid value x for configuration request.timeout.ms"),
         ({"retry.backoff.ms": "-1"}, "retry.backoff.ms"),
     ],

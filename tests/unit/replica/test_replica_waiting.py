@@ -31,6 +31,17 @@ def test_waiters_are_never_compared() -> None:
     assert queue.due(5) == waiters
 
 
+def test_a_dropped_waiter_is_never_due() -> None:
+    queue = CommitQueue()
+    dropped = [queue.wait_for(offset, "x") for offset in (1, 3)]
+    queue.wait_for(1, "a")
+    queue.wait_for(4, "b")
+    for wait in dropped:
+        wait.drop()
+    assert queue.due(2) == ["a"]
+    assert queue.end() == ["b"]
+
+
 def test_a_fetch_is_measured_only_when_its_bound_is_reached() -> None:
     wait = FetchWait(min_bytes=100, size_bytes=40)
     assert not wait.appended(30), "40 + 30 cannot be 100"

@@ -52,6 +52,15 @@ async def test_a_broker_that_moved_is_found_at_its_new_address(monkeypatch: pyte
 
 
 @on_a_loop
+async def test_the_connection_to_a_broker_that_has_left_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(monkeypatch)
+    await rig.links.ask(2, KEY, "a")
+    rig.image = replace(rig.image, brokers={n: each for n, each in rig.image.brokers.items() if n != 2})
+    await rig.links.ask(next(iter(rig.image.brokers)), KEY, "a")
+    assert rig.others.closed == [SECOND]
+
+
+@on_a_loop
 async def test_a_broker_without_the_listener_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(monkeypatch)
     with pytest.raises(NetworkException, match="Broker 9 has no listener INTERNAL"):

@@ -12,6 +12,7 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.coordinator.group.records import OffsetRecord, encode
+from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.runtime import Answer, Ready
 from kcli.errors import (
     CoordinatorLoadInProgressException,
@@ -81,6 +82,10 @@ class Rig:
     def offset(self, topic: str = "t") -> int:
         found = self.groups.runner("g").ask(lambda shard, _: shard.fetch_offsets("g", ((topic, (0,)),)))
         return found.topics[0].partitions[0].committed_offset
+
+
+async def answered(answer: Any) -> Any:
+    return await answer if asyncio.isfuture(answer) else answer
 
 
 @contextlib.asynccontextmanager
@@ -201,6 +206,33 @@ async def test_a_write_whose_commit_is_lost_is_answered_and_never_applied(tmp_pa
             runner.call(lambda shard, token, now_ms: shard.delete_topics(("t",), now_ms))
         runner.run(lambda shard, now_ms: shard.delete_topics(("t",), now_ms))
         assert it.leader.log.log_end_offset == end_offset, "a shard that was dropped writes nothing"
+
+
+@on_a_loop
+async def test_a_shard_that_cannot_apply_a_record_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with rig(tmp_path, (NODE,)) as it:
+        it.lead()
+        await it.loaded()
+        assert await answered(it.commit(5))
+        first = it.groups.runner("g")
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("this code has a defect")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(GroupShard, "replay", fail)
+            refused = [it.commit(6), it.commit(7)]
+            for waiting in refused:
+                with pytest.raises((NotCoordinatorException, CoordinatorLoadInProgressException)):
+                    await waiting
+        await it.loaded()
+        assert "could not be applied" in caplog.text
+        assert it.groups.runner("g") is not first
+        assert it.offset() == 7, "the log has both records"
+        assert await answered(it.commit(8))
+        assert it.offset() == 8
 
 
 @on_a_loop

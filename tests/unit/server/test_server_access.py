@@ -14,7 +14,7 @@ from kcli.errors import ClusterAuthorizationException, ErrorCode
 from kcli.model.acl import AclOperation, ResourceType
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.security.authorizer import ALLOW_ALL, CLUSTER, Asker, Authorizer, Resource
+from kcli.security.authorizer import ALLOW_ALL, CLUSTER, Asker, Audit, Authorizer, Resource
 from kcli.security.principal import Principal, Session
 from kcli.server.handlers.served import SERVED
 from kcli.server.requests import access
@@ -110,7 +110,7 @@ class DenyAll:
         operation: AclOperation,
         resource: Resource,
         *,
-        traced: bool = False,
+        audit: Audit = Audit.FULL,
         count: int = 1,
     ) -> bool:
         self.asked.append((asker, operation, resource, count))

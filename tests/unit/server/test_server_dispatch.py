@@ -13,8 +13,7 @@ import pytest
 from kcli.errors import ErrorCode, InvalidGroupIdException, KafkaError, ProtocolError
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.security.principal import ANONYMOUS_SESSION
-from kcli.server.handlers import create_delegation_token, describe_acls
+from kcli.server.handlers import describe_acls
 from kcli.server.handlers.served import SERVED, served_on_broker, served_on_controller
 from rigs.loops import on_a_loop
 
@@ -87,8 +86,10 @@ def test_acls_are_refused_one_by_one_where_no_authorizer_runs() -> None:
     described = refused(ApiKey.DESCRIBE_ACLS, every_acl)
     assert described.error_code is ErrorCode.SECURITY_DISABLED
     assert described.error_message == "No Authorizer is configured on the broker"
-    created = refused(ApiKey.CREATE_ACLS, CreateAclsRequest(creations=(AclCreation(), AclCreation()))).results
-    deleted = refused(ApiKey.DELETE_ACLS, DeleteAclsRequest(filters=(DeleteAclsFilter(),))).filter_results
+    acl = AclCreation(resource_type=2, resource_name="t", principal="User:a", operation=3, permission_type=3)
+    every = DeleteAclsFilter(resource_type_filter=1, operation=1, permission_type=1)
+    created = refused(ApiKey.CREATE_ACLS, CreateAclsRequest(creations=(acl, acl))).results
+    deleted = refused(ApiKey.DELETE_ACLS, DeleteAclsRequest(filters=(every,))).filter_results
     assert (len(created), len(deleted)) == (2, 1)
     assert {each.error_code for each in created + deleted} == {ErrorCode.SECURITY_DISABLED}
     assert {each.error_message for each in created + deleted} == {"No Authorizer is configured."}
@@ -99,9 +100,6 @@ def test_acls_are_refused_one_by_one_where_no_authorizer_runs() -> None:
     [
         (ApiKey.SASL_HANDSHAKE, ErrorCode.ILLEGAL_SASL_STATE),
         (ApiKey.SASL_AUTHENTICATE, ErrorCode.ILLEGAL_SASL_STATE),
-        (ApiKey.RENEW_DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
-        (ApiKey.EXPIRE_DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
-        (ApiKey.DESCRIBE_DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
     ],
     ids=lambda value: value.name,
 )
@@ -115,18 +113,6 @@ def test_a_filter_of_acls_with_an_unknown_element_closes_the_connection() -> Non
     context: Any = SimpleNamespace()
     with pytest.raises(ProtocolError):
         describe_acls.handle(context, DescribeAclsRequest())
-
-
-def test_a_refused_token_names_its_owner_and_requester() -> None:
-    from kcli.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
-
-    context: Any = SimpleNamespace(session=ANONYMOUS_SESSION)
-    own = create_delegation_token.handle(context, CreateDelegationTokenRequest())
-    assert own.error_code is ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    assert (own.principal_type, own.principal_name) == ("User", "ANONYMOUS")
-    asked = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="ann")
-    other = create_delegation_token.handle(context, asked)
-    assert (other.principal_name, other.token_requester_principal_name) == ("ann", "ANONYMOUS")
 
 
 def refused(key: ApiKey, request: Any) -> Any:

@@ -46,6 +46,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.security.principal import ANONYMOUS, Principal
 from kcli.security.principal_bytes import encode_principal
 from kcli.server.formatting.format import FormatRequest, Machine, format_directories
+from kcli.server.quorum.channel import NodeChannel
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.remote_controller import RemoteController
 from kcli.testing.sim.cluster import SimNode
@@ -211,6 +212,25 @@ class TestTheQueue:
             began = rig.network.loop.time()
             with pytest.raises(TimeoutException):
                 await remote.send(BROKER_HEARTBEAT, heartbeat(1))
+            assert 2.0 <= rig.network.loop.time() - began < 2.2
+            await remote.stop()
+
+        on_rig(scenario)
+
+    def test_the_wait_for_the_own_role_counts_against_the_limit(self) -> None:
+        class NeverActive:
+            is_active = False
+
+            async def send(self, *_: object) -> Any:
+                raise AssertionError("the role never became active")
+
+        async def scenario(rig: Rig) -> None:
+            rig.found = [None]
+            remote = rig.remote(limit_s=2.0)
+            channel = NodeChannel(NeverActive(), remote, lambda: False)
+            began = rig.network.loop.time()
+            with pytest.raises(TimeoutException):
+                await channel.send(BROKER_HEARTBEAT, heartbeat(1))
             assert 2.0 <= rig.network.loop.time() - began < 2.2
             await remote.stop()
 

@@ -48,6 +48,10 @@ from rigs.loops import on_a_loop, until
 TOPIC = "__consumer_offsets"
 
 
+def unexpected() -> None:
+    raise AssertionError("the shard could apply its records")
+
+
 class Rig:
     """One shard, its runner and the partition it writes to; time is the loop's."""
 
@@ -80,6 +84,7 @@ class Rig:
             write_error=write_error,
             now_ms=self.now_ms,
             send=self.sent.append,
+            broken=unexpected,
         )
         self.runner.run(lambda shard, now_ms: shard.start(now_ms))
 
@@ -203,6 +208,7 @@ async def test_a_deadline_that_fails_does_not_hold_up_the_others(tmp_path: Path)
             write_error=write_error,
             now_ms=it.now_ms,
             send=sent.append,
+            broken=unexpected,
         )
         runner.run(lambda shard, now_ms: shard.start(now_ms))
         await until(lambda: sent == ["first", "last"])
@@ -224,6 +230,7 @@ async def test_work_in_slices_leaves_the_loop_to_others_between_two_slices(tmp_p
             write_error=write_error,
             now_ms=lambda: clock.now_ms,
             send=it.sent.append,
+            broken=unexpected,
         )
         runner.run(lambda shard, now_ms: shard.start(now_ms))
         left = []

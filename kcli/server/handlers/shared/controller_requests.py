@@ -28,6 +28,7 @@ def controller_context(context: NodeContext) -> ControllerRequestContext:
     return ControllerRequestContext(
         api_version=context.api_version,
         charge=_charge(context),
+        wall_ms=context.ports.clock.now_ms(),
         client=Client(context.session.principal, context.peer_host, context.client_id),
     )
 

@@ -1,0 +1,1 @@
+"""Authorization by ACLs, as in Kafka's StandardAuthorizer: the index of rules, decisions, and the audit log."""

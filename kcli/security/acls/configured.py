@@ -1,0 +1,48 @@
+"""Makes the authorizer that the configuration of a node names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
+from kcli.security.acls.settings import acl_settings
+from kcli.security.acls.standard import StandardAuthorizer
+from kcli.security.authorizer import ALLOW_ALL, Authorizer
+from kcli.security.plugins import load_class
+
+KEY = "authorizer.class.name"
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+GROUP = "kcli.authorizers"
+"""The group of the entry points of authorizers."""
+
+_MEMBERS = ("is_open", "authorize", "authorize_any")
+_REMOVED = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
+
+
+def node_authorizer(config: BrokerConfig) -> Authorizer:
+    """Returns the authorizer of a node. Raises ConfigError if the class is unknown, or if its settings are invalid."""
+    name = config.text(KEY).strip()
+    try:
+        if not name:
+            return ALLOW_ALL
+        if name == STANDARD:
+            return StandardAuthorizer(acl_settings(config.texts), config.node_id)
+        if name in _REMOVED:
+            raise ConfigError(f"{KEY}: {name} went away with Kafka 4. Set instead {STANDARD}", key=KEY)
+        return _plugin(name, config.texts)
+    except ConfigError as error:
+        raise error.at(config.texts.where(error.key) if error.key else "") from None
+
+
+def _plugin(name: str, properties: Mapping[str, str]) -> Authorizer:
+    make = cast("Callable[[Mapping[str, str]], Authorizer]", load_class(KEY, name, GROUP))
+    try:
+        made = make(properties)
+    except Exception as error:
+        raise ConfigError(f"{KEY}: {name} does not accept the configuration: {error}", key=KEY) from error
+    missing = [member for member in _MEMBERS if not hasattr(made, member)]
+    if missing:
+        raise ConfigError(f"{KEY}: {name} has no {' and no '.join(missing)}", key=KEY)
+    return made

@@ -1,0 +1,303 @@
+"""The index of ACLs that answers a check without a look at every ACL.
+
+An ACL has a pattern: a resource type, a name, and LITERAL or PREFIXED. A resource with the name `orders` matches three
+kinds of patterns: the literal `orders`, the literal `*`, and each prefix of `orders`. A dictionary finds the literals.
+The prefixes are found by their lengths: for each length in use, one look-up of the beginning of the name.
+
+Below a pattern are the principals, and below a principal the hosts. Each host has a cell, with one bit per operation
+that is allowed and one that is denied. A check so needs at most four cells per pattern: the principal or `User:*`,
+and the host or `*`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kcli.metadata.image import AclEntry
+from kcli.model.acl import AclOperation, AclPermissionType, PatternType
+from kcli.security.acls.entry import WILDCARD, WILDCARD_PRINCIPAL, scan_order
+
+EVERY_OPERATION = -1
+"""The bits of the operation ALL."""
+
+_IMPLIED: dict[int, int] = {
+    AclOperation.READ: 1 << AclOperation.DESCRIBE,
+    AclOperation.WRITE: 1 << AclOperation.DESCRIBE,
+    AclOperation.DELETE: 1 << AclOperation.DESCRIBE,
+    AclOperation.ALTER: 1 << AclOperation.DESCRIBE,
+    AclOperation.ALTER_CONFIGS: 1 << AclOperation.DESCRIBE_CONFIGS,
+}
+"""The operation that an allowed operation implies. A denied operation implies no other."""
+
+KEPT_ANSWERS_MAX = 1000
+"""Answers of `allows_any` that are kept until an ACL changes. An answer takes about 200 bytes."""
+
+
+class Verdict(Enum):
+    """The result of the ACLs for one check."""
+
+    ALLOWED = "an ACL allows the operation, and no ACL denies it"
+    DENIED = "an ACL denies the operation"
+    NO_MATCH = "the resource has ACLs, but none for this principal, host and operation"
+    NO_ACLS = "the resource has no ACLs"
+
+
+@dataclass(slots=True)
+class _Cell:
+    """The ACLs of one pattern, principal and host, and the bits of their operations."""
+
+    entries: dict[uuid.UUID, AclEntry] = field(default_factory=dict)
+    allowed: int = 0
+    denied: int = 0
+
+    def changed(self) -> None:
+        """Sets the bits again after a change of the entries."""
+        self.allowed = self.denied = 0
+        for acl in self.entries.values():
+            if acl.permission_type == AclPermissionType.ALLOW:
+                self.allowed |= allowed_bits(acl.operation)
+            else:
+                self.denied |= denied_bits(acl.operation)
+
+
+_Hosts = dict[str, _Cell]
+_Principals = dict[str, _Hosts]
+
+
+class _OfType:
+    """The ACLs of one resource type."""
+
+    __slots__ = ("_prefixes_of_length", "lengths", "literal", "prefixed")
+
+    def __init__(self) -> None:
+        self.literal: dict[str, _Principals] = {}
+        self.prefixed: dict[str, _Principals] = {}
+        self.lengths: list[int] = []  # the lengths that prefixes have, sorted
+        self._prefixes_of_length: Counter[int] = Counter()
+
+    def prefix_added(self, name: str) -> None:
+        self._prefixes_of_length[len(name)] += 1
+        self.lengths = sorted(self._prefixes_of_length)
+
+    def prefix_removed(self, name: str) -> None:
+        self._prefixes_of_length[len(name)] -= 1
+        self._prefixes_of_length = +self._prefixes_of_length
+        self.lengths = sorted(self._prefixes_of_length)
+
+    def patterns(self, pattern_type: int) -> dict[str, _Principals]:
+        return self.prefixed if pattern_type == PatternType.PREFIXED else self.literal
+
+    def matching(self, name: str) -> list[_Principals]:
+        """The patterns that match the name of a resource."""
+        literal = self.literal
+        found = []
+        if (own := literal.get(name)) is not None:
+            found.append(own)
+        if self.prefixed:
+            longest = len(name)
+            for length in self.lengths:
+                if length > longest:
+                    break
+                if (prefixed := self.prefixed.get(name[:length])) is not None:
+                    found.append(prefixed)
+        if name != WILDCARD and (wildcard := literal.get(WILDCARD)) is not None:
+            found.append(wildcard)
+        return found
+
+
+class AclIndex:
+    """The ACLs of a cluster, by resource type, pattern, principal and host."""
+
+    def __init__(self) -> None:
+        self._types: dict[int, _OfType] = {}
+        self._by_id: dict[uuid.UUID, AclEntry] = {}
+        self._any: dict[tuple[str, str, int, int], bool] = {}  # answers of `allows_any`
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def add(self, acl_id: uuid.UUID, acl: AclEntry) -> None:
+        """Adds an ACL. If the id is known, the new ACL replaces the old one."""
+        if acl_id in self._by_id:
+            self.remove(acl_id)
+        self._any.clear()
+        self._by_id[acl_id] = acl
+        of_type = self._types.setdefault(acl.resource_type, _OfType())
+        patterns = of_type.patterns(acl.pattern_type)
+        principals = patterns.get(acl.resource_name)
+        if principals is None:
+            principals = patterns[acl.resource_name] = {}
+            if patterns is of_type.prefixed:
+                of_type.prefix_added(acl.resource_name)
+        cell = principals.setdefault(acl.principal, {}).setdefault(acl.host, _Cell())
+        cell.entries[acl_id] = acl
+        cell.changed()
+
+    def remove(self, acl_id: uuid.UUID) -> None:
+        """Removes an ACL. Does nothing if the id is unknown."""
+        acl = self._by_id.pop(acl_id, None)
+        if acl is None:
+            return
+        self._any.clear()
+        of_type = self._types[acl.resource_type]
+        patterns = of_type.patterns(acl.pattern_type)
+        principals = patterns[acl.resource_name]
+        hosts = principals[acl.principal]
+        cell = hosts[acl.host]
+        del cell.entries[acl_id]
+        cell.changed()
+        if cell.entries:
+            return
+        del hosts[acl.host]
+        if not hosts:
+            del principals[acl.principal]
+        if not principals:
+            del patterns[acl.resource_name]
+            if patterns is of_type.prefixed:
+                of_type.prefix_removed(acl.resource_name)
+
+    def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Verdict:
+        """Returns the result of the ACLs for `principal`, which has the form `User:name`."""
+        of_type = self._types.get(resource_type)
+        if of_type is None:
+            return Verdict.NO_ACLS
+        found = of_type.matching(name)
+        if not found:
+            return Verdict.NO_ACLS
+        bit = 1 << operation
+        is_allowed = False
+        for principals in found:
+            for cell in _cells(principals, principal, host):
+                if cell.denied & bit:
+                    return Verdict.DENIED
+                if cell.allowed & bit:
+                    is_allowed = True
+        return Verdict.ALLOWED if is_allowed else Verdict.NO_MATCH
+
+    def deciding(
+        self, principal: str, host: str, operation: int, resource_type: int, name: str
+    ) -> AclEntry | None:
+        """Returns the ACL that decides, as Kafka logs it. None if no ACL allows or denies the operation.
+
+        Kafka reads the ACLs of the longest name first, those of the name `*` last. The first ACL that denies decides.
+        If no ACL denies, the last one that allows decides.
+        """
+        bit = 1 << operation
+        allowing = None
+        for acl in self._applying(principal, host, resource_type, name):
+            if acl.permission_type != AclPermissionType.ALLOW:
+                if denied_bits(acl.operation) & bit:
+                    return acl
+            elif allowed_bits(acl.operation) & bit:
+                allowing = acl
+        return allowing
+
+    def _applying(self, principal: str, host: str, resource_type: int, name: str) -> list[AclEntry]:
+        """The ACLs for the resource, principal and host, in Kafka's order."""
+        of_type = self._types.get(resource_type)
+        found = () if of_type is None else of_type.matching(name)
+        applying = [
+            acl
+            for principals in found
+            for cell in _cells(principals, principal, host)
+            for acl in cell.entries.values()
+        ]
+        applying.sort(key=lambda acl: (_is_wildcard(acl), -len(acl.resource_name), *scan_order(acl)))
+        return applying
+
+    def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Returns whether the ACLs allow the operation on at least one resource of the type (KIP-679).
+
+        As in Kafka, only ACLs of exactly this operation, or of ALL, count.
+        """
+        key = (principal, host, operation, resource_type)
+        answer = self._any.get(key)
+        if answer is None:
+            if len(self._any) >= KEPT_ANSWERS_MAX:
+                self._any.clear()
+            answer = self._any[key] = self._allows_any(*key)
+        return answer
+
+    def _allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        of_type = self._types.get(resource_type)
+        if of_type is None:
+            return False
+        literal = _permissions(of_type.literal, principal, host, operation)
+        prefixed = _permissions(of_type.prefixed, principal, host, operation)
+        of_all = literal.get(WILDCARD, _NOTHING)
+        if of_all.denied or of_all.allowed:
+            return not of_all.denied
+        denied = {name for name, found in prefixed.items() if found.denied}
+        lengths = sorted({len(name) for name in denied})
+        return any(
+            found.allowed and not found.denied and not _has_prefix(name, denied, lengths)
+            for name, found in literal.items()
+        ) or any(found.allowed and not _has_prefix(name, denied, lengths) for name, found in prefixed.items())
+
+    def entries(self) -> Iterator[tuple[uuid.UUID, AclEntry]]:
+        """Every ACL with its id."""
+        return iter(self._by_id.items())
+
+
+def allowed_bits(operation: int) -> int:
+    """The bits of the operations that an ACL with this operation allows."""
+    return denied_bits(operation) | _IMPLIED.get(operation, 0)
+
+
+def denied_bits(operation: int) -> int:
+    """The bits of the operations that an ACL with this operation denies."""
+    return EVERY_OPERATION if operation == AclOperation.ALL else 1 << max(operation, 0)
+
+
+def _cells(principals: _Principals, principal: str, host: str) -> list[_Cell]:
+    """The cells of a pattern that apply to the principal and the host."""
+    found = []
+    for name in (principal, WILDCARD_PRINCIPAL):
+        if (hosts := principals.get(name)) is not None:
+            if (cell := hosts.get(host)) is not None:
+                found.append(cell)
+            if (cell := hosts.get(WILDCARD)) is not None:
+                found.append(cell)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Permissions:
+    """Whether the ACLs of a pattern allow and deny one operation."""
+
+    allowed: bool = False
+    denied: bool = False
+
+
+_NOTHING = _Permissions()
+
+
+def _permissions(
+    patterns: dict[str, _Principals], principal: str, host: str, operation: int
+) -> dict[str, _Permissions]:
+    """The permissions of each pattern for exactly this operation, or for ALL."""
+    found = {}
+    for name, principals in patterns.items():
+        cells = _cells(principals, principal, host)
+        if cells:
+            permissions = {
+                acl.permission_type == AclPermissionType.ALLOW
+                for cell in cells
+                for acl in cell.entries.values()
+                if acl.operation in (operation, AclOperation.ALL)
+            }
+            found[name] = _Permissions(allowed=True in permissions, denied=False in permissions)
+    return found
+
+
+def _has_prefix(name: str, prefixes: set[str], lengths: list[int]) -> bool:
+    """Whether the name begins with one of the prefixes. `lengths` are the lengths of the prefixes."""
+    return any(name[:length] in prefixes for length in lengths)
+
+
+def _is_wildcard(acl: AclEntry) -> bool:
+    return acl.resource_name == WILDCARD and acl.pattern_type == PatternType.LITERAL

@@ -1,0 +1,31 @@
+"""Addresses of clients as Java prints them. ACLs and audit lines contain addresses in this form."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+
+KEPT_ADDRESSES = 1024
+"""IPv6 addresses that are kept in Java's form. The conversion takes a few microseconds."""
+
+
+def host_address(host: str) -> str:
+    """The text of Java's `InetAddress.getHostAddress`.
+
+    An IPv6 address has all eight groups: `::1` becomes `0:0:0:0:0:0:0:1`. An IPv4 address in an IPv6 address is printed
+    as IPv4. Other texts stay as they are.
+    """
+    return _full_form(host) if ":" in host else host
+
+
+@lru_cache(KEPT_ADDRESSES)
+def _full_form(host: str) -> str:
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    groups = (address.packed[at : at + 2].hex().lstrip("0") or "0" for at in range(0, 16, 2))
+    scope = f"%{address.scope_id}" if address.scope_id else ""
+    return ":".join(groups) + scope

@@ -1,0 +1,38 @@
+"""Loads classes that operators install beside kcli, such as an authorizer or a policy.
+
+Such a class is named in server.properties. Kafka's keys name Java classes, which cannot run here. So a package in
+Python declares its class as an entry point, and the key names the entry point:
+
+    [project.entry-points."kcli.authorizers"]
+    "com.example.OurAuthorizer" = "our_package:OurAuthorizer"
+
+The name may be any text. With the name of the Java class, the same server.properties serves Kafka and kcli.
+"""
+
+from __future__ import annotations
+
+from kcli.config.definition import ConfigError
+
+
+def load_class(key: str, name: str, group: str) -> type[object]:
+    """Returns the class of an entry point.
+
+    `key` is the configuration key that names the class. Raises ConfigError if no installed package has this entry
+    point, or if the class cannot be imported.
+    """
+    from importlib.metadata import entry_points  # imported late, because few nodes need this slow module
+
+    found = [entry for entry in entry_points(group=group) if entry.name == name]
+    if not found:
+        raise ConfigError(
+            f"{key}: no installed package has the entry point {name} in the group {group}. A Java class cannot run "
+            "here: see docs/security.md",
+            key=key,
+        )
+    try:
+        loaded = found[0].load()
+    except Exception as error:
+        raise ConfigError(f"{key}: {name} cannot be imported: {error}", key=key) from error
+    if not isinstance(loaded, type):
+        raise ConfigError(f"{key}: {name} is not a class", key=key)
+    return loaded

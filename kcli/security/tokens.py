@@ -1,0 +1,140 @@
+"""Delegation tokens (KIP-48): the HMAC of a token id, and the SCRAM credentials of tokens.
+
+The metadata log has no HMACs. Every node computes the HMAC of a token from the token id and its own copy of
+`delegation.token.secret.key`. The Base64 text of the HMAC is the password of the token for a login with SCRAM.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from kcli.metadata.image import DelegationToken, ScramCredential
+from kcli.security.mechanisms.scram import (
+    DEFAULT_ITERATIONS,
+    Mechanism,
+    new_salt,
+    salted_password,
+    server_keys,
+)
+from kcli.security.principal import Principal, principal_from_text
+
+HASH = "sha512"
+
+CACHED_CREDENTIALS = 10_000
+"""The most SCRAM credentials of tokens that a node keeps. A credential has about 500 bytes, so this is 5 MB. At this
+number, the node forgets all of them, and computes each again at its next login."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCredential:
+    """The SCRAM credential of a token. A login with it gets the principal of the owner until `expires_at_ms`."""
+
+    owner: Principal
+    expires_at_ms: int
+    """The time at which the token expires, in milliseconds since the Unix epoch."""
+    scram: ScramCredential = field(repr=False)
+
+
+def token_hmac(secret_key: str, token_id: str) -> bytes:
+    """The HMAC of a token id. Kafka uses the UTF-8 bytes of the secret key."""
+    return hmac.digest(secret_key.encode(), token_id.encode(), HASH)
+
+
+def token_password(secret_key: str, token_id: str) -> str:
+    """The password of a token for SCRAM."""
+    return base64.b64encode(token_hmac(secret_key, token_id)).decode("ascii")
+
+
+def may_renew(token: DelegationToken, principal: Principal) -> bool:
+    """Whether the principal may renew and expire the token. The requester of a token for another owner may not."""
+    return str(principal) in (token.owner, *token.renewers)
+
+
+def parties(token: DelegationToken) -> tuple[str, ...]:
+    """The owner, the requester and the renewers, who may describe the token."""
+    return (token.owner, token.requester, *token.renewers)
+
+
+def has_expired(token: DelegationToken, now_ms: int) -> bool:
+    return min(token.expiration_timestamp_ms, token.max_timestamp_ms) < now_ms
+
+
+class TokenFinder:
+    """Finds a token by its HMAC. The HMAC of a token is computed once."""
+
+    def __init__(self, secret_key: str) -> None:
+        self._secret_key = secret_key
+        self._indexed: Mapping[str, DelegationToken] = {}
+        self._hmacs: dict[str, bytes] = {}
+        self._ids: dict[bytes, str] = {}
+
+    def __repr__(self) -> str:
+        return f"TokenFinder({len(self._ids)} tokens)"
+
+    def find(self, tokens: Mapping[str, DelegationToken], asked: bytes) -> DelegationToken | None:
+        """The token of this image whose HMAC is `asked`."""
+        if tokens is not self._indexed:
+            self._index(tokens)
+        token_id = self._ids.get(asked)
+        if token_id is None or not hmac.compare_digest(self._hmacs[token_id], asked):
+            return None
+        return tokens[token_id]
+
+    def _index(self, tokens: Mapping[str, DelegationToken]) -> None:
+        for gone in [token_id for token_id in self._hmacs if token_id not in tokens]:
+            del self._ids[self._hmacs.pop(gone)]
+        for token_id in tokens:
+            if token_id not in self._hmacs:
+                found = self._hmacs[token_id] = token_hmac(self._secret_key, token_id)
+                self._ids[found] = token_id
+        self._indexed = tokens
+
+
+class TokenCredentials:
+    """The SCRAM credentials of the tokens of a cluster, for the logins of one node.
+
+    The salt of a credential is random, and differs between nodes. Threads may call the methods at the same time.
+    """
+
+    def __init__(self, secret_key: str | None, tokens: Callable[[], Mapping[str, DelegationToken]]) -> None:
+        """`tokens` returns the tokens of the newest image, by token id. Without a secret key no token can log in."""
+        self._secret_key = secret_key
+        self._tokens = tokens
+        self._known: dict[tuple[str, str], ScramCredential] = {}
+
+    def credential_of(self, token_id: str, mechanism: Mechanism) -> TokenCredential | None:
+        """The credential for a login with this token, or None if the token does not exist.
+
+        The first call for a token and a mechanism takes some milliseconds, so call it in a thread unless `is_cached`.
+        An expired token that the controller has not removed yet still has a credential, as in Kafka. The session of
+        such a login ends at once.
+        """
+        token = self._tokens().get(token_id)
+        if token is None or self._secret_key is None:
+            return None
+        key = (token_id, mechanism.name)
+        scram = self._known.get(key)
+        if scram is None:
+            if len(self._known) >= CACHED_CREDENTIALS:
+                self._known.clear()
+            # Another thread may have computed the credential meanwhile. All logins must see the same salt.
+            scram = self._known.setdefault(key, _credential(self._secret_key, token_id, mechanism))
+        owner = principal_from_text(token.owner, token_authenticated=True)
+        return TokenCredential(owner, min(token.expiration_timestamp_ms, token.max_timestamp_ms), scram)
+
+    def is_cached(self, token_id: str, mechanism: Mechanism) -> bool:
+        """Whether `credential_of` returns immediately."""
+        cached = (token_id, mechanism.name) in self._known
+        return cached or self._secret_key is None or token_id not in self._tokens()
+
+
+def _credential(secret_key: str, token_id: str, mechanism: Mechanism) -> ScramCredential:
+    salt = new_salt()
+    password = token_password(secret_key, token_id).encode()
+    keys = server_keys(mechanism, salted_password(mechanism, password, salt, DEFAULT_ITERATIONS))
+    return ScramCredential(
+        salt=salt, stored_key=keys.stored_key, server_key=keys.server_key, iterations=DEFAULT_ITERATIONS
+    )
