@@ -41,14 +41,20 @@ class ClientSecurity:
     sasl: Credentials | None = None
 
 
-def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSecurity:
-    """Reads the properties. Raises ValueError, with the name of the property, if a value is invalid."""
+def client_security(
+    properties: Mapping[str, str], prefix: str = "", *, is_strict: bool = False
+) -> ClientSecurity:
+    """Reads the properties. Raises ValueError, with the name of the property, if a value is invalid.
+
+    Java ignores properties of TLS or SASL that the security protocol does not need. With `is_strict`, such a property
+    is an error.
+    """
     protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"{prefix}security.protocol is {protocol}; {', '.join(PROTOCOLS)} are known")
     tls = _tls(properties, prefix) if protocol.endswith("SSL") else None
     sasl = _credentials(properties, prefix) if protocol.startswith("SASL") else None
-    for name in properties:
+    for name in properties if is_strict else ():
         if (name.startswith(f"{prefix}ssl.") and tls is None) or (
             name.startswith(f"{prefix}sasl.") and sasl is None
         ):

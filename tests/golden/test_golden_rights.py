@@ -40,7 +40,6 @@ DIFFERENT = {
     "FindCoordinator v6: share key": SHARE,
     "ListConfigResources v1: all types": SHARE + ", so their internal topic is missing",
     "ListConfigResources v1: topics only": SHARE + ", so their internal topic is missing",
-    "DescribeConfigs v4: broker logger 1": "the loggers have other names",
     "ApiVersions v4: ": SHARE + ", and telemetry is not built",
     "DescribeAcls v3: filter: topic nothing-there": "no authorizer with ACLs runs here",
     "DescribeAcls v3 on the controller: filter: topic nothing-there; straight to the controller": (
