@@ -5,6 +5,7 @@ There is a user for each of the 51 sets. Each request is sent once by each user,
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,10 +58,11 @@ WRITES = frozenset({ApiKey.PRODUCE, ApiKey.WRITE_TXN_MARKERS})
 @pytest.mark.parametrize("sets_per_answer", [2, pytest.param(99, marks=pytest.mark.full)])
 @on_a_loop
 async def test_each_set_of_acls_gets_the_answers_of_kafka(
-    tmp_path: Path, golden: Path, sets_per_answer: int
+    tmp_path: Path, golden: Path, caplog: pytest.LogCaptureFixture, sets_per_answer: int
 ) -> None:
     """Sends each request with some of the sets that got the same answer, or with all of them."""
     sets = acl_sets(golden)
+    caplog.set_level(logging.INFO, "kcli")  # Kafka's logger "kafka" had this level
     wrong: dict[str, list[str]] = {}
     settings = {"transaction_state_log_replication_factor": "1", "transaction_state_log_min_isr": "1"}
     async with running(tmp_path, **settings, **secured(len(sets))) as node:
