@@ -40,12 +40,27 @@ def admin(
     `defaults` are settings of the tool, which the user's settings override. Raises CommandError with the name of the
     file for an invalid setting.
     """
+    config = admin_config(
+        options, client_id=client_id, bootstrap_controller=bootstrap_controller, defaults=defaults
+    )
+    _refuse_unresolvable(config)
+    return AdminClient(config)
+
+
+def admin_config(
+    options: ClusterOptions,
+    *,
+    client_id: str | None = None,
+    bootstrap_controller: str | None = None,
+    defaults: Mapping[str, str] | None = None,
+) -> ClientConfig:
+    """The settings of an admin client. Raises CommandError with the name of the file for an invalid setting."""
     properties = load_properties(options.command_config, options.client_properties)
     _check_settings(properties)
     for name, text in (defaults or {}).items():
         properties.setdefault(name, text)
     try:
-        config = client_config(
+        return client_config(
             properties,
             bootstrap_servers=options.bootstrap_server,
             bootstrap_controllers=bootstrap_controller,
@@ -54,8 +69,6 @@ def admin(
         )
     except ClientConfigError as error:
         raise CommandError(str(error)) from error
-    _refuse_unresolvable(config)
-    return AdminClient(config)
 
 
 def _check_settings(properties: Properties) -> None:

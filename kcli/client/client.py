@@ -72,9 +72,16 @@ Destination.ANY, Destination.CONTROLLER = Destination(), Destination()
 
 
 class _NoNode(KafkaError):
-    """Raised if no server is known or reachable. The message is the reason."""
+    """Raised if no server is known or reachable. The message is the reason.
+
+    `is_final` means that the port speaks another protocol than the client, so that trying again cannot help.
+    """
 
     retriable = True
+
+    def __init__(self, message: str, *, is_final: bool = False) -> None:
+        super().__init__(message)
+        self.is_final = is_final
 
 
 @dataclass(slots=True)
@@ -94,7 +101,8 @@ class Client:
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
         self._known = _Known()
-        self._warned: set[Address] = set()
+        # The addresses whose failure is logged, with the line that names the mistake.
+        self._explained: dict[Address, str] = {}
         self._sent = 0
 
     async def __aenter__(self) -> Self:
@@ -140,8 +148,9 @@ class Client:
             if connection.is_proven:
                 raise
             # The server closed the connection at the first request, as a listener with SASL does without a login.
-            self._warn(connection.address, error)
-            raise _NoNode(error.message) from error
+            self._sent -= 1
+            hint = await self._warn(connection.address, error)
+            raise _NoNode(error.message, is_final=bool(hint)) from error
         except TimeoutError:
             connection.close()
             raise TimeoutException(
@@ -169,7 +178,10 @@ class Client:
                 if not error.retriable:
                     raise
                 last = error
-                if not isinstance(error, _NoNode):
+                if isinstance(error, _NoNode):
+                    if error.is_final:
+                        raise _timed_out(name, tries, last) from error
+                else:
                     tries += 1
                 if cluster_has_moved(error):
                     self._known = _Known()
@@ -313,30 +325,45 @@ class Client:
                     self._network, address, self.config.client_id, timeout, self.config.security
                 )
             except (OSError, NetworkException) as error:  # includes TimeoutError, which is an OSError
-                self._warn(address, error)
-                raise _NoNode(f"no connection to {address}: {error}") from error
+                hint = await self._warn(address, error)
+                raise _NoNode(f"no connection to {address}: {error}", is_final=bool(hint)) from error
             except AUTHENTICATION_ERRORS as error:
-                self._report(address, error)
+                await self._report(address, error)
                 raise
             if connection is not None:
                 connection.retire()
             self._connections[address] = opened
             return opened
 
-    def _warn(self, address: Address, error: Exception) -> None:
-        if address not in self._warned:
-            self._warned.add(address)
-            reason = getattr(error, "strerror", None) or str(error) or "no answer in time"
+    async def _warn(self, address: Address, error: Exception) -> str:
+        """Logs a failed connection, once for each address. Returns the line that names the mistake in the settings, or
+        an empty text."""
+        if address not in self._explained:
+            hint = await self._explanation(address, error) if isinstance(error, NetworkException) else ""
+            self._explained[address] = hint
+            reason = hint or getattr(error, "strerror", None) or str(error) or "no answer in time"
             _log.warning(
                 "Connection to %s could not be established (%s). Node may not be available.", address, reason
             )
+        return self._explained[address]
 
-    def _report(self, address: Address, error: KafkaError) -> None:
-        """Logs why a login or a TLS handshake failed, as Kafka's clients do, with the hint that names the mistake."""
-        if address not in self._warned:
-            self._warned.add(address)
-            hint = f" ({hint})" if (hint := getattr(error, "hint", "")) else ""
-            _log.error("Connection to %s failed authentication due to: %s%s", address, error.message, hint)
+    async def _report(self, address: Address, error: KafkaError) -> None:
+        """Logs why a login or a TLS handshake failed, as Kafka's clients do, with the line that names the mistake."""
+        if address not in self._explained:
+            hint = self._explained[address] = await self._explanation(address, error)
+            _log.error(
+                "Connection to %s failed authentication due to: %s%s",
+                address,
+                error.message,
+                f": {hint}" if hint else "",
+            )
+
+    async def _explanation(self, address: Address, error: Exception) -> str:
+        if not isinstance(self._network, SystemNetwork):
+            return ""  # a simulated server cannot be asked through a socket
+        from kcli.client.explain import explain
+
+        return await asyncio.to_thread(explain, address, self.config.security, error)
 
     async def _refresh(self) -> None:
         if not self.config.servers_are_controllers:

@@ -106,6 +106,12 @@ class Connection(asyncio.BufferedProtocol):
             )
         except ssl.SSLError as error:
             raise handshake_error(error, address) from error
+        except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError) as error:
+            if tls is None:
+                raise
+            raise NetworkException(
+                f"{address} closed the connection during the TLS handshake, as listeners without TLS do"
+            ) from error
         assert isinstance(protocol, cls)
         protocol._is_encrypted = tls is not None
         return protocol

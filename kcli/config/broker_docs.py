@@ -113,6 +113,9 @@ BROKER_DOCS: Mapping[str, str] = {
     "group.streams.session.timeout.ms": "A streams group member silent for this long is removed.",
     "initial.broker.registration.timeout.ms": "How long a starting broker tries to register with the controller.",
     "inter.broker.listener.name": "The listener on which brokers talk to each other.",
+    "java.security.auth.login.config": (
+        "A JAAS file. It gives the login modules of listeners whose sasl.jaas.config is not set."
+    ),
     "kafka.metrics.polling.interval.secs": (
         "Time between two polls of the reporters in kafka.metrics.reporters."
     ),

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, NEWER, BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.group import REBALANCE_PROTOCOLS
+from kcli.config.listener_config import ONLY_WITH_MECHANISM
 from kcli.config.providers import PROVIDERS
 from kcli.config.start_up import REMOVED, warnings
 
@@ -37,7 +38,6 @@ NOT_BUILT_PREFIXES: Mapping[str, str] = {
             "auto.include.jmx.reporter",
         ),
         "client telemetry": ("telemetry.",),
-        "authentication": ("connection.failed.authentication.", "connections.max.reauth."),
         "Java security providers": ("security.providers",),
     }.items()
     for prefix in prefixes
@@ -71,6 +71,9 @@ MUST_NOT_IGNORE: Mapping[str, str] = {
 # Keys that are not in Kafka's table of keys, because only plugins read them.
 _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 _SCOPED = "listener.name."
+_OF_SECURITY = ("ssl.", "sasl.", "principal.builder.", "connections.max.reauth.")
+_MECHANISMS = frozenset({"GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+_SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 
 
 def check_can_serve(config: BrokerConfig) -> None:
@@ -84,10 +87,10 @@ def check_can_serve(config: BrokerConfig) -> None:
                 where=config.texts.where(name),
             )
     for listener in config.listeners:
-        if listener.security_protocol != "PLAINTEXT":
+        if listener.security_protocol not in _SERVED_PROTOCOLS:
             raise ConfigError(
                 f"listener {listener.name} needs {listener.security_protocol}, which is not built yet: "
-                "only PLAINTEXT listeners can be served",
+                f"only {' and '.join(_SERVED_PROTOCOLS)} listeners can be served",
                 key="listeners",
                 where=config.texts.where("listeners"),
             )
@@ -120,8 +123,8 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
     base = _base_name(name)
     if name in REMOVED:
         return f"{name} went away with Kafka 4 and does nothing; it was replaced by {REMOVED[name]}"
-    if base.startswith(("ssl.", "sasl.", "principal.builder.", "connections.max.reauth.")):
-        return None if _is_default(name, config) else f"{name} does nothing: there is no SSL or SASL listener"
+    if base.startswith(_OF_SECURITY):
+        return None if _is_default(name, config) else _unused_security(name, base, config)
     if name in _PLUGIN_KEYS:
         there_is_one = bool(config.text("authorizer.class.name"))
         return None if there_is_one else f"{name} does nothing: there is no authorizer"
@@ -139,6 +142,15 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
     return None
 
 
+def _unused_security(name: str, base: str, config: BrokerConfig) -> str | None:
+    protocols = [listener.security_protocol for listener in config.listeners]
+    if all(protocol == "PLAINTEXT" for protocol in protocols):
+        return f"{name} does nothing: there is no SSL or SASL listener"
+    if base in ONLY_WITH_MECHANISM and _without_listener(name) == base:
+        return f"Server config {name} should be prefixed with SASL mechanism name, ignoring config"
+    return None
+
+
 def _protocols_not_built(asked: Iterable[str]) -> str | None:
     missing = [protocol for protocol in asked if protocol in ("share", "streams")]
     if not missing:
@@ -148,13 +160,16 @@ def _protocols_not_built(asked: Iterable[str]) -> str | None:
 
 
 def _base_name(name: str) -> str:
-    """The name of a key without the prefix `listener.name.<listener>.` and, for SASL, `<mechanism>.`."""
-    if not name.startswith(_SCOPED):
-        return name
-    rest = name[len(_SCOPED) :].partition(".")[2]
-    if rest in BROKER:
-        return rest
-    return rest.partition(".")[2] or rest
+    """The name of a key without the prefixes `listener.name.<listener>.` and `<mechanism>.`."""
+    rest = _without_listener(name)
+    mechanism, _, base = rest.partition(".")
+    if rest not in BROKER and (name.startswith(_SCOPED) or mechanism.upper() in _MECHANISMS):
+        return base or rest
+    return rest
+
+
+def _without_listener(name: str) -> str:
+    return name[len(_SCOPED) :].partition(".")[2] if name.startswith(_SCOPED) else name
 
 
 def _is_default(name: str, config: BrokerConfig) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcli.security.jaas import login_options
+from kcli.security.jaas import JaasError, login_options
 from kcli.security.mechanisms.client import CLIENT_MECHANISMS, Credentials
 from kcli.security.tls.contexts import ClientTls, client_tls
 
@@ -47,14 +47,20 @@ class ClientSecurity:
     sasl: Credentials | None = None
 
 
-def client_security(properties: Mapping[str, str], prefix: str = "") -> ClientSecurity:
-    """Reads the properties. Raises ValueError, with the name of the property, if a value is invalid."""
+def client_security(
+    properties: Mapping[str, str], prefix: str = "", *, is_strict: bool = False
+) -> ClientSecurity:
+    """Reads the properties. Raises ValueError, with the name of the property, if a value is invalid.
+
+    Java ignores properties of TLS or SASL that the security protocol does not need. With `is_strict`, such a property
+    is an error.
+    """
     protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"{prefix}security.protocol is {protocol}; {', '.join(PROTOCOLS)} are known")
     tls = _tls(properties, prefix) if protocol.endswith("SSL") else None
     sasl = _credentials(properties, prefix) if protocol.startswith("SASL") else None
-    for name in properties:
+    for name in properties if is_strict else ():
         if (name.startswith(f"{prefix}ssl.") and tls is None) or (
             name.startswith(f"{prefix}sasl.") and sasl is None
         ):
@@ -78,7 +84,11 @@ def _credentials(properties: Mapping[str, str], prefix: str) -> Credentials:
     mechanism = properties.get(f"{prefix}sasl.mechanism", "GSSAPI")
     if mechanism not in CLIENT_MECHANISMS:
         raise ValueError(f"{prefix}sasl.mechanism is {mechanism}; {', '.join(CLIENT_MECHANISMS)} can be used")
-    found = login_options(properties.get(f"{prefix}sasl.jaas.config", ""))
+    text = properties.get(f"{prefix}sasl.jaas.config")
+    try:
+        found = login_options(text) if text is not None else {}
+    except JaasError as error:
+        raise ValueError(f"{prefix}sasl.jaas.config: {error}") from None
     for name in ("username", "password"):
         if name not in found:
             raise ValueError(

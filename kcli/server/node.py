@@ -41,8 +41,9 @@ from kcli.security.authorizer import FollowsMetadata
 from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
-from kcli.server.handlers.served import served_on_broker, served_on_controller
+from kcli.server.handlers.served import SERVED, served_on_broker, served_on_controller
 from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
+from kcli.server.listener_security import NodeSecurity
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
@@ -129,6 +130,7 @@ class Node:
         self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
         if isinstance(self.authorizer, FollowsMetadata):
             self.loader.subscribe(self.authorizer.metadata_changed)
+        self.security = NodeSecurity(config, clock, lambda: self.loader.image)
         self.quorum = Quorum(self.logs, config, clock, rng, network, self.loader, on_fatal=self._halt)
         self.channels: list[NodeChannel] = []
         self.controller = self._make_controller() if config.is_controller else None
@@ -338,6 +340,7 @@ class Node:
         await self._stop_parts(clean=clean)
         await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
         self._background.shutdown(wait=clean)
+        self.security.close()
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[%s id=%d] shut down completed in %.0f ms", self._server, self.config.node_id, elapsed_ms)
 
@@ -390,19 +393,23 @@ class Node:
         early = self.config.early_start_listeners
         self.sockets.hold(listener.name for listener in self.config.listeners if listener.name not in early)
         dispatches: dict[bool, Serve] = {}
+        versions: dict[bool, Serve] = {}
         if self.controller is not None:
             ports = self._node_ports(self.controller)  # it decides itself or refuses, and never forwards
             self._controller_dispatch = self._dispatch(ports, served_on_controller())
             dispatches[True] = self._controller_dispatch
+            versions[True] = self._login_dispatch(ports)
         if self.broker is not None:
             dispatches[False] = self._dispatch(self.ports, served_on_broker(), self.broker.channel)
+            versions[False] = self._login_dispatch(self.ports)
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
             dispatches = {key: measured(serve, self.metrics.requests) for key, serve in dispatches.items()}
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
+            security = self.security.of(listener, versions[is_controller])
             opened = await self.sockets.listen(
-                listener_settings(self.config, listener), dispatches[is_controller]
+                listener_settings(self.config, listener), dispatches[is_controller], security.authenticate
             )
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 
@@ -417,6 +424,11 @@ class Node:
             authorizer=self.authorizer,
             forwarder=forwarder,
         )
+
+    def _login_dispatch(self, ports: NodePorts) -> Dispatch:
+        """The dispatch of clients that are not logged in. It serves only ApiVersions, and quotas do not apply."""
+        served = {ApiKey.API_VERSIONS: SERVED[ApiKey.API_VERSIONS]}
+        return Dispatch(ports, served, quotas=ClientQuotas(self.config, self.clock), metrics=self.metrics)
 
     def _bound(self, listeners: tuple[Listener, ...]) -> list[Listener]:
         """The listeners with the ports that the system chose in place of port 0."""

@@ -304,7 +304,7 @@ def _client(options: Mapping[str, str], *, is_needed: bool = True) -> ClientSett
         api_timeout_ms=_positive(options, "kafka.default.api.timeout.ms") or usual.api_timeout_ms,
         max_partition_fetch_bytes=_positive(options, "kafka.max.partition.fetch.bytes")
         or usual.max_partition_fetch_bytes,
-        security=client_security(options, "kafka."),
+        security=client_security(options, "kafka.", is_strict=True),
     )
 
 

@@ -20,11 +20,11 @@ def produce(bootstrap: str, topic: str, records: list[dict[str, Any]], **config:
     assert not failures
 
 
-def consume(bootstrap: str, topic: str, count: int) -> list[Any]:
+def consume(bootstrap: str, topic: str, count: int, **config: Any) -> list[Any]:
     """Reads `count` messages from the beginning."""
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, **config})
     try:
         partitions = consumer.list_topics(topic, 30).topics[topic].partitions
         consumer.assign([TopicPartition(topic, each, 0) for each in partitions])

@@ -191,6 +191,12 @@ TOOLS: dict[str, Tool] = {
         ),
         Tool("jmx", "kafka-jmx.sh", "Print the metrics of a broker, once or repeatedly.", _CLUSTER),
         Tool(
+            "doctor",
+            "",
+            "Find out why a client cannot use a cluster.",
+            _CLUSTER,
+        ),
+        Tool(
             "top",
             "",
             "Watch throughput, lag, partitions and slow requests live.",

@@ -1,7 +1,10 @@
-"""SCRAM (RFC 5802, RFC 7677): the keys derived from a password, and the client's side of a login.
+"""SCRAM (RFC 5802, RFC 7677): the keys derived from a password, and both sides of a login.
 
 `salted_password` computes the salted password from a password, and `server_keys` computes from it the keys that a
 server stores. Only these keys are written to the metadata log. A client cannot log in with these keys.
+
+The server answers an unknown user as it answers a known user, with a salt that it derives from the name. So neither the
+number of messages nor the time shows which users exist.
 """
 
 from __future__ import annotations
@@ -9,10 +12,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kcli.errors import SaslAuthenticationException
+from kcli.metadata.image import ScramCredential
+from kcli.security.mechanisms.server import (
+    DIFFERENT_AUTHORIZATION_ID,
+    Challenge,
+    InThread,
+    LoginRefused,
+    Outcome,
+    Success,
+)
+from kcli.security.principal import Principal
 
 MIN_ITERATIONS, MAX_ITERATIONS, DEFAULT_ITERATIONS = 4096, 16384, 4096
 # The size of a random salt, 160 bits. Kafka's salts have 130 random bits.
@@ -22,6 +37,21 @@ CHALLENGE_ITERATIONS_MAX = 100 * MAX_ITERATIONS
 """The most iterations that a client accepts from a server. Without a limit, a server could make a client compute for
 hours. The limit is 100 times the largest number that Kafka allows for a credential. So many iterations take about a
 second."""
+
+# The grammar of RFC 5802. As in Kafka, values have only 7-bit characters.
+_VALUE = r"[\x01-\x2b\x2d-\x7f]+"
+_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
+_EXTENSIONS = rf"(?P<extensions>(?:,[A-Za-z]+={_VALUE})*)"
+_BASE64 = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{2}==|[a-zA-Z0-9/+]{3}=)?"
+_CLIENT_FIRST = re.compile(
+    rf"(?P<header>n,(?:a=(?P<authzid>{_NAME}))?,)(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})"
+    rf"{_EXTENSIONS})"
+)
+_CLIENT_FINAL = re.compile(
+    rf"(?P<said>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+_BY_TOKEN = "tokenauth"
 
 HIDDEN = "[hidden]"
 """The text that is shown in place of a secret."""
@@ -108,6 +138,163 @@ class ScramClient:
 
     def _refused(self, why: str) -> SaslAuthenticationException:
         return SaslAuthenticationException(f"{self._mechanism.name} as {self._username}: {why}")
+
+
+class TokenLogin(Protocol):
+    """The credential of a delegation token (KIP-48). A client logs in with the token id as its name."""
+
+    @property
+    def owner(self) -> Principal: ...
+
+    @property
+    def expires_at_ms(self) -> int: ...
+
+    @property
+    def scram(self) -> ScramCredential: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUsers:
+    """The credentials that a server knows.
+
+    `credential_of` returns the credential of a user. `token_of` returns the credential of a delegation token. It may
+    take milliseconds, so it is called in a thread. `secret` makes the salts of unknown users.
+    """
+
+    credential_of: Callable[[str, Mechanism], ScramCredential | None]
+    token_of: Callable[[str, Mechanism], TokenLogin | None] | None = None
+    secret: bytes = field(default=b"", repr=False)
+
+    def no_credential(self, name: str, mechanism: Mechanism) -> ScramCredential:
+        """A credential that no password has. It is always the same for a name."""
+
+        def derived(label: str, size: int) -> bytes:
+            said = f"{label},{mechanism.name},{name}".encode()
+            return hmac.digest(self.secret, said, "sha512")[:size]
+
+        size = hashlib.new(mechanism.hash_name).digest_size
+        return ScramCredential(
+            derived("salt", SALT_BYTES),
+            derived("stored key", size),
+            derived("server key", size),
+            DEFAULT_ITERATIONS,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Challenged:
+    """The state of a login between the two messages of its client. `is_known` is False if nothing can complete it."""
+
+    header: str
+    nonce: str
+    said: str
+    """The client's first message without its header, and the server's challenge."""
+    credential: ScramCredential
+    is_known: bool
+    name: str
+    token: TokenLogin | None
+
+
+class ScramServer:
+    """The server's side of one login (see `ServerExchange`). Each login needs a new nonce."""
+
+    def __init__(self, mechanism: Mechanism, users: ScramUsers, nonce: str) -> None:
+        self._mechanism = mechanism
+        self._users = users
+        self._nonce = nonce
+        self._has_begun = False
+        self._state: _Challenged | None = None
+
+    def step(self, token: bytes) -> Outcome | InThread:
+        try:
+            text = token.decode("ascii")
+        except UnicodeDecodeError:
+            raise LoginRefused("the message has characters that are not ASCII") from None
+        if not self._has_begun:
+            self._has_begun = True
+            return self._first(text)
+        state, self._state = self._state, None
+        if state is None:
+            raise LoginRefused("the login has already ended")
+        return self._final(text, state)
+
+    def _first(self, text: str) -> Challenge | InThread:
+        found = _CLIENT_FIRST.fullmatch(text)
+        if found is None:
+            raise LoginRefused("Invalid SCRAM client first message format")
+        name = _unescaped(found["name"])
+        if found["authzid"] is not None and _unescaped(found["authzid"]) != name:
+            raise SaslAuthenticationException(DIFFERENT_AUTHORIZATION_ID)
+        if _extensions(found["extensions"]).get(_BY_TOKEN, "").lower() != "true":
+            credential = self._users.credential_of(name, self._mechanism)
+            return self._challenge(found, name, credential)
+        token_of = self._users.token_of
+        if token_of is None:
+            return self._challenge(found, name, None)
+
+        def look_up() -> Challenge:
+            token = token_of(name, self._mechanism)
+            return self._challenge(found, name, None if token is None else token.scram, token)
+
+        return InThread(look_up)
+
+    def _challenge(
+        self,
+        found: re.Match[str],
+        name: str,
+        credential: ScramCredential | None,
+        token: TokenLogin | None = None,
+    ) -> Challenge:
+        if credential is not None and credential.iterations < MIN_ITERATIONS:
+            raise LoginRefused(
+                f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}"
+            )
+        used = credential or self._users.no_credential(name, self._mechanism)
+        nonce = found["nonce"] + self._nonce
+        challenge = f"r={nonce},s={base64.b64encode(used.salt).decode()},i={used.iterations}"
+        self._state = _Challenged(
+            found["header"],
+            nonce,
+            f"{found['bare']},{challenge}",
+            used,
+            credential is not None,
+            name,
+            token,
+        )
+        return Challenge(challenge.encode())
+
+    def _final(self, text: str, state: _Challenged) -> Success:
+        found = _CLIENT_FINAL.fullmatch(text)
+        if found is None:
+            raise LoginRefused("Invalid SCRAM client final message format")
+        if found["nonce"] != state.nonce:
+            raise LoginRefused("Invalid client nonce in the final client message.")
+        if base64.b64decode(found["binding"]) != state.header.encode():
+            raise LoginRefused("the channel binding differs from the header of the first message")
+        hash_name = self._mechanism.hash_name
+        said = f"{state.said},{found['said']}".encode()
+        signature = hmac.digest(state.credential.stored_key, said, hash_name)
+        proof = base64.b64decode(found["proof"])
+        if len(proof) != len(signature):
+            raise LoginRefused("Invalid client credentials")
+        client_key = bytes(mine ^ signed for mine, signed in zip(proof, signature, strict=True))
+        stored_key = hashlib.new(hash_name, client_key).digest()
+        is_right = hmac.compare_digest(stored_key, state.credential.stored_key)
+        if not (is_right and state.is_known):
+            raise LoginRefused("Invalid client credentials")
+        verifier = hmac.digest(state.credential.server_key, said, hash_name)
+        last = b"v=" + base64.b64encode(verifier)
+        if state.token is None:
+            return Success(state.name, last)
+        return Success(state.token.owner.name, last, state.token.expires_at_ms, by_token=True)
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _extensions(text: str) -> dict[str, str]:
+    return {key: value for key, _, value in (part.partition("=") for part in text.split(",") if part)}
 
 
 def new_nonce() -> str:

@@ -101,6 +101,7 @@ class Gate(Protocol):
 _SIZE = Struct(">i")
 _SIZE_BYTES = 4
 _PRODUCE_KEY = b"\x00\x00"
+_HANDSHAKE_KEY = b"\x00\x11"
 
 # Answers of up to this size are given to the transport, which sends several answers in one call.
 _SMALL_ANSWER_MAX_BYTES = WRITE_HIGH_WATER_BYTES
@@ -138,6 +139,8 @@ class Connection(asyncio.BufferedProtocol):
         self._serve_requests = serve
         self._authenticate = authenticate
         self._phase: Phase | None = None
+        self._login: Phase | None = None  # the last phase, which can begin again while requests are served
+        self._login_timer: asyncio.TimerHandle | None = None
         self._gate = gate
         self._shared = shared
         self._frames = shared.frames
@@ -167,6 +170,10 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and len(peer) >= 2:
             self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
+        # The limits come first, so that a refused connection costs no login.
+        self._gate.opened(self)
+        if self._closed:
+            return
         try:
             begun = self._authenticate(self)
         except Exception as error:
@@ -176,12 +183,12 @@ class Connection(asyncio.BufferedProtocol):
             self._open(begun)
         else:
             self.enter(begun)
-        self._gate.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
         if self._unmute is not None:
             self._unmute.cancel()
+        self._stop_login_timer()
         self._rest = None
         self._drop_frame()
         if self._sender is not None:
@@ -241,13 +248,17 @@ class Connection(asyncio.BufferedProtocol):
     def admit(self) -> None:
         """Begins to serve a connection that `hold` delayed."""
         self._admitted = True
+        if self._phase is not None:
+            self._start_login_timer(self._phase)
         self._go_on()
 
     def enter(self, phase: Phase) -> None:
         """Gives the next frames to `phase`, until the phase yields a session. Until then the old session stays."""
-        self._phase = phase
+        self._phase = self._login = phase
         self._serve = Connection._serve_in_phase
         self._frame_size_max_bytes = min(phase.frame_size_max_bytes, self._request_size_max_bytes)
+        if self._admitted:
+            self._start_login_timer(phase)
 
     def hold(self) -> None:
         """Leaves the client's bytes in the kernel until `admit`.
@@ -456,14 +467,35 @@ class Connection(asyncio.BufferedProtocol):
         against it."""
         self.session = session
         self._phase = None
+        self._stop_login_timer()
         self._serve = self._serve_requests if session.expires_at is None else Connection._serve_until_expiry
         self._frame_size_max_bytes = self._request_size_max_bytes
 
     def _serve_until_expiry(self, frame: memoryview) -> Answer | Waiting:
         assert self.session.expires_at is not None
+        if frame[:2] == _HANDSHAKE_KEY and self._login is not None:
+            # A new login is possible after the end of the session too (KIP-368).
+            phase = self._login.again()
+            if phase is not None:
+                self.enter(phase)
+                return self._serve_in_phase(frame)
         if self._now() >= self.session.expires_at:
             raise ProtocolError(f"the session of {self.session.principal} has expired")
         return self._serve_requests(self, frame)
+
+    def _start_login_timer(self, phase: Phase) -> None:
+        self._stop_login_timer()
+        loop = asyncio.get_running_loop()
+        self._login_timer = loop.call_later(phase.time_limit_seconds, self._login_too_slow, phase)
+
+    def _stop_login_timer(self) -> None:
+        if self._login_timer is not None:
+            self._login_timer.cancel()
+            self._login_timer = None
+
+    def _login_too_slow(self, phase: Phase) -> None:
+        self._warn(f"the login took longer than {phase.time_limit_seconds:g} s")
+        self.abort()
 
     def _serve_in_phase(self, frame: memoryview) -> Answer | Waiting:
         assert self._phase is not None

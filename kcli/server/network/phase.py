@@ -38,8 +38,16 @@ class Phase(Protocol):
         """The largest frame that a client may send before its login is complete. A larger frame closes the
         connection."""
 
+    @property
+    def time_limit_seconds(self) -> float:
+        """The longest time of the login. A slower login closes the connection."""
+
     def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
         """Handles one frame, without its size prefix. It is not called again before its result is complete.
 
         Raises ProtocolError to close the connection without an answer. Any other exception closes it too.
         """
+
+    def again(self) -> Phase | None:
+        """Returns the phase of a new login on the same connection, because its client has sent a SaslHandshake
+        (KIP-368). Returns None if the client may not log in again now. Called only if the session expires."""

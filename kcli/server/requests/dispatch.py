@@ -195,7 +195,7 @@ class Dispatch:
             if api_key not in ELIGIBLE or api_key not in self._served:
                 name = API[ApiKey(api_key)].key.name if api_key in API else str(api_key)
                 raise InvalidRequestException(f"API {name} is not enabled or is not eligible for forwarding")
-            answer = await _settled(self(caller, memoryview(frame)))
+            answer = await settled(self(caller, memoryview(frame)))
         except ProtocolError as error:
             raise UnsupportedVersionException(str(error)) from error
         assert answer is not None, "every API that can be forwarded has a response"
@@ -219,7 +219,7 @@ class Dispatch:
             raise ProtocolError(f"{route.spec.name}: {error.message}") from error
         except KafkaError as error:
             request = await finished(route.decode(context.api_version, memoryview(frame), at))
-            return await _settled(self._answer_error(route, context, request, error))
+            return await settled(self._answer_error(route, context, request, error))
         if route.spec.key in THROTTLED_FIRST:
             at = INT32.size + route.spec.is_flexible(
                 context.api_version
@@ -252,7 +252,7 @@ class Dispatch:
         self, route: Route[RequestT, ResponseT], context: Context, decoding: Awaitable[RequestT]
     ) -> Answer:
         """Serves a large request. The caller keeps the requests of one connection in order."""
-        return await _settled(self._serve(route, context, await decoding))
+        return await settled(self._serve(route, context, await decoding))
 
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
@@ -342,10 +342,11 @@ async def _error_in_turns(
     route: Route[RequestT, ResponseT], context: Context, response: Awaitable[ResponseT]
 ) -> Answer:
     """Encodes the error response to a large request."""
-    return await _settled(_encoded(route, context, await response))
+    return await settled(_encoded(route, context, await response))
 
 
-async def _settled(answer: Answer | Waiting) -> Answer:
+async def settled(answer: Answer | Waiting) -> Answer:
+    """Returns the answer when it is ready. If the caller is cancelled, ends the wait."""
     while isinstance(answer, Waiting):
         try:
             await asyncio.wait([answer.future])

@@ -25,6 +25,9 @@ ScriptedAnswer = Callable[[Any, int], Any]
 
 _SIZE = struct.Struct(">i")
 
+MAX_REQUEST_BYTES = 100 * 1024 * 1024
+"""The largest request, as in Kafka (socket.request.max.bytes). The first bytes of a TLS handshake are a larger size."""
+
 
 @dataclass(slots=True)
 class ScriptedServer:
@@ -94,7 +97,10 @@ class ScriptedServer:
         with peer.makefile("rb") as incoming:
             try:
                 while len(head := incoming.read(_SIZE.size)) == _SIZE.size:
-                    response = self._answer(incoming.read(*_SIZE.unpack(head)))
+                    (size,) = _SIZE.unpack(head)
+                    if size > MAX_REQUEST_BYTES:
+                        break
+                    response = self._answer(incoming.read(size))
                     if response is None:
                         break
                     peer.sendall(response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.security.client import PROPERTIES, client_security
+from kcli.security.client import PROPERTIES, ClientSecurity, client_security
 from kcli.security.mechanisms.client import Credentials
 from kcli.security.tls.contexts import ClientTls
 
@@ -29,7 +29,7 @@ def test_an_error_names_the_property_as_the_caller_wrote_it() -> None:
     with pytest.raises(
         ValueError, match=r"^sasl\.jaas\.config has no username: expected … required username="
     ):
-        client_security(LOGIN | {"sasl.jaas.config": ""})
+        client_security(LOGIN | {"sasl.jaas.config": "a.B required;"})
     with pytest.raises(ValueError, match=r"^kafka\.sasl\.mechanism is OAUTHBEARER; PLAIN, SCRAM-SHA-256"):
         client_security(
             {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "OAUTHBEARER"}, "kafka."
@@ -39,4 +39,5 @@ def test_an_error_names_the_property_as_the_caller_wrote_it() -> None:
 @pytest.mark.parametrize("name", [name for name in PROPERTIES if name != "security.protocol"])
 def test_a_property_without_effect_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} has no effect while security.protocol is PLAINTEXT$"):
-        client_security({name: "x"})
+        client_security({name: "x"}, is_strict=True)
+    assert client_security({name: "x"}) == ClientSecurity()

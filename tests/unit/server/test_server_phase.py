@@ -32,6 +32,7 @@ class Login:
     """A phase that does what a frame says; `gate` is what a slow frame waits for."""
 
     frame_size_max_bytes = LIMIT_BYTES
+    time_limit_seconds = PATIENCE_S
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -44,6 +45,9 @@ class Login:
         if word.startswith(b"slow "):
             return self.later(word.removeprefix(b"slow "))
         return self.step(word)
+
+    def again(self) -> Login | None:
+        return None if self.session.expires_at is None else Login(self.session)
 
     async def later(self, word: bytes) -> LoginStep:
         await self.gate.wait()

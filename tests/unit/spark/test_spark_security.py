@@ -126,7 +126,7 @@ def test_a_mechanism_that_is_not_offered(guard: Guard) -> None:
     [
         ({"kafka.security.protocol": "TLS"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL are known"),
         (sasl("GSSAPI"), "kafka.sasl.mechanism is GSSAPI; PLAIN"),
-        (sasl("PLAIN", "no names here"), "has no username"),
+        (sasl("PLAIN", "no names here"), "kafka.sasl.jaas.config: Invalid login module control flag"),
         ({"kafka.ssl.key.password": "x"}, "kafka.ssl.key.password has no effect while"),
         (
             {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/a.jks"},
@@ -137,7 +137,7 @@ def test_a_mechanism_that_is_not_offered(guard: Guard) -> None:
 )
 def test_what_is_wrong_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        client_security(options, "kafka.")
+        client_security(options, "kafka.", is_strict=True)
     assert PASSWORD not in str(caught.value)
 
 

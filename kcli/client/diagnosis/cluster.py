@@ -1,0 +1,256 @@
+"""Looks at the cluster behind the servers: its brokers, one topic, one group, and a record that is written and read."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterable
+
+from kcli.client.admin.coordinators import at_coordinator
+from kcli.client.client import Client, Node, raise_for
+from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
+from kcli.errors import ErrorCode, KafkaError, TopicAuthorizationException
+from kcli.model.acl import AclOperation
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
+from kcli.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kcli.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from kcli.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kcli.protocol.wire.api import ApiKey
+
+CLUSTER, TOPIC, RIGHTS, GROUP, WRITE, READ = "cluster", "topic", "rights", "group", "write", "read"
+ALL_REPLICAS = -1
+NOT_REPORTED = -(1 << 31)
+"""The bits of a broker that does not report the allowed operations (KIP-430)."""
+FETCH_MAX_BYTES = 1 << 20
+READ_WAIT_MS = 5000
+
+
+class ClusterWalk:
+    """A client of the cluster. `principal` is the client's own name in ACLs, as far as the client knows it."""
+
+    def __init__(self, client: Client, principal: str) -> None:
+        self._client = client
+        self._principal = principal
+
+    async def brokers(self) -> AsyncIterator[Finding | Node]:
+        """Yields what the metadata says, and then each broker."""
+        subject = "cluster"
+        try:
+            response = await self._client.call("metadata", self._client.metadata)
+        except KafkaError as error:
+            yield wrong(CLUSTER, subject, error.message, "see the findings about the servers")
+            return
+        count = len(response.brokers)
+        named = response.cluster_id or "unknown"
+        yield ok(CLUSTER, subject, f"id {named}, {count} broker{'s' * (count != 1)}")
+        for node in await self._client.nodes():
+            yield node
+
+    async def topic(self, name: str) -> AsyncIterator[Finding]:
+        """Judges the existence, the leaders and replicas of a topic, and the client's rights."""
+        topics = (MetadataRequestTopic(name=name),)
+        request = MetadataRequest(
+            topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True
+        )
+        try:
+            response = await self._client.send(request, ApiKey.METADATA)
+            assert isinstance(response, MetadataResponse)
+            (topic,) = response.topics
+            raise_for(topic.error_code)
+        except TopicAuthorizationException:
+            yield wrong(
+                TOPIC,
+                name,
+                f"{self._principal} may not see this topic, or it does not exist",
+                self._grant("Describe", "topic", name),
+            )
+            return
+        except KafkaError as error:
+            advice = f"kcli topics --create --topic {name}"
+            is_missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            yield wrong(TOPIC, name, error.message, advice if is_missing else "see the broker's log")
+            return
+        yield _replicas(topic)
+        yield self._rights(
+            topic.topic_authorized_operations,
+            "topic",
+            name,
+            (AclOperation.READ, AclOperation.WRITE),
+        )
+
+    async def group(self, group_id: str) -> AsyncIterator[Finding]:
+        """Judges whether the client may join a consumer group."""
+        request = DescribeGroupsRequest(groups=(group_id,), include_authorized_operations=True)
+
+        async def ask(node: Node) -> DescribeGroupsResponse:
+            answer = await self._client.send(request, ApiKey.DESCRIBE_GROUPS, to=node.id)
+            assert isinstance(answer, DescribeGroupsResponse)
+            return answer
+
+        try:
+            response = await at_coordinator(self._client, "describeGroups", group_id, ask)
+            (group,) = response.groups
+            if group.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+                yield ok(GROUP, group_id, "the group does not exist yet, so its rights are unknown")
+                return
+            raise_for(group.error_code)
+        except KafkaError as error:
+            yield wrong(GROUP, group_id, error.message, self._grant("Read", "group", group_id))
+            return
+        yield self._rights(group.authorized_operations, "group", group_id, (AclOperation.READ,))
+
+    async def write_and_read(self, name: str) -> AsyncIterator[Finding]:
+        """Writes one record to the first partition with a leader, and reads it back."""
+        marker = f"kcli doctor {uuid.uuid4()}".encode()
+        try:
+            partition = await self._first_partition(name)
+            began = time.monotonic()
+            offset = await self._produce(partition, marker)
+            taken_ms = (time.monotonic() - began) * 1000
+        except KafkaError as error:
+            yield wrong(WRITE, name, error.message, self._grant("Write", "topic", name))
+            return
+        yield ok(WRITE, name, f"a record was written at offset {offset} of {partition} in {taken_ms:.0f} ms")
+        try:
+            values = await self._read(partition, offset)
+        except KafkaError as error:
+            yield wrong(READ, name, error.message, self._grant("Read", "topic", name))
+            return
+        if marker in values:
+            yield ok(READ, name, f"the record was read from {partition}")
+        else:
+            yield wrong(
+                READ,
+                name,
+                f"the record cannot be read from {partition}",
+                "compare the replicas in sync with min.insync.replicas",
+            )
+
+    async def _first_partition(self, name: str) -> TopicPartition:
+        response = await self._client.metadata([name])
+        (topic,) = response.topics
+        raise_for(topic.error_code)
+        for part in sorted(topic.partitions, key=lambda each: each.partition_index):
+            if part.leader_id >= 0:
+                return TopicPartition(name, part.partition_index)
+        raise KafkaError("no partition of this topic has a leader")
+
+    async def _produce(self, partition: TopicPartition, value: bytes) -> int:
+        batch = encode_batch([Record(-1, int(time.time() * 1000), None, value)])
+        (leader,) = (await self._client.leaders([partition])).values()
+        topic_id = await self._topic_id(partition.topic)
+        request = ProduceRequest(
+            acks=ALL_REPLICAS,
+            timeout_ms=self._client.config.request_timeout_ms,
+            topic_data=(
+                TopicProduceData(
+                    topic_id=topic_id,
+                    name=partition.topic,
+                    partition_data=(PartitionProduceData(index=partition.partition, records=batch),),
+                ),
+            ),
+        )
+        response = await self._client.send(request, ApiKey.PRODUCE, to=leader)
+        assert isinstance(response, ProduceResponse)
+        (part,) = response.responses[0].partition_responses
+        raise_for(part.error_code, part.error_message)
+        return part.base_offset
+
+    async def _read(self, partition: TopicPartition, offset: int) -> list[bytes]:
+        (leader,) = (await self._client.leaders([partition])).values()
+        request = FetchRequest(
+            max_wait_ms=READ_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_MAX_BYTES,
+            topics=(
+                FetchTopic(
+                    topic_id=await self._topic_id(partition.topic),
+                    topic=partition.topic,
+                    partitions=(
+                        FetchPartition(
+                            partition=partition.partition,
+                            fetch_offset=offset,
+                            partition_max_bytes=FETCH_MAX_BYTES,
+                        ),
+                    ),
+                ),
+            ),
+        )
+        response = await self._client.send(request, ApiKey.FETCH, to=leader)
+        assert isinstance(response, FetchResponse)
+        raise_for(response.error_code)
+        if not response.responses:
+            return []
+        (part,) = response.responses[0].partitions
+        raise_for(part.error_code)
+        content = bytes(part.records or b"")
+        return [
+            record.value
+            for position, _ in iter_batches(content)
+            for record in read_records(content, position)
+            if record.value is not None
+        ]
+
+    async def _topic_id(self, name: str) -> uuid.UUID | None:
+        response = await self._client.metadata([name])
+        return response.topics[0].topic_id
+
+    def _rights(self, bits: int, kind: str, name: str, wanted: Iterable[AclOperation]) -> Finding:
+        if bits == NOT_REPORTED:
+            return ok(RIGHTS, name, "the broker does not report the rights of its clients")
+        missing = [each for each in wanted if not bits & (1 << each)]
+        if not missing:
+            shown = " and ".join(each.name.capitalize() for each in wanted)
+            return ok(RIGHTS, name, f"{self._principal} may {shown} this {kind}")
+        shown = " or ".join(each.name for each in missing)
+        first = missing[0].name.capitalize()
+        return warning(
+            RIGHTS,
+            name,
+            f"{self._principal} may not {shown} this {kind}",
+            self._grant(first, kind, name),
+        )
+
+    def _grant(self, operation: str, kind: str, name: str) -> str:
+        return f"kcli acls --add --allow-principal {self._principal} --operation {operation} --{kind} {name}"
+
+
+def _replicas(topic: MetadataResponseTopic) -> Finding:
+    name = topic.name or ""
+    parts = topic.partitions
+    leaderless = sorted(part.partition_index for part in parts if part.leader_id < 0)
+    behind = sorted(part.partition_index for part in parts if len(part.isr_nodes) < len(part.replica_nodes))
+    if leaderless:
+        return wrong(
+            TOPIC,
+            name,
+            f"partitions without a leader: {_listed(leaderless)}",
+            "start the brokers of their replicas: kcli topics --describe --unavailable-partitions",
+        )
+    if behind:
+        return warning(
+            TOPIC,
+            name,
+            f"partitions with replicas that are not in sync: {_listed(behind)}",
+            "kcli topics --describe --under-replicated-partitions",
+        )
+    count = len(parts)
+    return ok(TOPIC, name, f"{count} partition{'s' * (count != 1)}, each with a leader, all replicas in sync")
+
+
+def _listed(numbers: list[int]) -> str:
+    shown_max = 10
+    more = f" and {len(numbers) - shown_max} more" if len(numbers) > shown_max else ""
+    return ", ".join(map(str, numbers[:shown_max])) + more

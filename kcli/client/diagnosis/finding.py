@@ -1,0 +1,41 @@
+"""The result of one step of a diagnosis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """`WRONG` ends the walk along this server, because the later steps cannot succeed."""
+
+    OK = "ok"
+    WARNING = "warning"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one step found. `subject` is the server, topic or group. `advice` is the change that mends a problem."""
+
+    status: Status
+    step: str
+    subject: str
+    text: str
+    advice: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.status is Status.WRONG
+
+
+def ok(step: str, subject: str, text: str) -> Finding:
+    return Finding(Status.OK, step, subject, text)
+
+
+def warning(step: str, subject: str, text: str, advice: str) -> Finding:
+    return Finding(Status.WARNING, step, subject, text, advice)
+
+
+def wrong(step: str, subject: str, text: str, advice: str) -> Finding:
+    return Finding(Status.WRONG, step, subject, text, advice)

@@ -1,0 +1,287 @@
+"""Walks along one server: its name, its port, TLS, the certificate, the login, the versions.
+
+Each step yields a finding. The walk ends at the first step that is wrong, because later steps cannot succeed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from kcli.client.config import ClientConfig
+from kcli.client.connection import Connection, WrongPeer
+from kcli.client.diagnosis import certificates, ports
+from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
+from kcli.client.diagnosis.ports import Speaks, TlsLook
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    ProtocolError,
+    SaslAuthenticationException,
+    SslAuthenticationException,
+    UnsupportedSaslMechanismException,
+)
+from kcli.model.addresses import Address
+from kcli.protocol.messages.metadata import MetadataRequest
+from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.network import SystemNetwork
+from kcli.security.client import ClientSecurity
+
+NAME, PORT, PROTOCOL, TLS, LOGIN, VERSIONS = "name", "port", "protocol", "tls", "login", "versions"
+NO_MECHANISM = "NONE"
+"""A name that no mechanism has. A listener with SASL answers it with the list of its mechanisms."""
+HANDSHAKE_VERSION = 1
+
+
+class ServerWalk:
+    """The settings of a client, with which each server is examined. `now` has a time zone."""
+
+    def __init__(self, config: ClientConfig, now: datetime) -> None:
+        self._config = config
+        self._security = config.security or ClientSecurity()
+        self._now = now
+        self._timeout_s = config.connection_setup_timeout_ms / 1000
+
+    async def walk(self, address: Address) -> AsyncIterator[Finding]:
+        for step in (self._name, self._port, self._transport, self._login):
+            async for finding in step(address):
+                yield finding
+                if finding.is_wrong:
+                    return
+
+    async def _name(self, address: Address) -> AsyncIterator[Finding]:
+        try:
+            found = await asyncio.to_thread(ports.resolve, address)
+        except (OSError, UnicodeError) as error:
+            yield wrong(
+                NAME,
+                str(address),
+                f"the name {address.host} cannot be resolved: {getattr(error, 'strerror', None) or error}",
+                "check the spelling of the name, and the DNS server or hosts file of this machine",
+            )
+            return
+        yield ok(NAME, str(address), f"{address.host} is {', '.join(found)}")
+
+    async def _port(self, address: Address) -> AsyncIterator[Finding]:
+        addresses = await asyncio.to_thread(ports.resolve, address)
+        failures = {}
+        for ip in addresses:
+            error = await asyncio.to_thread(ports.connects, ip, address.port, self._timeout_s)
+            if error is not None:
+                failures[ip] = _reason(error)
+        shown = "; ".join(f"{ip}: {reason}" for ip, reason in failures.items())
+        if len(failures) == len(addresses):
+            yield wrong(
+                PORT,
+                str(address),
+                f"no connection to port {address.port} ({shown})",
+                "check that the broker runs, that `listeners` has this port, and that no firewall blocks it",
+            )
+        elif failures:
+            yield warning(
+                PORT,
+                str(address),
+                f"some addresses of {address.host} accept no connection ({shown})",
+                f"remove these addresses from the name {address.host}: clients that try them first must wait",
+            )
+        else:
+            yield ok(PORT, str(address), f"port {address.port} accepts connections")
+
+    async def _transport(self, address: Address) -> AsyncIterator[Finding]:
+        steps = self._plain(address) if self._security.tls is None else self._tls(address)
+        async for finding in steps:
+            yield finding
+
+    async def _plain(self, address: Address) -> AsyncIterator[Finding]:
+        spoken = await asyncio.to_thread(ports.spoken, address, self._timeout_s)
+        if spoken is Speaks.KAFKA:
+            yield ok(PROTOCOL, str(address), "the port speaks Kafka without TLS, as the client does")
+        elif spoken is Speaks.TLS:
+            wanted = "SASL_SSL" if self._security.sasl is not None else "SSL or SASL_SSL"
+            yield wrong(
+                PROTOCOL,
+                str(address),
+                "this port speaks TLS, the client does not",
+                f"set security.protocol={wanted}",
+            )
+        else:
+            yield self._not_kafka(address, spoken)
+
+    def _not_kafka(self, address: Address, spoken: Speaks) -> Finding:
+        advice = "connect to a port that `listeners` of the broker has"
+        return wrong(PROTOCOL, str(address), f"this port speaks {spoken.value}", advice)
+
+    async def _tls(self, address: Address) -> AsyncIterator[Finding]:
+        tls = self._security.tls
+        assert tls is not None
+        try:
+            seen = await asyncio.to_thread(ports.look_unchecked, address, self._timeout_s)
+        except OSError as error:
+            yield await self._no_tls(address, error)
+            return
+        yield ok(TLS, str(address), f"{seen.version} with {seen.cipher}")
+        for finding in self._judged(address, seen):
+            yield finding
+            if finding.is_wrong:
+                return
+        try:
+            await asyncio.to_thread(ports.look_at_tls, address, tls.context(), self._timeout_s)
+        except ssl.SSLCertVerificationError as error:
+            yield self._untrusted(address, seen, error)
+        except (OSError, ValueError) as error:
+            yield wrong(
+                TLS,
+                str(address),
+                f"the TLS handshake failed: {_reason(error)}",
+                "check ssl.keystore.*, ssl.truststore.* and ssl.enabled.protocols",
+            )
+
+    async def _no_tls(self, address: Address, error: OSError) -> Finding:
+        spoken = await asyncio.to_thread(ports.spoken, address, self._timeout_s)
+        if spoken is Speaks.KAFKA:
+            wanted = "SASL_PLAINTEXT" if self._security.sasl is not None else "PLAINTEXT or SASL_PLAINTEXT"
+            return wrong(
+                TLS,
+                str(address),
+                "the client speaks TLS, this port does not",
+                f"set security.protocol={wanted}, or connect to the port of a listener with TLS",
+            )
+        if spoken is not Speaks.TLS:
+            return self._not_kafka(address, spoken)
+        return wrong(
+            TLS,
+            str(address),
+            f"the TLS handshake failed: {_reason(error)}",
+            "compare ssl.enabled.protocols and ssl.cipher.suites of the client and of the broker",
+        )
+
+    def _judged(self, address: Address, seen: TlsLook) -> list[Finding]:
+        from cryptography import x509
+
+        assert self._security.tls is not None
+        if not seen.certificate:
+            return []
+        certificate = x509.load_der_x509_certificate(seen.certificate)
+        checks_name = self._security.tls.checks_name
+        return [
+            certificates.judge(certificate, address.host, str(address), self._now, checks_name=checks_name)
+        ]
+
+    def _untrusted(self, address: Address, seen: TlsLook, error: ssl.SSLCertVerificationError) -> Finding:
+        from cryptography import x509
+
+        issuer = certificates.issuer_of(x509.load_der_x509_certificate(seen.certificate))
+        return wrong(
+            certificates.STEP,
+            str(address),
+            f"the client does not trust the certificate, which {issuer} issued: {error.verify_message}",
+            "put the certificate of this authority into ssl.truststore.location or ssl.truststore.certificates",
+        )
+
+    async def _login(self, address: Address) -> AsyncIterator[Finding]:
+        sasl = self._security.sasl
+        try:
+            connection = await Connection.open(
+                SystemNetwork(), address, self._config.client_id, self._timeout_s, self._security
+            )
+        except UnsupportedSaslMechanismException as error:
+            yield wrong(LOGIN, str(address), error.message, "set sasl.mechanism to one of these mechanisms")
+            return
+        except SaslAuthenticationException as error:
+            yield wrong(
+                LOGIN, str(address), error.message, "check the user name and password in sasl.jaas.config"
+            )
+            return
+        except (SslAuthenticationException, WrongPeer) as error:
+            hint = getattr(error, "hint", "") or "check ssl.keystore.*"
+            yield wrong(TLS, str(address), error.message, hint)
+            return
+        except TimeoutError:
+            advice = "check the broker's log, and whether its machine is overloaded"
+            yield wrong(
+                LOGIN, str(address), f"the broker did not answer within {self._timeout_s:g} s", advice
+            )
+            return
+        except (OSError, KafkaError, ProtocolError) as error:
+            yield wrong(
+                LOGIN, str(address), _reason(error), "look for this client's address in the broker's log"
+            )
+            return
+        try:
+            if sasl is None:
+                finding = await self._served_without_login(address, connection)
+                if finding is not None:
+                    yield finding
+                    return
+            else:
+                yield ok(LOGIN, str(address), f"the login with {sasl.mechanism} succeeded")
+            yield _versions(address, connection)
+        finally:
+            connection.close()
+
+    async def _served_without_login(self, address: Address, connection: Connection) -> Finding | None:
+        """Sends a request that a listener with SASL refuses before the login. Returns None if it is answered."""
+        try:
+            version = connection.version_for(ApiKey.METADATA)
+            await connection.request(
+                MetadataRequest(topics=()), ApiKey.METADATA, version=version, timeout=self._timeout_s
+            )
+        except (OSError, TimeoutError, KafkaError, ProtocolError) as error:
+            mechanisms = await self._mechanisms(address)
+            if not mechanisms:
+                return wrong(LOGIN, str(address), _reason(error), "look for this client in the broker's log")
+            protocol = "SASL_PLAINTEXT" if self._security.tls is None else "SASL_SSL"
+            return wrong(
+                LOGIN,
+                str(address),
+                f"this port needs a login with {' or '.join(mechanisms)}, the client does not log in",
+                f"set security.protocol={protocol}, sasl.mechanism and sasl.jaas.config",
+            )
+        return None
+
+    async def _mechanisms(self, address: Address) -> tuple[str, ...]:
+        """The mechanisms that a listener with SASL offers. None, if the listener has no SASL."""
+        try:
+            connection = await Connection.open(
+                SystemNetwork(),
+                address,
+                self._config.client_id,
+                self._timeout_s,
+                ClientSecurity(self._security.tls),
+            )
+        except (OSError, TimeoutError, KafkaError, ProtocolError):
+            return ()
+        try:
+            answer = await connection.request(
+                SaslHandshakeRequest(mechanism=NO_MECHANISM),
+                ApiKey.SASL_HANDSHAKE,
+                version=HANDSHAKE_VERSION,
+                timeout=self._timeout_s,
+            )
+        except (OSError, TimeoutError, KafkaError, ProtocolError):
+            return ()
+        finally:
+            connection.close()
+        assert isinstance(answer, SaslHandshakeResponse)
+        return answer.mechanisms if answer.error_code is ErrorCode.UNSUPPORTED_SASL_MECHANISM else ()
+
+
+def _versions(address: Address, connection: Connection) -> Finding:
+    features = {each.name: each.max_version_level for each in connection.features.finalized_features}
+    level = features.get("metadata.version")
+    shown = "" if level is None else f", metadata.version level {level}"
+    if ApiKey.METADATA not in connection.versions:
+        advice = "connect to a listener of a broker; for a controller, use --bootstrap-controller"
+        return warning(VERSIONS, str(address), "the server does not serve Metadata to clients", advice)
+    return ok(VERSIONS, str(address), f"the broker supports {len(connection.versions)} APIs{shown}")
+
+
+def _reason(error: Exception) -> str:
+    """A short text for an error, because some errors of the system have none."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    message = getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)
+    return str(message) or type(error).__name__

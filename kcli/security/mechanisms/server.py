@@ -1,0 +1,78 @@
+"""The server's side of a SASL login, with any mechanism.
+
+The caller owns the connection. It passes each token of the client to `step`, until the outcome is a `Success`. A login
+that fails raises an exception:
+
+- SaslAuthenticationException: the client gets the text of the exception;
+- LoginRefused: the client gets a text that contains only the name of the mechanism, so that a stranger learns nothing;
+- LoginInterrupted: the client gets no answer, and may try again.
+
+A step never waits. If it needs much time or another server, its outcome is `InThread`, and the caller runs this work
+in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class LoginRefused(Exception):
+    """A failed login whose reason the client must not read. The reason is for the log of the broker."""
+
+
+class LoginInterrupted(Exception):
+    """A login that may succeed if the client tries again, for example because the Kerberos server did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """The server's token, to which the client must answer."""
+
+    token: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """The end of a login. `token` is the server's last token, which may be empty.
+
+    `authorization_id` is the name of the user. `expires_at_ms` is the time in milliseconds since the Unix epoch at
+    which the client's credential expires, or None. `by_token` is True if the client used a delegation token (KIP-48).
+    """
+
+    authorization_id: str
+    token: bytes = field(default=b"", repr=False)
+    expires_at_ms: int | None = None
+    by_token: bool = False
+
+
+Outcome = Challenge | Success
+
+
+@dataclass(frozen=True, slots=True)
+class InThread:
+    """Work that would hold up the event loop. It returns the outcome of the step, or raises the exceptions of a failed
+    login."""
+
+    work: Callable[[], Outcome] = field(repr=False)
+
+
+class ServerExchange(Protocol):
+    """The server's side of one login. A second login needs a new exchange."""
+
+    def step(self, token: bytes) -> Outcome | InThread:
+        """Handles the client's next token. It is not called again before the work of `InThread` has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMechanism:
+    """A mechanism that a listener offers. `begin` begins a login of a client."""
+
+    name: str
+    begin: Callable[[], ServerExchange] = field(repr=False)
+
+
+DIFFERENT_AUTHORIZATION_ID = (
+    "Authentication failed: Client requested an authorization id that is different from username"
+)

@@ -1,0 +1,78 @@
+"""Limits the failed logins of each IP address, and the lines about them in the log.
+
+Kafka has no such limit. An address may fail FAILURES_MAX times at once, and then once per INTERVAL_SECONDS. If an
+address has used this up, each of its logins waits for its turn. A login with the right password also waits, because the
+broker cannot know that before. So a client cannot try many passwords, and its neighbours behind the same address can
+still log in.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections import OrderedDict
+
+_log = logging.getLogger("kcli.server.Authentication")
+
+FAILURES_MAX = 100
+"""The number of failed logins that an address has free. A fleet of clients with one wrong password reaches this number
+in seconds, a person does not."""
+INTERVAL_SECONDS = 0.1
+"""The time between two logins of an address that has used up its free failures: ten passwords per second."""
+WAIT_MAX_SECONDS = 10.0
+"""The longest wait of a login. It is below the time limits of clients, which are 30 s."""
+ADDRESSES_MAX = 10_000
+"""The most addresses that are remembered. The address whose last failure is the oldest is forgotten first."""
+LOG_INTERVAL_SECONDS = 1.0
+"""The time between two lines about failed logins."""
+
+_IPV6_PREFIX_BITS = 64  # one customer of a provider has at least so many addresses
+
+
+class FailedLogins:
+    """The failed logins of all listeners of a node. Times are in seconds of a clock that never goes back."""
+
+    def __init__(self) -> None:
+        # The time at which each address has no failure left. It grows by INTERVAL_SECONDS with each failure.
+        self._forgiven_at: OrderedDict[str, float] = OrderedDict()
+        self._logged_at = float("-inf")
+        self._silent_count = 0
+
+    def wait_seconds(self, host: str, now: float) -> float:
+        """The time that a login of this address must wait. Each call with a result above 0 takes a turn, so the next
+        login waits longer. Returns infinity if the wait would be longer than WAIT_MAX_SECONDS."""
+        address = _address(host)
+        forgiven_at = self._forgiven_at.get(address)
+        if forgiven_at is None:
+            return 0.0
+        wait = forgiven_at - now - FAILURES_MAX * INTERVAL_SECONDS
+        if wait <= 0:
+            return 0.0
+        if wait > WAIT_MAX_SECONDS:
+            return float("inf")
+        self._forgiven_at[address] = forgiven_at + INTERVAL_SECONDS
+        return wait
+
+    def failed(self, host: str, now: float, listener: str, reason: str) -> None:
+        """Counts a failed login, and logs it if the last line is old enough."""
+        address = _address(host)
+        self._forgiven_at[address] = max(self._forgiven_at.get(address, now), now) + INTERVAL_SECONDS
+        self._forgiven_at.move_to_end(address)
+        if len(self._forgiven_at) > ADDRESSES_MAX:
+            self._forgiven_at.popitem(last=False)
+        if now - self._logged_at < LOG_INTERVAL_SECONDS:
+            self._silent_count += 1
+            return
+        also = f"; {self._silent_count} failures before are not logged" if self._silent_count else ""
+        self._logged_at, self._silent_count = now, 0
+        _log.info("Failed authentication with /%s on listener %s (%s)%s", host, listener, reason, also)
+
+
+def _address(host: str) -> str:
+    if ":" not in host:
+        return host
+    try:
+        network = ipaddress.ip_network((host.partition("%")[0], _IPV6_PREFIX_BITS), strict=False)
+    except ValueError:
+        return host
+    return str(network)

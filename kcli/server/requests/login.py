@@ -1,0 +1,381 @@
+"""The SASL login of a connection: a state machine that answers ApiVersions, SaslHandshake and SaslAuthenticate.
+
+    INITIAL       -> ApiVersions or SaslHandshake
+    VERSIONS      -> the same, after an ApiVersions request that was refused
+    HANDSHAKE     -> SaslHandshake, after an ApiVersions request that was answered
+    AUTHENTICATE  -> SaslAuthenticate, after SaslHandshake v1
+    RAW           -> tokens without a header, after SaslHandshake v0
+    ENDED         -> nothing
+
+Any other request closes the connection without an answer. A failed login is answered, and the connection is closed,
+after connection.failed.authentication.delay.ms. So a client with a wrong password does not connect all the time.
+
+A client may log in again on the same connection (KIP-368). It then begins in HANDSHAKE, and must keep its mechanism and
+its principal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import cast
+
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    ProtocolError,
+    SaslAuthenticationException,
+    UnsupportedSaslMechanismException,
+)
+from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.packing import INT16, INT32, read_header_tags, read_request_header
+from kcli.runtime.clock import Clock
+from kcli.security.mechanisms.server import (
+    Challenge,
+    InThread,
+    LoginInterrupted,
+    LoginRefused,
+    Outcome,
+    ServerExchange,
+    ServerMechanism,
+    Success,
+)
+from kcli.security.principal import Principal, Session
+from kcli.server.network.connection import Connection, Serve, Waiting
+from kcli.server.network.failed_logins import FailedLogins
+from kcli.server.network.phase import LoginStep
+from kcli.server.requests.answers import is_unfinished
+from kcli.server.requests.dispatch import CODEC, settled
+
+_log = logging.getLogger("kcli.server.Authentication")
+
+LOGIN_LIMIT_SECONDS = 30.0
+"""The longest time of a login. Kafka has only connections.max.idle.ms, which is ten minutes. Clients end their own
+requests after 30 s."""
+AGAIN_INTERVAL_SECONDS = 1.0
+"""The shortest time between two logins on one connection (KIP-368), as in Kafka."""
+
+NOT_A_LOGIN = (
+    "Invalid request, potential reasons: kafka client configured with the wrong security protocol, it does not "
+    "support KIP-43 or it is not a kafka client."
+)
+
+# The position of the error code in a response to ApiVersions, whose header is always version 0: after the size and the
+# correlation id.
+_ERROR_CODE_AT = 2 * INT32.size
+
+
+class _State(Enum):
+    INITIAL = auto()
+    VERSIONS = auto()
+    HANDSHAKE = auto()
+    AUTHENTICATE = auto()
+    RAW = auto()
+    ENDED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginSettings:
+    """The settings of all logins on one listener.
+
+    `serve_versions` answers ApiVersions. `max_reauth_ms` has connections.max.reauth.ms of each mechanism, and 0 means
+    no limit. `principal_of` makes the principal from the mechanism and the authorization id. `executor` runs the steps
+    that take long.
+    """
+
+    mechanisms: Mapping[str, ServerMechanism]
+    max_reauth_ms: Mapping[str, int]
+    frame_size_max_bytes: int
+    failure_delay_seconds: float
+    serve_versions: Serve
+    principal_of: Callable[[str, Success], Principal]
+    clock: Clock
+    failures: FailedLogins
+    executor: Executor | None = None
+
+    def __call__(self, connection: Connection) -> Login:
+        """Begins the login of a new connection. So the settings are an `Authenticate`."""
+        return Login(self, connection)
+
+
+def user_principal(_mechanism: str, success: Success) -> Principal:
+    """The principal of Kafka's default principal builder: the authorization id."""
+    return Principal("User", success.authorization_id, token_authenticated=success.by_token)
+
+
+class Login:
+    """One login on one connection: a `Phase`."""
+
+    def __init__(
+        self,
+        settings: LoginSettings,
+        connection: Connection,
+        *,
+        old: Session | None = None,
+        again_at: float | None = None,
+    ) -> None:
+        """Begins a login. `old` is the session of a client that logs in again. `again_at` is the time at which that
+        client began."""
+        self._settings = settings
+        self._connection = connection
+        self._old = old
+        self._again_at = again_at
+        self._state = _State.INITIAL if old is None else _State.HANDSHAKE
+        self._mechanism = ""
+        self._exchange: ServerExchange | None = None
+        self._answers: _Answers = _RawAnswers()
+
+    @property
+    def frame_size_max_bytes(self) -> int:
+        return self._settings.frame_size_max_bytes
+
+    @property
+    def time_limit_seconds(self) -> float:
+        return LOGIN_LIMIT_SECONDS + self._settings.failure_delay_seconds
+
+    def again(self) -> Login | None:
+        now = self._now()
+        if self._again_at is not None and now - self._again_at < AGAIN_INTERVAL_SECONDS:
+            return None
+        return Login(self._settings, self._connection, old=self._connection.session, again_at=now)
+
+    def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
+        match self._state:
+            case _State.INITIAL:
+                try:
+                    return self._begin(frame)
+                except ProtocolError as error:
+                    raise ProtocolError(f"{NOT_A_LOGIN} ({error})") from error
+            case _State.VERSIONS | _State.HANDSHAKE:
+                return self._begin(frame)
+            case _State.AUTHENTICATE:
+                return self._authenticate(frame)
+            case _State.RAW:
+                return self._token(frame)
+            case _State.ENDED:
+                raise ProtocolError("the login has ended")
+
+    # Before the mechanism is known.
+
+    def _begin(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
+        request = _Request.of(frame)
+        if request.key == ApiKey.API_VERSIONS and self._state is not _State.HANDSHAKE:
+            return self._versions(frame)
+        if request.key != ApiKey.SASL_HANDSHAKE:
+            raise ProtocolError(f"Unexpected Kafka request of type {request.name} during SASL handshake.")
+        return self._handshake(request)
+
+    def _versions(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
+        answer = self._settings.serve_versions(self._connection, memoryview(frame))
+        if isinstance(answer, Waiting):
+            return self._versions_later(answer)
+        return self._versions_answered(_joined(answer))
+
+    async def _versions_later(self, answer: Waiting) -> LoginStep:
+        return self._versions_answered(_joined(await settled(answer)))
+
+    def _versions_answered(self, answer: bytes) -> LoginStep:
+        (code,) = INT16.unpack_from(answer, _ERROR_CODE_AT)
+        self._state = _State.HANDSHAKE if code == ErrorCode.NONE else _State.VERSIONS
+        return LoginStep(answer)
+
+    def _handshake(self, request: _Request) -> LoginStep | Awaitable[LoginStep]:
+        wanted = cast(SaslHandshakeRequest, request.decode()).mechanism
+        enabled = tuple(self._settings.mechanisms)
+        mechanism = self._settings.mechanisms.get(wanted)
+        if mechanism is None:
+            error = UnsupportedSaslMechanismException(f"Unsupported SASL mechanism {wanted[:100]!r}")
+            response = SaslHandshakeResponse(error_code=error.code, mechanisms=enabled)
+            return self._failed(error, request.encode(response))
+        self._mechanism = wanted
+        self._state = _State.AUTHENTICATE if request.version >= 1 else _State.RAW
+        self._exchange = mechanism.begin()
+        return LoginStep(request.encode(SaslHandshakeResponse(mechanisms=enabled)))
+
+    # The exchange of tokens.
+
+    def _authenticate(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
+        request = _Request.of(frame)
+        if request.key != ApiKey.SASL_AUTHENTICATE:
+            raise ProtocolError(
+                f"Unexpected Kafka request of type {request.name} during SASL authentication."
+            )
+        self._answers = _WrappedAnswers(request)
+        return self._token(cast(SaslAuthenticateRequest, request.decode()).auth_bytes)
+
+    def _token(self, token: bytes) -> LoginStep | Awaitable[LoginStep]:
+        if self._old is not None and self._old.mechanism != self._mechanism:
+            raise ProtocolError(
+                f"a client must keep its mechanism {self._old.mechanism} when it logs in again, "
+                f"found {self._mechanism}"
+            )
+        wait = self._settings.failures.wait_seconds(self._connection.peer_host, self._now())
+        return self._step_later(token, wait) if wait > 0 else self._step(token)
+
+    async def _step_later(self, token: bytes, seconds: float) -> LoginStep:
+        if seconds == float("inf"):
+            raise ProtocolError(f"too many failed logins from {self._connection.peer_host}")
+        await asyncio.sleep(seconds)
+        step = self._step(token)
+        return await step if is_unfinished(step) else step
+
+    def _step(self, token: bytes) -> LoginStep | Awaitable[LoginStep]:
+        assert self._exchange is not None, "the handshake has begun it"
+        try:
+            outcome = self._exchange.step(token)
+            if isinstance(outcome, InThread):
+                return self._step_in_thread(outcome)
+            return self._went_on(outcome)
+        except Exception as error:
+            return self._failed_with(error)
+
+    async def _step_in_thread(self, step: InThread) -> LoginStep:
+        try:
+            loop = asyncio.get_running_loop()
+            result = self._went_on(await loop.run_in_executor(self._settings.executor, step.work))
+        except Exception as error:
+            result = self._failed_with(error)
+        return await result if is_unfinished(result) else result
+
+    def _went_on(self, outcome: Outcome) -> LoginStep | Awaitable[LoginStep]:
+        if isinstance(outcome, Challenge):
+            return LoginStep(self._answers.token(outcome.token, 0))
+        principal = self._settings.principal_of(self._mechanism, outcome)
+        if self._old is not None and principal != self._old.principal:
+            before = self._old.principal
+            raise SaslAuthenticationException(
+                f"Cannot change principals during re-authentication from {before.type}.{before.name}: "
+                f"{principal.type}.{principal.name}"
+            )
+        lifetime_ms = self._lifetime_ms(outcome)
+        expires_at = None if lifetime_ms is None else self._now() + lifetime_ms / 1000
+        self._state = _State.ENDED
+        _log.debug("Successfully authenticated %s with %s", principal, self._connection.peer_host)
+        return LoginStep(
+            self._answers.token(outcome.token, lifetime_ms or 0),
+            Session(principal, self._mechanism, expires_at),
+        )
+
+    def _lifetime_ms(self, success: Success) -> int | None:
+        """The lifetime of the session, or None if it does not end. 0 means that the session has already ended."""
+        max_reauth_ms = self._settings.max_reauth_ms[self._mechanism]
+        limits = [max_reauth_ms] if max_reauth_ms > 0 else []
+        if success.expires_at_ms is not None:
+            limits.append(max(0, success.expires_at_ms - self._settings.clock.now_ms()))
+        return min(limits, default=None)
+
+    # Failures.
+
+    def _failed_with(self, error: Exception) -> LoginStep | Awaitable[LoginStep]:
+        if isinstance(error, LoginInterrupted):
+            raise ProtocolError(f"the login is interrupted: {error}") from error
+        if isinstance(error, SaslAuthenticationException):
+            return self._failed(error, self._answers.refusal(error))
+        when = "authentication" if self._old is None else "re-authentication"
+        shown = SaslAuthenticationException(
+            f"Authentication failed during {when} due to invalid credentials with SASL mechanism "
+            f"{self._mechanism}"
+        )
+        if isinstance(error, LoginRefused):
+            return self._failed(shown, self._answers.refusal(shown), f"{shown.message}: {error}")
+        _log.error("Unexpected error in the login of %s", self._connection.peer_host, exc_info=error)
+        return self._failed(shown, self._answers.refusal(shown))
+
+    def _failed(
+        self, error: KafkaError, answer: bytes | None, reason: str | None = None
+    ) -> LoginStep | Awaitable[LoginStep]:
+        self._state = _State.ENDED
+        connection = self._connection
+        self._settings.failures.failed(
+            connection.peer_host, self._now(), connection.listener, reason or error.message
+        )
+        step = LoginStep(answer, closes=True)
+        delay = self._settings.failure_delay_seconds
+        return _delayed(step, delay) if delay > 0 else step
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request whose header is read."""
+
+    key: int
+    version: int
+    correlation_id: int
+    frame: bytes
+    body_at: int
+
+    @classmethod
+    def of(cls, frame: bytes) -> _Request:
+        """Reads the header. Raises ProtocolError if it is invalid."""
+        key, version, correlation_id, _client_id, at = read_request_header(frame)
+        return cls(key, version, correlation_id, frame, at)
+
+    @property
+    def name(self) -> str:
+        return API[ApiKey(self.key)].key.name if self.key in API else str(self.key)
+
+    def decode(self) -> object:
+        """Reads the message. Raises ProtocolError if it is invalid."""
+        spec = API[ApiKey(self.key)]
+        if not spec.min_version <= self.version <= spec.max_version:
+            raise ProtocolError(f"{spec.name} version {self.version} is not supported")
+        at = read_header_tags(self.frame, self.body_at) if spec.is_flexible(self.version) else self.body_at
+        return importlib.import_module(CODEC).decode_request(spec.key, self.version, self.frame, at)
+
+    def encode(self, response: object) -> bytes:
+        """Returns the response as a frame."""
+        codec = importlib.import_module(CODEC)
+        encoded: bytes = codec.encode_response(response, ApiKey(self.key), self.version, self.correlation_id)
+        return encoded
+
+
+class _RawAnswers:
+    """The answers after SaslHandshake v0: tokens without a header. A failure has no answer."""
+
+    def token(self, token: bytes, _lifetime_ms: int) -> bytes:
+        return INT32.pack(len(token)) + token
+
+    def refusal(self, _error: KafkaError) -> bytes | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _WrappedAnswers:
+    """The answers to a SaslAuthenticate request."""
+
+    request: _Request
+
+    def token(self, token: bytes, lifetime_ms: int) -> bytes:
+        return self.request.encode(
+            SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms)
+        )
+
+    def refusal(self, error: KafkaError) -> bytes | None:
+        return self.request.encode(
+            SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
+        )
+
+
+_Answers = _RawAnswers | _WrappedAnswers
+
+
+async def _delayed(step: LoginStep, seconds: float) -> LoginStep:
+    await asyncio.sleep(seconds)
+    return step
+
+
+def _joined(answer: object) -> bytes:
+    if isinstance(answer, list):
+        return b"".join(answer)
+    assert isinstance(answer, bytes | bytearray | memoryview), "ApiVersions has a response"
+    return bytes(answer)
