@@ -57,12 +57,14 @@ if TYPE_CHECKING:
         ControllerRegistrationRequest,
         ControllerRegistrationResponse,
     )
+    from kcli.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
     from kcli.protocol.messages.create_delegation_token import (
         CreateDelegationTokenRequest,
         CreateDelegationTokenResponse,
     )
     from kcli.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
     from kcli.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from kcli.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
     from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
     from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
     from kcli.protocol.messages.expire_delegation_token import (
@@ -271,6 +273,28 @@ def _alter_user_scram_credentials(
     return alter_user_scram_credentials(controller.image, request)
 
 
+def _create_acls(
+    controller: Controller, request: CreateAclsRequest, _context: ControllerRequestContext, _now_ms: int
+) -> Steps[CreateAclsResponse]:
+    from kcli.controller.acls import create_acls
+
+    return create_acls(controller, request)
+
+
+def _delete_acls(
+    controller: Controller, request: DeleteAclsRequest, _context: ControllerRequestContext, _now_ms: int
+) -> Steps[DeleteAclsResponse]:
+    from kcli.controller.acls import delete_acls
+
+    return delete_acls(controller, request)
+
+
+CREATE_ACLS: ControllerApi[CreateAclsRequest, CreateAclsResponse] = ControllerApi(
+    ApiKey.CREATE_ACLS, _create_acls
+)
+DELETE_ACLS: ControllerApi[DeleteAclsRequest, DeleteAclsResponse] = ControllerApi(
+    ApiKey.DELETE_ACLS, _delete_acls
+)
 ALTER_CLIENT_QUOTAS: ControllerApi[AlterClientQuotasRequest, AlterClientQuotasResponse] = ControllerApi(
     ApiKey.ALTER_CLIENT_QUOTAS, _alter_client_quotas
 )

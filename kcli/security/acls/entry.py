@@ -28,14 +28,14 @@ RESOURCE_TYPE_NAMES = {
 def acl_text(acl: AclEntry) -> str:
     """The ACL as Kafka's audit log shows it."""
     return (
-        f"StandardAcl(resourceType={_name(ResourceType, acl.resource_type)}, resourceName={acl.resource_name}, "
-        f"patternType={_name(PatternType, acl.pattern_type)}, principal={acl.principal}, host={acl.host}, "
-        f"operation={_name(AclOperation, acl.operation)}, "
-        f"permissionType={_name(AclPermissionType, acl.permission_type)})"
+        f"StandardAcl(resourceType={number_name(ResourceType, acl.resource_type)}, resourceName={acl.resource_name}, "
+        f"patternType={number_name(PatternType, acl.pattern_type)}, principal={acl.principal}, host={acl.host}, "
+        f"operation={number_name(AclOperation, acl.operation)}, "
+        f"permissionType={number_name(AclPermissionType, acl.permission_type)})"
     )
 
 
-def _name(kind: type[IntEnum], number: int) -> str:
+def number_name(kind: type[IntEnum], number: int) -> str:
     """The name of a number. A newer release may have stored a number that this release does not know."""
     try:
         return kind(number).name

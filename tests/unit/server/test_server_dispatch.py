@@ -86,8 +86,10 @@ def test_acls_are_refused_one_by_one_where_no_authorizer_runs() -> None:
     described = refused(ApiKey.DESCRIBE_ACLS, every_acl)
     assert described.error_code is ErrorCode.SECURITY_DISABLED
     assert described.error_message == "No Authorizer is configured on the broker"
-    created = refused(ApiKey.CREATE_ACLS, CreateAclsRequest(creations=(AclCreation(), AclCreation()))).results
-    deleted = refused(ApiKey.DELETE_ACLS, DeleteAclsRequest(filters=(DeleteAclsFilter(),))).filter_results
+    acl = AclCreation(resource_type=2, resource_name="t", principal="User:a", operation=3, permission_type=3)
+    every = DeleteAclsFilter(resource_type_filter=1, operation=1, permission_type=1)
+    created = refused(ApiKey.CREATE_ACLS, CreateAclsRequest(creations=(acl, acl))).results
+    deleted = refused(ApiKey.DELETE_ACLS, DeleteAclsRequest(filters=(every,))).filter_results
     assert (len(created), len(deleted)) == (2, 1)
     assert {each.error_code for each in created + deleted} == {ErrorCode.SECURITY_DISABLED}
     assert {each.error_message for each in created + deleted} == {"No Authorizer is configured."}
