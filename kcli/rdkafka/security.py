@@ -14,7 +14,6 @@ from kcli.rdkafka.log import logger
 from kcli.security.client import ClientSecurity, client_security
 from kcli.security.mechanisms.client import Credentials
 from kcli.security.tls.contexts import ClientTls, openssl_name
-from kcli.security.tls.settings import DEFAULT_PROTOCOLS
 from kcli.security.tls.stores import load_key_store, load_trust_store
 
 PREFIXES = ("ssl.", "sasl.")
@@ -86,7 +85,7 @@ def _tls(tls: ClientTls) -> dict[str, object]:
     ciphers = [name for name in map(openssl_name, tls.ciphers) if name is not None]
     if ciphers:
         config["ssl.cipher.suites"] = ":".join(ciphers)
-    if set(tls.protocols) != set(DEFAULT_PROTOCOLS):
+    if tls.protocols != ClientTls().protocols:
         logger().warning(
             "ssl.enabled.protocols=%s has no effect on records: librdkafka has no such setting.",
             ",".join(tls.protocols),
