@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -152,6 +153,7 @@ def create_cluster(
         configured[place] = properties, _checked(properties)
     cluster_id = uuid_to_text(machine.rng.uuid())
     voters = _voters(nodes, machine)
+    made = [place for place in configured if not place.exists()]
     try:
         for place, (properties, config) in configured.items():
             make_durable_dir(machine.disk, str(place))
@@ -160,10 +162,15 @@ def create_cluster(
             format_directories(config, request, machine, lambda _line: None)
         content = editable({CLUSTER_ID_KEY: cluster_id}).encode()
         replace_file(machine.disk, str(directory / CLUSTER_FILE), content)
-    except (FormatError, FeatureError, StorageError) as error:
-        raise ClusterError(str(error)) from error
-    except OSError as error:
-        raise ClusterError(f"cannot write {error.filename or directory}: {error.strerror}") from error
+    except BaseException as error:
+        # Without these incomplete nodes, the next `kcli cluster up` can use the directory.
+        for place in made:
+            shutil.rmtree(place, ignore_errors=True)
+        if isinstance(error, FormatError | FeatureError | StorageError):
+            raise ClusterError(str(error)) from error
+        if isinstance(error, OSError):
+            raise ClusterError(f"cannot write {error.filename or directory}: {error.strerror}") from error
+        raise
     return load_cluster(directory)
 
 

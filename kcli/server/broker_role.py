@@ -36,6 +36,7 @@ from kcli.server.coordinators.transaction_verification import TransactionVerifie
 from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.traffic import TrafficTable
+from kcli.server.network.links import Secure
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
 from kcli.server.partitions.fetch_sessions import REFRESHES_PER_LAG_TIME, FetchSessions
 from kcli.server.partitions.fetchers import ReplicaFetchers
@@ -60,7 +61,8 @@ class Surroundings:
 
     The channels lead to the active controller. Each has a queue of its own, so that no heartbeat waits for the request
     of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration.
-    `assignments` is for the directories of replicas, and `isr_changes` for proposed ISRs. `removed_topics` reads the
+    `assignments` is for the directories of replicas, and `isr_changes` for proposed ISRs. `secure` has the security of
+    the inter-broker listener. `removed_topics` reads the
     removals before an offset in the metadata log. `background` runs work that blocks. `cleaner_executor` runs the log
     cleaner. If it is None, the cleaner makes its own threads.
     """
@@ -76,6 +78,7 @@ class Surroundings:
     assignments: ControllerChannel
     isr_changes: ControllerChannel
     network: Network
+    secure: Secure
     removed_topics: Callable[[Offset], RemovedTopics]
     traffic: TrafficTable
     background: Executor
@@ -150,6 +153,7 @@ class BrokerRole:
             image=lambda: given.loader.image,
             broker_epoch=lambda: self.lifecycle.epoch,
             checkpoint=given.logs.checkpoint_directory,
+            secure=given.secure,
         )
 
     def _make_replicas(self) -> Replicas:
@@ -191,6 +195,7 @@ class BrokerRole:
             listener=config.inter_broker_listener_name,
             client_id=f"broker-{config.node_id}-{purpose}",
             timeout_s=config.integer("request.timeout.ms") / 1000,
+            secure=self._given.secure,
         )
 
     def ports(self, node: NodePorts) -> BrokerPorts:

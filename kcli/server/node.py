@@ -41,8 +41,9 @@ from kcli.security.authorizer import FollowsMetadata
 from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
-from kcli.server.handlers.served import SERVED, served_on_broker, served_on_controller
+from kcli.server.handlers.served import served_on_broker, served_on_controller
 from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
+from kcli.server.link_security import LinkSecurity
 from kcli.server.listener_security import NodeSecurity
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
@@ -124,6 +125,7 @@ class Node:
 
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
+        self.links = self._make_links()
         self.metrics = self._make_metrics()
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
@@ -131,7 +133,16 @@ class Node:
         if isinstance(self.authorizer, FollowsMetadata):
             self.loader.subscribe(self.authorizer.metadata_changed)
         self.security = NodeSecurity(config, clock, lambda: self.loader.image)
-        self.quorum = Quorum(self.logs, config, clock, rng, network, self.loader, on_fatal=self._halt)
+        self.quorum = Quorum(
+            self.logs,
+            config,
+            clock,
+            rng,
+            network,
+            self.loader,
+            on_fatal=self._halt,
+            secure=self.links.to_controllers,
+        )
         self.channels: list[NodeChannel] = []
         self.controller = self._make_controller() if config.is_controller else None
         self.broker = self._make_broker(background) if config.is_broker else None
@@ -158,6 +169,12 @@ class Node:
             on_failure=self._directory_failed_in_any_thread,
         )
 
+    def _make_links(self) -> LinkSecurity:
+        links = LinkSecurity(lambda: self.dynamic_config.current)
+        for warning in links.check():
+            _log.warning("%s", warning)
+        return links
+
     def _make_metrics(self) -> Metrics:
         return Metrics(
             self.clock,
@@ -181,6 +198,7 @@ class Node:
                 heartbeats=self._channel(self.config.integer("broker.heartbeat.interval.ms") / 1000),
                 assignments=self._channel(ASSIGNMENTS_LIMIT_S),
                 network=self.network,
+                secure=self.links.to_brokers,
                 isr_changes=self._channel(None),
                 removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
@@ -198,6 +216,7 @@ class Node:
             client_id=str(self.config.node_id),
             limit_s=limit_s,
             socket_timeout_s=self.config.integer("controller.socket.timeout.ms") / 1000,
+            secure=self.links.to_controllers,
         )
         channel = NodeChannel(self.controller, remote, self._leads_elsewhere)
         self.channels.append(channel)
@@ -392,25 +411,23 @@ class Node:
         """Opens every listener. Clients that connect wait until `admit`, except on the early listeners."""
         early = self.config.early_start_listeners
         self.sockets.hold(listener.name for listener in self.config.listeners if listener.name not in early)
-        dispatches: dict[bool, Serve] = {}
-        versions: dict[bool, Serve] = {}
+        dispatches: dict[bool, Dispatch] = {}
         if self.controller is not None:
             ports = self._node_ports(self.controller)  # it decides itself or refuses, and never forwards
             self._controller_dispatch = self._dispatch(ports, served_on_controller())
             dispatches[True] = self._controller_dispatch
-            versions[True] = self._login_dispatch(ports)
         if self.broker is not None:
             dispatches[False] = self._dispatch(self.ports, served_on_broker(), self.broker.channel)
-            versions[False] = self._login_dispatch(self.ports)
+        served: dict[bool, Serve] = dict(dispatches)
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
-            dispatches = {key: measured(serve, self.metrics.requests) for key, serve in dispatches.items()}
+            served = {key: measured(serve, self.metrics.requests) for key, serve in served.items()}
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
-            security = self.security.of(listener, versions[is_controller])
+            security = self.security.of(listener, dispatches[is_controller])
             opened = await self.sockets.listen(
                 listener_settings(self.config, listener),
-                dispatches[is_controller],
+                served[is_controller],
                 security.authenticate,
                 security.tls,
             )
@@ -427,11 +444,6 @@ class Node:
             authorizer=self.authorizer,
             forwarder=forwarder,
         )
-
-    def _login_dispatch(self, ports: NodePorts) -> Dispatch:
-        """The dispatch of clients that are not logged in. It serves only ApiVersions, and quotas do not apply."""
-        served = {ApiKey.API_VERSIONS: SERVED[ApiKey.API_VERSIONS]}
-        return Dispatch(ports, served, quotas=ClientQuotas(self.config, self.clock), metrics=self.metrics)
 
     def _bound(self, listeners: tuple[Listener, ...]) -> list[Listener]:
         """The listeners with the ports that the system chose in place of port 0."""

@@ -81,7 +81,9 @@ class OtherBrokers:
         self.gate.set()
         return self
 
-    async def _open(self, _network: Any, address: Address, _client_id: str | None, _timeout: float) -> Any:
+    async def _open(
+        self, _network: Any, address: Address, _client_id: str | None, _timeout: float, _security: Any
+    ) -> Any:
         self.opened.append(address)
         if address in self.refused:
             raise ConnectionRefusedError
@@ -90,6 +92,7 @@ class OtherBrokers:
 
 class _Opened:
     is_closed = False
+    is_stale = False
 
     def __init__(self, brokers: OtherBrokers, address: Address) -> None:
         self._brokers, self._address = brokers, address
@@ -104,6 +107,9 @@ class _Opened:
         async with asyncio.timeout(timeout):
             await self._brokers.gate.wait()
         return self._brokers.answer(self._address, key, message)
+
+    def retire(self) -> None:
+        self.close()
 
     def close(self) -> None:
         self.is_closed = True

@@ -247,13 +247,14 @@ command = Command(
     examples=(
         Example(
             "Create a token that the user bob may renew:",
-            "kcli delegation-tokens --bootstrap-server localhost:9093 --command-config alice.properties \\\n"
-            "  --create --max-life-time-period -1 --renewer-principal User:bob",
+            "kcli delegation-tokens --bootstrap-server localhost:9093 --create \\\n"
+            "  --command-config alice.properties --max-life-time-period -1 \\\n"
+            "  --renewer-principal User:bob",
         ),
         Example(
             "Show the tokens of the user alice:",
-            "kcli delegation-tokens --bootstrap-server localhost:9093 --command-config alice.properties \\\n"
-            "  --describe --owner-principal User:alice",
+            "kcli delegation-tokens --bootstrap-server localhost:9093 --describe \\\n"
+            "  --command-config alice.properties --owner-principal User:alice",
         ),
     ),
     exit_status=USUAL,

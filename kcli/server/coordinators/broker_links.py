@@ -19,6 +19,7 @@ from kcli.metadata.image import MetadataImage
 from kcli.model.addresses import Address
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import Network
+from kcli.server.network.links import Secure, is_usable, open_link, plain_text
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
@@ -47,7 +48,8 @@ class _Link:
 
 
 class BrokerLinks:
-    """Connections to other brokers, for one purpose. `listener` is the name of the inter-broker listener."""
+    """Connections to other brokers, for one purpose. `listener` is the name of the inter-broker listener, and `secure`
+    has its security."""
 
     def __init__(
         self,
@@ -57,12 +59,14 @@ class BrokerLinks:
         listener: str,
         client_id: str,
         timeout_s: float,
+        secure: Secure = plain_text,
     ) -> None:
         self._network = network
         self._image = image
         self._listener = listener
         self._client_id = client_id
         self._timeout_s = timeout_s
+        self._secure = secure
         self._links: dict[int, _Link] = {}
 
     async def ask(self, broker_id: int, key: ApiKey, request: object, *, at_least: int = 0) -> Any:
@@ -111,15 +115,16 @@ class BrokerLinks:
             self._links.pop(broker_id).close()
 
     async def _connected(self, link: _Link) -> Connection:
-        from kcli.client.connection import Connection  # its codec is the slowest import of all
-
-        if link.connection is None or link.connection.is_closed:
+        if not is_usable(link.connection):
+            if link.connection is not None:
+                link.connection.retire()
             wait_s = link.retry_at - asyncio.get_running_loop().time()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
-            link.connection = await Connection.open(
-                self._network, link.address, self._client_id, self._timeout_s
+            link.connection = await open_link(
+                self._network, link.address, self._client_id, self._timeout_s, self._secure
             )
+        assert link.connection is not None
         return link.connection
 
 

@@ -31,6 +31,7 @@ from kcli.raft.voters import ReplicaKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
+from kcli.server.network.links import Secure, plain_text
 from kcli.server.quorum.committed import CommittedMetadata
 from kcli.server.quorum.driver import RaftDriver
 from kcli.server.quorum.loader import MetadataLoader
@@ -71,8 +72,10 @@ class Quorum:
         loader: MetadataLoader,
         *,
         on_fatal: Callable[[BaseException], None],
+        secure: Secure = plain_text,
     ) -> None:
-        """`on_fatal` ends the node. It is called if the metadata log cannot be read or written."""
+        """`on_fatal` ends the node. It is called if the metadata log cannot be read or written. `secure` has the
+        security of the connections to controllers."""
         self.log = MetadataLog(logs, config, clock, rng)
         self.loader = loader
         self.committed = CommittedMetadata(self.log, loader, on_fatal=self.fail)
@@ -105,6 +108,7 @@ class Quorum:
             listener=settings.default_listener,
             request_timeout_s=settings.request_timeout_s,
             post=self.driver.post,
+            secure=secure,
         )
         self.driver.sender = self._peers
         self.snapshotting = Snapshotting(

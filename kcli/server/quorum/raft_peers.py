@@ -17,6 +17,7 @@ from kcli.model.ids import BrokerId
 from kcli.raft.messages import Answered, Message, Outgoing, Unanswered, Unsupported
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
+from kcli.server.network.links import Secure, is_usable, open_link, plain_text
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
@@ -57,8 +58,9 @@ class RaftPeers:
         listener: str,
         request_timeout_s: float,
         post: Callable[[Message], None],
+        secure: Secure = plain_text,
     ) -> None:
-        """`listener` is the name of the listener over which controllers are reached."""
+        """`listener` is the name of the listener over which controllers are reached. `secure` has its security."""
         self._network = network
         self._clock = clock
         self._client_id = f"raft-client-{node_id}"
@@ -66,6 +68,7 @@ class RaftPeers:
         self._listener = listener
         self._request_timeout_s = request_timeout_s
         self._post = post
+        self._secure = secure
         self._links: dict[BrokerId, _Link] = {}
         self._requests: set[asyncio.Task[None]] = set()
 
@@ -134,21 +137,22 @@ class RaftPeers:
         """The open connection, or a new one after the back-off of the last failure. Raises OSError, TimeoutError and
         KcliError."""
         async with link.opening:
-            if link.connection is None or link.connection.is_closed:
+            if not is_usable(link.connection):
+                if link.connection is not None:
+                    link.connection.retire()
                 link.connection = await self._open(link)
+            assert link.connection is not None
             return link.connection
 
     async def _open(self, link: _Link) -> Connection:
-        from kcli.client.connection import Connection
-
         wait_s = link.retry_at - self._clock.monotonic()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
         # Counts as a failure until the peer has answered.
         link.retry_at = self._clock.monotonic() + link.backoff_s
         link.backoff_s = min(link.backoff_s * 2, RECONNECT_BACKOFF_MAX_S)
-        connection = await Connection.open(
-            self._network, link.address, self._client_id, self._request_timeout_s
+        connection = await open_link(
+            self._network, link.address, self._client_id, self._request_timeout_s, self._secure
         )
         link.backoff_s, link.retry_at = RECONNECT_BACKOFF_S, 0.0
         if link.is_replaced:

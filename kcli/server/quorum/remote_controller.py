@@ -34,6 +34,7 @@ from kcli.protocol.wire.packing import INT32
 from kcli.runtime.network import Network
 from kcli.security.principal import Principal
 from kcli.security.principal_bytes import encode_principal
+from kcli.server.network.links import Secure, is_usable, open_link, plain_text
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
@@ -75,6 +76,7 @@ class RemoteController:
 
     `find` returns the address of the active controller, or None if the quorum knows none. A request older than
     `limit_s` is not sent again (None: no limit). A connection without an answer for `socket_timeout_s` is closed.
+    `secure` has the security of the controller listener.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class RemoteController:
         client_id: str,
         limit_s: float | None,
         socket_timeout_s: float,
+        secure: Secure = plain_text,
     ) -> None:
         self._network = network
+        self._secure = secure
         self._find = find
         self._client_id = client_id
         self.limit_s = limit_s
@@ -237,16 +241,13 @@ class RemoteController:
 
     async def _connected(self, address: Address) -> Connection:
         """The connection to the active controller. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
-        from kcli.client.connection import Connection, WrongPeer  # its codec is the slowest import of all
-
         if self._connection is not None:
-            if self._connection.address == address and not self._connection.is_closed:
+            if self._connection.address == address and is_usable(self._connection):
                 return self._connection
             self._forget()
-        try:
-            self._connection = await Connection.open(self._network, address, self._client_id, self._timeout_s)
-        except WrongPeer as error:
-            raise NetworkException(error.message) from error
+        self._connection = await open_link(
+            self._network, address, self._client_id, self._timeout_s, self._secure
+        )
         self.versions = self._connection.versions
         return self._connection
 

@@ -57,8 +57,8 @@ def test_a_file_and_overrides(file: str, served: list[BrokerConfig]) -> None:
             "--override: Invalid value 0 for configuration num.partitions: ",
         ),
         (
-            ["FILE", "--override", "authorizer.class.name=x"],
-            "--override: authorizer.class.name is set, and what it asks for is not built yet",
+            ["FILE", "--override", "remote.log.storage.system.enable=true"],
+            "--override: remote.log.storage.system.enable is set, and what it asks for is not built yet",
         ),
         (
             ["missing.properties"],

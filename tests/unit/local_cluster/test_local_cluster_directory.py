@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcli.config.properties import load
+from kcli.local_cluster import directory as directory_module
 from kcli.local_cluster.directory import (
     LocalCluster,
     check_agreement,
@@ -91,6 +92,24 @@ def test_a_cluster_whose_creation_was_interrupted_is_not_started(tmp_path: Path)
         exists(tmp_path)
 
 
+def test_nothing_is_left_of_a_creation_that_ctrl_c_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def interrupted(*_: object) -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(directory_module, "format_directories", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            created(tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert len(created(tmp_path).nodes) == 3
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -98,8 +117,8 @@ def test_a_cluster_whose_creation_was_interrupted_is_not_started(tmp_path: Path)
         ({"log.dirs": "/x"}, "--override log.dirs: each node has its own value"),
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions"),
         (
-            {"authorizer.class.name": "x"},
-            "authorizer.class.name is set, and what it asks for is not built yet",
+            {"remote.log.storage.system.enable": "true"},
+            "remote.log.storage.system.enable is set, and what it asks for is not built yet",
         ),
     ],
 )

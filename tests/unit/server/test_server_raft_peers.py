@@ -43,7 +43,9 @@ class Server:
         self.version = 2
         self.answer: Any = GRANTED
 
-    async def open(self, _network: Any, address: Address, client_id: str | None, _timeout: float) -> Any:
+    async def open(
+        self, _network: Any, address: Address, client_id: str | None, _timeout: float, _security: Any
+    ) -> Any:
         self.opened.append((address, client_id))
         await asyncio.sleep(self.delay_s)
         if self.refuses:
@@ -53,6 +55,7 @@ class Server:
 
 class Opened:
     is_closed = False
+    is_stale = False
 
     def __init__(self, server: Server, address: Address) -> None:
         self._server, self._address = server, address
@@ -67,6 +70,9 @@ class Opened:
         if isinstance(self._server.answer, Exception):
             raise self._server.answer
         return self._server.answer
+
+    def retire(self) -> None:
+        self.close()
 
     def close(self) -> None:
         self.is_closed = True

@@ -33,6 +33,7 @@ from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import FormatRequest, Machine, format_directories
 from kcli.server.handlers.served import served_on_controller
 from kcli.server.metrics.traffic import TrafficTable
+from kcli.server.network.links import plain_text
 from kcli.server.node import Node
 from kcli.server.quorum.channel import NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
@@ -246,6 +247,7 @@ class BrokerRig:
                 assignments=channel,
                 isr_changes=channel,
                 network=network.host("broker"),
+                secure=plain_text,
                 removed_topics=controller.quorum.log.removed_topics,
                 traffic=TrafficTable(),
                 background=executor,

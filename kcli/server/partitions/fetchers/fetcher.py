@@ -40,6 +40,7 @@ from kcli.replica.follower import (
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.server.metrics.meters import Meter
+from kcli.server.network.links import Secure
 from kcli.server.partitions.fetchers.following import Following
 from kcli.server.partitions.fetchers.leader_connection import SYSTEM_BUFFER, LeaderConnection
 from kcli.server.partitions.replication_quota import ReplicationQuota
@@ -74,7 +75,8 @@ _FOREVER = -1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """The parts of a broker that all its fetchers share. `background` runs work that blocks. `checkpoint`
-    writes the offsets of a log directory to its checkpoint files, and blocks."""
+    writes the offsets of a log directory to its checkpoint files, and blocks. `secure` has the security of the
+    inter-broker listener."""
 
     node_id: BrokerId
     network: Network
@@ -85,6 +87,7 @@ class Surroundings:
     broker_epoch: Callable[[], int]
     quota: ReplicationQuota
     checkpoint: Callable[[LogDirectory], None]
+    secure: Secure
 
 
 class ReplicaFetcher:
@@ -285,7 +288,7 @@ class ReplicaFetcher:
         """Sends a request, and returns the answer. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
         async with asyncio.timeout(self._given.config.current.integer("replica.socket.timeout.ms") / 1000):
             connection = self._connection
-            if connection is None or connection.is_closed or connection.address != self.address:
+            if connection is None or not connection.is_usable or connection.address != self.address:
                 self._disconnect()
                 connection = await self._connect()
             return await connection.exchange(frame)
@@ -296,7 +299,11 @@ class ReplicaFetcher:
         # for the rates of a catch-up.
         size_bytes = config.integer(BUFFER_KEY) if config.is_set(BUFFER_KEY) else SYSTEM_BUFFER
         self._connection = await LeaderConnection.open(
-            self._given.network, self.address, receive_buffer_bytes=size_bytes
+            self._given.network,
+            self.address,
+            self._given.secure,
+            client_id=self._client_id,
+            receive_buffer_bytes=size_bytes,
         )
         return self._connection
 

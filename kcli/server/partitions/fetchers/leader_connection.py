@@ -1,19 +1,27 @@
 """A connection from a fetcher to a leader, with one request at a time.
 
 A Fetch response may have ten megabytes, so its bytes are read into one buffer that is used again. The next request
-overwrites the response. Fetch needs no ApiVersions before it, because its version follows from metadata.version.
+overwrites the response. Fetch needs no ApiVersions before it, because its version follows from metadata.version. The
+APIs of a login have had their versions since Kafka 2.5.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from kcli.config.definition import ConfigError
 from kcli.errors import NetworkException, ProtocolError
 from kcli.model.addresses import Address
+from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.packing import INT32
 from kcli.runtime.network import Network
+from kcli.server.network.links import Secure, plain_text
+
+if TYPE_CHECKING:
+    from kcli.protocol.wire.codec import Message
+    from kcli.security.mechanisms.client import Credentials
 
 FRAME_MAX_BYTES = 1 << 30
 """The largest response. A response has at most replica.fetch.response.max.bytes, or one batch, which max.message.bytes
@@ -27,6 +35,9 @@ SYSTEM_BUFFER = -1
 """The size of the socket's receive buffer is left to the operating system."""
 
 
+_LOGIN_VERSIONS = {ApiKey.SASL_HANDSHAKE: 1, ApiKey.SASL_AUTHENTICATE: 2}
+
+
 class LeaderConnection(asyncio.BufferedProtocol):
     """A connected socket to one leader."""
 
@@ -38,25 +49,49 @@ class LeaderConnection(asyncio.BufferedProtocol):
         self._filled = 0
         self._answer: asyncio.Future[memoryview] | None = None
         self._lost: Exception | None = None
+        self._stale_at: float | None = None
 
     @classmethod
     async def open(
-        cls, network: Network, address: Address, *, receive_buffer_bytes: int = SYSTEM_BUFFER
+        cls,
+        network: Network,
+        address: Address,
+        secure: Secure = plain_text,
+        *,
+        client_id: str = "",
+        receive_buffer_bytes: int = SYSTEM_BUFFER,
     ) -> LeaderConnection:
-        """Connects to the leader. Raises OSError."""
+        """Connects to the leader, and logs in. Raises OSError, KafkaError or ProtocolError."""
+        try:
+            security = secure()
+            tls = None if security is None or security.tls is None else security.tls.context()
+        except (ConfigError, ValueError) as error:
+            raise NetworkException(f"cannot connect to {address}: {error}") from error
         transport, protocol = await network.create_connection(
-            lambda: cls(address), address.host, address.port
+            lambda: cls(address), address.host, address.port, tls=tls
         )
         assert isinstance(protocol, cls)
         opened = transport.get_extra_info("socket")
         if opened is not None and receive_buffer_bytes > 0:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        if security is not None and security.sasl is not None:
+            try:
+                await protocol._log_in(security.sasl, client_id)
+            except BaseException:
+                protocol.close()
+                raise
         return protocol
 
     @property
     def is_closed(self) -> bool:
         """Whether either side has closed the connection."""
         return self._lost is not None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the next request may use this connection. It must be open, and its session must not end soon."""
+        is_stale = self._stale_at is not None and asyncio.get_running_loop().time() >= self._stale_at
+        return not self.is_closed and not is_stale
 
     def close(self) -> None:
         """Closes the connection immediately."""
@@ -77,6 +112,20 @@ class LeaderConnection(asyncio.BufferedProtocol):
             return await self._answer
         finally:
             self._answer = None
+
+    async def _log_in(self, credentials: Credentials, client_id: str) -> None:
+        from kcli.client.connection import LOGIN_USED
+        from kcli.client.login import log_in
+        from kcli.protocol.wire.codec import decode_response, encode_request
+
+        async def ask(message: Message, key: ApiKey) -> Message:
+            version = _LOGIN_VERSIONS[key]
+            answer = await self.exchange(encode_request(message, key, version, 0, client_id))
+            return decode_response(key, version, bytes(answer))[1]
+
+        lifetime_ms = await log_in(ask, credentials)
+        if lifetime_ms > 0:
+            self._stale_at = asyncio.get_running_loop().time() + lifetime_ms / 1000 * LOGIN_USED
 
     # asyncio.BufferedProtocol
 

@@ -19,6 +19,7 @@ from kcli.model.ids import BrokerId
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
+from kcli.server.network.links import Secure, plain_text
 from kcli.server.partitions.fetchers.fetcher import ReplicaFetcher, Surroundings
 from kcli.server.partitions.fetchers.following import Following
 from kcli.server.partitions.followed_partition import FollowedPartition
@@ -44,6 +45,7 @@ class ReplicaFetchers:
         image: Callable[[], MetadataImage],
         broker_epoch: Callable[[], int],
         checkpoint: Callable[[LogDirectory], None],
+        secure: Secure = plain_text,
     ) -> None:
         self._quota = ReplicationQuota(FOLLOWER_RATE, dynamic_config.current, clock)
         self._given = Surroundings(
@@ -56,6 +58,7 @@ class ReplicaFetchers:
             broker_epoch=broker_epoch,
             quota=self._quota,
             checkpoint=checkpoint,
+            secure=secure,
         )
         self._listener = dynamic_config.static.inter_broker_listener_name
         self._count = dynamic_config.current.integer(FETCHERS_KEY)

@@ -1,0 +1,144 @@
+"""The security of the connections from this node to other nodes.
+
+As in Kafka, a node connects with the settings of its own listener: the stores, the mechanism, and the user of the login
+module. Brokers are reached over the inter-broker listener, and controllers over the first controller listener.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kcli.config.broker import BROKER, BrokerConfig
+from kcli.config.definition import ConfigError
+from kcli.config.listener_config import ListenerConfig
+
+if TYPE_CHECKING:
+    from kcli.security.client import ClientSecurity
+
+BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
+CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
+
+_JAAS = "sasl.jaas.config"
+_ONLY_SERVERS = ("ssl.client.auth", "ssl.principal.mapping.rules", "ssl.allow.")
+_TLS_KEYS = tuple(name for name in BROKER if name.startswith("ssl.") and not name.startswith(_ONLY_SERVERS))
+_SASL_KEYS = (
+    _JAAS,
+    "sasl.login.class",
+    "sasl.login.callback.handler.class",
+    "sasl.kerberos.service.name",
+    "sasl.kerberos.kinit.cmd",
+    *(name for name in BROKER if name.startswith("sasl.oauthbearer.")),
+)
+
+
+class LinkSecurity:
+    """The client settings of a node. They follow the newest configuration."""
+
+    def __init__(self, current: Callable[[], BrokerConfig]) -> None:
+        self._current = current
+        self._made: dict[str, tuple[BrokerConfig, ClientSecurity | None]] = {}
+
+    def to_brokers(self) -> ClientSecurity | None:
+        """The settings of a connection to a broker. Raises ConfigError."""
+        config = self._current()
+        return self._of(config, config.inter_broker_listener_name, BROKER_MECHANISM)
+
+    def to_controllers(self) -> ClientSecurity | None:
+        """The settings of a connection to a controller. Raises ConfigError."""
+        config = self._current()
+        return self._of(config, config.controller_listener_names[0], CONTROLLER_MECHANISM)
+
+    def check(self) -> Iterator[str]:
+        """Yields a warning for each kind of connection that cannot work. Raises ConfigError if this node needs other
+        nodes."""
+        config = self._current()
+        for listener, mechanism_key in (
+            (config.inter_broker_listener_name, BROKER_MECHANISM),
+            (config.controller_listener_names[0], CONTROLLER_MECHANISM),
+        ):
+            if mechanism_key == BROKER_MECHANISM and not config.is_broker:
+                continue
+            try:
+                security = self._of(config, listener, mechanism_key)
+                if security is not None and security.tls is not None:
+                    security.tls.context()
+            except (ConfigError, OSError) as error:
+                if not _is_alone(config):
+                    raise
+                yield f"This node cannot connect to other nodes over the listener {listener}: {error}"
+        mechanism = config.text(CONTROLLER_MECHANISM)
+        if mechanism.startswith("SCRAM-") and _protocol(
+            config, config.controller_listener_names[0]
+        ).startswith("SASL_"):
+            yield (
+                f"{CONTROLLER_MECHANISM} is {mechanism}: controllers log in before they have the metadata with the "
+                "SCRAM credentials, so a new quorum cannot form"
+            )
+
+    def _of(self, config: BrokerConfig, listener: str, mechanism_key: str) -> ClientSecurity | None:
+        known = self._made.get(listener)
+        if known is None or known[0] is not config:
+            known = self._made[listener] = config, _client_security(config, listener, mechanism_key)
+        return known[1]
+
+
+def link_properties(config: BrokerConfig, listener: str, mechanism_key: str) -> dict[str, str]:
+    """The settings of a listener, under the names that Kafka's clients have."""
+    protocol = _protocol(config, listener)
+    mechanism = config.text(mechanism_key)
+    scoped = ListenerConfig(config, listener)
+    properties = {"security.protocol": protocol}
+    names: tuple[str, ...] = _TLS_KEYS if protocol.endswith("SSL") else ()
+    if protocol.startswith("SASL_"):
+        properties["sasl.mechanism"] = mechanism
+        names += _SASL_KEYS
+    for name in names:
+        key = scoped.key_of(name, mechanism)
+        if key is not None:
+            properties[name] = config.texts[key]
+    if _JAAS in names and _JAAS not in properties:
+        properties[_JAAS] = _entry_in_file(scoped, mechanism)
+    return properties
+
+
+def _entry_in_file(config: ListenerConfig, mechanism: str) -> str:
+    """The entry for the mechanism in the JAAS file, as the text of the key `sasl.jaas.config`. Raises ConfigError."""
+    from kcli.security.login_modules import MODULES, server_module
+
+    if mechanism not in MODULES:
+        raise ConfigError(f"{mechanism} is not a SASL mechanism; expected {', '.join(MODULES)}")
+    module = server_module(config, mechanism)
+    options = "".join(f" {name}={_quoted(value)}" for name, value in module.options.items())
+    return f"{module.name} {module.flag}{options};"
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def _client_security(config: BrokerConfig, listener: str, mechanism_key: str) -> ClientSecurity | None:
+    properties = link_properties(config, listener, mechanism_key)
+    if properties["security.protocol"] == "PLAINTEXT":
+        return None
+    from kcli.security.client import client_security  # nodes without TLS and SASL do not need it
+
+    try:
+        return client_security(properties)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"listener {listener}: {error}") from error
+
+
+def _protocol(config: BrokerConfig, listener: str) -> str:
+    return config.security_protocols.get(listener, "PLAINTEXT")
+
+
+def _is_alone(config: BrokerConfig) -> bool:
+    """Whether the node can work without any other node: it has both roles, and no other voter is configured."""
+    voters = [node_id for node_id in config.quorum_voters if node_id != config.node_id]
+    return (
+        config.is_broker and config.is_controller and not voters and len(config.quorum_bootstrap_servers) < 2
+    )

@@ -1,0 +1,51 @@
+"""Connections from this node to other nodes.
+
+A node is the client of other brokers and of controllers. Each link asks for the security of its listener when it
+connects. So a link uses new certificates from its next connection on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kcli.config.definition import ConfigError
+from kcli.errors import KafkaError, NetworkException
+from kcli.model.addresses import Address
+from kcli.runtime.network import Network
+
+if TYPE_CHECKING:
+    from kcli.client.connection import Connection
+    from kcli.security.client import ClientSecurity
+
+Secure = Callable[[], "ClientSecurity | None"]
+"""Returns the TLS and SASL settings of the next connection. None means a connection without TLS and SASL. Raises
+ConfigError if the settings are invalid."""
+
+
+def plain_text() -> None:
+    """The settings of links without TLS and SASL."""
+
+
+async def open_link(
+    network: Network, address: Address, client_id: str, timeout_s: float, secure: Secure
+) -> Connection:
+    """Connects to another node, and logs in.
+
+    Raises OSError, TimeoutError, NetworkException or ProtocolError. A refused certificate or login is a
+    NetworkException too, because the other node may accept the next attempt: certificates and credentials are changed
+    on one node after the other.
+    """
+    from kcli.client.connection import Connection  # its codec is the slowest import of all
+
+    try:
+        return await Connection.open(network, address, client_id, timeout_s, secure())
+    except NetworkException:
+        raise
+    except (KafkaError, ConfigError, ValueError) as error:
+        raise NetworkException(f"cannot connect to {address}: {error}") from error
+
+
+def is_usable(connection: Connection | None) -> bool:
+    """Whether the next request may use this connection. The session of its login must not end soon."""
+    return connection is not None and not connection.is_closed and not connection.is_stale

@@ -1,0 +1,132 @@
+"""The client settings with which a node connects to other nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
+from kcli.config.properties import Properties
+from kcli.security.mechanisms.client import Credentials
+from kcli.server.link_security import BROKER_MECHANISM, CONTROLLER_MECHANISM, LinkSecurity, link_properties
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def config_of(**overrides: str) -> BrokerConfig:
+    """A broker with the listeners CLIENTS and BROKERS. An underscore in a key stands for a dot."""
+    return BrokerConfig(
+        Properties(
+            {
+                "process.roles": "broker,controller",
+                "node.id": "1",
+                "listeners": "CLIENTS://:1,BROKERS://:2,CONTROLLER://:3",
+                "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+                "inter.broker.listener.name": "brokers",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": "1@a:1,2@b:1",
+                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+                "sasl.mechanism.controller.protocol": "PLAIN",
+                **{key.replace("_", "."): text for key, text in overrides.items()},
+            }
+        )
+    )
+
+
+USERS = {
+    "listener.name.brokers.scram-sha-256.sasl.jaas.config": f'{SCRAM} required username="b" password="p1";',
+    "listener.name.controller.plain.sasl.jaas.config": f'{PLAIN} required username="c" password="p2";',
+}
+
+
+def links(config: BrokerConfig) -> LinkSecurity:
+    return LinkSecurity(lambda: config)
+
+
+def test_each_link_takes_the_user_and_the_mechanism_of_its_listener() -> None:
+    security = links(config_of(**USERS))
+    to_brokers, to_controllers = security.to_brokers(), security.to_controllers()
+    assert to_brokers is not None and to_controllers is not None
+    assert to_brokers.sasl == Credentials("SCRAM-SHA-256", "b", "p1")
+    assert to_controllers.sasl == Credentials("PLAIN", "c", "p2")
+    assert "p1" not in repr(to_brokers)
+
+
+def test_a_plaintext_listener_needs_no_settings() -> None:
+    config = config_of(**{"inter.broker.listener.name": "CLIENTS"})
+    assert links(config).to_brokers() is None
+    assert link_properties(config, "CLIENTS", BROKER_MECHANISM) == {"security.protocol": "PLAINTEXT"}
+
+
+def test_keys_with_the_prefix_of_the_listener_take_precedence() -> None:
+    config = config_of(
+        **{
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:SSL,CONTROLLER:PLAINTEXT",
+            "ssl.truststore.location": "/all.pem",
+            "ssl.truststore.type": "PEM",
+            "listener.name.brokers.ssl.truststore.location": "/brokers.pem",
+            "ssl.client.auth": "required",
+            "sasl.jaas.config": "no mechanism",
+        }
+    )
+    assert link_properties(config, "BROKERS", BROKER_MECHANISM) == {
+        "security.protocol": "SSL",
+        "ssl.truststore.location": "/brokers.pem",
+        "ssl.truststore.type": "PEM",
+    }
+
+
+def test_a_login_module_may_be_in_the_jaas_file(tmp_path: Path) -> None:
+    file = tmp_path / "jaas.conf"
+    file.write_text(f'KafkaServer {{ {PLAIN} required username="n" password="a\\"b\\\\c"; }};')
+    config = config_of(**{"java.security.auth.login.config": str(file)})
+    found = links(config).to_controllers()
+    assert found is not None
+    assert found.sasl == Credentials("PLAIN", "n", 'a"b\\c')
+
+
+def test_new_settings_count_from_the_next_connection_on() -> None:
+    current = [config_of(**USERS)]
+    security = LinkSecurity(lambda: current[0])
+    first = security.to_controllers()
+    assert security.to_controllers() is first
+    current[0] = config_of(
+        **USERS
+        | {"listener.name.controller.plain.sasl.jaas.config": f'{PLAIN} required username="d" password="p3";'}
+    )
+    changed = security.to_controllers()
+    assert changed is not None and changed.sasl == Credentials("PLAIN", "d", "p3")
+
+
+def test_a_node_that_needs_others_does_not_start_without_a_user() -> None:
+    with pytest.raises(ConfigError) as error:
+        list(links(config_of()).check())
+    assert "KafkaServer" in str(error.value)
+
+
+def test_an_unknown_mechanism_is_refused() -> None:
+    with pytest.raises(ConfigError) as error:
+        links(config_of(**{CONTROLLER_MECHANISM: "MD5"})).to_controllers()
+    assert str(error.value).startswith("MD5 is not a SASL mechanism; expected PLAIN, ")
+
+
+def test_a_node_that_is_alone_is_only_warned() -> None:
+    (one, two) = links(config_of(**{"controller.quorum.voters": "1@a:1"})).check()
+    assert one.startswith("This node cannot connect to other nodes over the listener BROKERS: ")
+    assert two.startswith("This node cannot connect to other nodes over the listener CONTROLLER: ")
+
+
+def test_scram_between_controllers_is_warned_of() -> None:
+    jaas = f'{SCRAM} required username="c" password="p";'
+    config = config_of(
+        **USERS
+        | {
+            CONTROLLER_MECHANISM: "SCRAM-SHA-512",
+            "listener.name.controller.scram-sha-512.sasl.jaas.config": jaas,
+        }
+    )
+    (warning,) = links(config).check()
+    assert "a new quorum cannot form" in warning
