@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import IO
 
+from kcli.config.definition import ConfigError
 from kcli.security.bearer.key_set import (
     KEY_SET_BYTES_MAX,
     KeySet,
@@ -24,6 +25,7 @@ from kcli.security.bearer.key_set import (
     parse_key_set,
 )
 from kcli.security.bearer.settings import KeySetSettings
+from kcli.security.tls.contexts import client_tls
 
 _log = logging.getLogger("kcli.server.KeySource")
 
@@ -145,5 +147,9 @@ def _read(response: IO[bytes], ends_at: float) -> bytes:
     return bytes(content)
 
 
-def _context(_settings: KeySetSettings) -> ssl.SSLContext:
-    return ssl.create_default_context()
+def _context(settings: KeySetSettings) -> ssl.SSLContext:
+    """The TLS context for the URL. Options of the login module may name a trust store, as in Kafka."""
+    try:
+        return client_tls(settings.module_options.get).context()
+    except ConfigError as error:
+        raise OSError(str(error)) from error

@@ -1,4 +1,4 @@
-"""The security of each listener: how its connections log in.
+"""The security of each listener: its TLS, and how its connections log in.
 
 A node makes the security of all listeners at its start, and does not start if one of them has a mistake.
 """
@@ -13,16 +13,23 @@ from kcli.config.listener_config import ListenerConfig
 from kcli.config.listeners import Listener
 from kcli.metadata.image import MetadataImage
 from kcli.runtime.clock import Clock
-from kcli.server.network.connection import Authenticate, anonymous
+from kcli.security.callbacks import principal_builder
+from kcli.security.principal import Session
+from kcli.server.certificate_login import certificate_login, server_tls
+from kcli.server.network.connection import Authenticate, Connection, anonymous
+from kcli.server.network.phase import Phase
+from kcli.server.network.tls_transport import ServerTls
 from kcli.server.requests.dispatch import Dispatch
-from kcli.server.sasl_logins import SaslLogins
+from kcli.server.sasl_logins import SaslLogins, logged_in
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """The security of one listener. `authenticate` begins the login of each new connection."""
+    """The security of one listener. `authenticate` begins the login of each new connection. `tls` is None on a listener
+    without TLS."""
 
     authenticate: Authenticate = anonymous
+    tls: ServerTls | None = None
 
 
 class NodeSecurity:
@@ -38,9 +45,25 @@ class NodeSecurity:
 
         Raises ConfigError if the configuration has a mistake.
         """
-        if not listener.security_protocol.startswith("SASL_"):
-            return ListenerSecurity()
-        return ListenerSecurity(self._logins.of(ListenerConfig(self._config, listener.name), dispatch))
+        config, protocol = ListenerConfig(self._config, listener.name), listener.security_protocol
+        tls = server_tls(config) if protocol.endswith("SSL") else None
+        if protocol.startswith("SASL_"):
+            return ListenerSecurity(self._logins.of(config, dispatch), tls)
+        return ListenerSecurity(_named(config, anonymous if tls is None else certificate_login(config)), tls)
 
     def close(self) -> None:
         self._logins.close()
+
+
+def _named(config: ListenerConfig, authenticate: Authenticate) -> Authenticate:
+    """The same logins without SASL, with principals of the builder in `principal.builder.class`."""
+    builder = principal_builder(config)
+    if builder is None:
+        return authenticate
+
+    def begin(connection: Connection) -> Session | Phase:
+        session = authenticate(connection)
+        assert isinstance(session, Session), "a login without SASL has no phase"
+        return Session(builder.build(logged_in(connection, None, session.principal.name)))
+
+    return begin

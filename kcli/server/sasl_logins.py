@@ -93,20 +93,22 @@ class SaslLogins:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
+def logged_in(connection: Connection, mechanism: str | None, name: str) -> LoggedIn:
+    """The client of a connection, for a principal builder."""
+    certificate = None
+    if connection.transport is not None:
+        tls = connection.transport.get_extra_info("ssl_object")
+        certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    return LoggedIn(connection.listener, connection.peer_host, mechanism, name, certificate)
+
+
 def _principal_of(config: ListenerConfig) -> PrincipalOf:
     builder = principal_builder(config)
     if builder is None:
         return user_principal
 
     def build(connection: Connection, mechanism: str, success: Success) -> Principal:
-        certificate = None
-        if connection.transport is not None:
-            tls = connection.transport.get_extra_info("ssl_object")
-            certificate = None if tls is None else tls.getpeercert(binary_form=True)
-        client = LoggedIn(
-            connection.listener, connection.peer_host, mechanism, success.authorization_id, certificate
-        )
-        built = builder.build(client)
+        built = builder.build(logged_in(connection, mechanism, success.authorization_id))
         return Principal(built.type, built.name, token_authenticated=success.by_token)
 
     return build
