@@ -1,6 +1,6 @@
 """Measures decisions of the authorizer, and prints a table, then one JSON line per figure.
 
-    python bench/security.py [--rules 10,1000,10000] [--decisions 20000]
+    python bench/security/acls.py [--rules 10,1000,10000] [--decisions 20000]
 
 Each decision is timed alone, because the goal is a limit for one decision: a median of at most 5 µs, and at most 20 µs
 for 99 of 100 decisions. The questions mix names that a literal ACL, a prefix, a wildcard or no ACL matches. The last
