@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kcli.config.definition import ConfigValue
@@ -17,6 +17,7 @@ from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM
 from kcli.controller import placement
 from kcli.controller.configs import topic_config_records
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
+from kcli.controller.policies import TopicToCreate
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import (
     ErrorCode,
@@ -150,6 +151,7 @@ def _create_topic(context: TopicContext, topic: ct.CreatableTopic, describable: 
         partitions = _assigned_partitions(context.image, topic)
     else:
         partitions = _placed_partitions(context, topic)
+    context.settings.policies.check_topic(_asked_of_policy(topic, partitions, configs))
     image = TopicImage(topic.name, context.rng.uuid(), partitions)
     records = (
         TopicRecord(name=image.name, topic_id=image.topic_id),
@@ -160,6 +162,15 @@ def _create_topic(context: TopicContext, topic: ct.CreatableTopic, describable: 
         ),
     )
     return _NewTopic(image, records, _result(context, image, configs, describable))
+
+
+def _asked_of_policy(
+    topic: ct.CreatableTopic, partitions: Mapping[int, PartitionImage], configs: Mapping[str, str | None]
+) -> TopicToCreate:
+    if topic.assignments:
+        assignments = {number: partition.replicas for number, partition in partitions.items()}
+        return TopicToCreate(topic.name, None, None, assignments, configs)
+    return TopicToCreate(topic.name, len(partitions), len(partitions[0].replicas), None, configs)
 
 
 def _check_new_name(image: MetadataImage, name: str) -> None:

@@ -42,12 +42,6 @@ DIFFERENT = {
     "ListConfigResources v1: all types": SHARE + ", so their internal topic is missing",
     "ListConfigResources v1: topics only": SHARE + ", so their internal topic is missing",
     "ApiVersions v4: ": SHARE + ", and telemetry is not built",
-    "DescribeAcls v3: filter: topic nothing-there": "no authorizer with ACLs runs here",
-    "DescribeAcls v3 on the controller: filter: topic nothing-there; straight to the controller": (
-        "no authorizer with ACLs runs here"
-    ),
-    "CreateAcls v3: User:zz READ topic zz": "no authorizer with ACLs runs here",
-    "DeleteAcls v3: filter: topic nothing-there": "no authorizer with ACLs runs here",
 }
 """request -> why its answers differ from Kafka's."""
 
