@@ -18,9 +18,11 @@ from kcli.runtime.clock import Clock
 from kcli.security.mechanisms.scram import Mechanism, ScramUsers
 from kcli.security.server_mechanisms import server_mechanisms
 from kcli.security.tokens import TokenCredentials
-from kcli.server.network.connection import Authenticate, Serve, anonymous
+from kcli.server.network.connection import Authenticate, anonymous
 from kcli.server.network.failed_logins import FailedLogins
+from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.login import LoginSettings, user_principal
+from kcli.server.requests.quotas import ClientQuotas
 
 LOGIN_THREADS = 4
 """The threads for steps of logins that take long or wait for another server. There are few, because such a step uses
@@ -53,23 +55,26 @@ class NodeSecurity:
             self._credential_of, tokens.credential_of, secret=secrets.token_bytes(_SECRET_BYTES)
         )
 
-    def of(self, listener: Listener, serve_versions: Serve) -> ListenerSecurity:
-        """The security of a listener. `serve_versions` answers ApiVersions during a login.
+    def of(self, listener: Listener, dispatch: Dispatch) -> ListenerSecurity:
+        """The security of a listener whose requests `dispatch` serves.
 
         Raises ConfigError if the configuration has a mistake.
         """
         if not listener.security_protocol.startswith("SASL_"):
             return ListenerSecurity()
-        return ListenerSecurity(self._login(ListenerConfig(self._config, listener.name), serve_versions))
+        config = ListenerConfig(self._config, listener.name)
+        return ListenerSecurity(self._login(config, dispatch))
 
-    def _login(self, config: ListenerConfig, serve_versions: Serve) -> LoginSettings:
+    def _login(self, config: ListenerConfig, dispatch: Dispatch) -> LoginSettings:
         mechanisms = server_mechanisms(config, self._users)
         return LoginSettings(
             mechanisms=mechanisms,
             max_reauth_ms={name: config.integer("connections.max.reauth.ms", name) for name in mechanisms},
             frame_size_max_bytes=config.integer("sasl.server.max.receive.size"),
             failure_delay_seconds=self._config.integer("connection.failed.authentication.delay.ms") / 1000,
-            serve_versions=serve_versions,
+            # Quotas do not apply before the login.
+            serve_versions=dispatch.versions_only(ClientQuotas(self._config, self._clock)),
+            refuse=dispatch.refuse,
             principal_of=user_principal,
             clock=self._clock,
             failures=self._failures,

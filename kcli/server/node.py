@@ -41,7 +41,7 @@ from kcli.security.authorizer import FollowsMetadata
 from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
-from kcli.server.handlers.served import SERVED, served_on_broker, served_on_controller
+from kcli.server.handlers.served import served_on_broker, served_on_controller
 from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
 from kcli.server.link_security import LinkSecurity
 from kcli.server.listener_security import NodeSecurity
@@ -411,24 +411,22 @@ class Node:
         """Opens every listener. Clients that connect wait until `admit`, except on the early listeners."""
         early = self.config.early_start_listeners
         self.sockets.hold(listener.name for listener in self.config.listeners if listener.name not in early)
-        dispatches: dict[bool, Serve] = {}
-        versions: dict[bool, Serve] = {}
+        dispatches: dict[bool, Dispatch] = {}
         if self.controller is not None:
             ports = self._node_ports(self.controller)  # it decides itself or refuses, and never forwards
             self._controller_dispatch = self._dispatch(ports, served_on_controller())
             dispatches[True] = self._controller_dispatch
-            versions[True] = self._login_dispatch(ports)
         if self.broker is not None:
             dispatches[False] = self._dispatch(self.ports, served_on_broker(), self.broker.channel)
-            versions[False] = self._login_dispatch(self.ports)
+        served: dict[bool, Serve] = dict(dispatches)
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
-            dispatches = {key: measured(serve, self.metrics.requests) for key, serve in dispatches.items()}
+            served = {key: measured(serve, self.metrics.requests) for key, serve in served.items()}
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
-            security = self.security.of(listener, versions[is_controller])
+            security = self.security.of(listener, dispatches[is_controller])
             opened = await self.sockets.listen(
-                listener_settings(self.config, listener), dispatches[is_controller], security.authenticate
+                listener_settings(self.config, listener), served[is_controller], security.authenticate
             )
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 
@@ -443,11 +441,6 @@ class Node:
             authorizer=self.authorizer,
             forwarder=forwarder,
         )
-
-    def _login_dispatch(self, ports: NodePorts) -> Dispatch:
-        """The dispatch of clients that are not logged in. It serves only ApiVersions, and quotas do not apply."""
-        served = {ApiKey.API_VERSIONS: SERVED[ApiKey.API_VERSIONS]}
-        return Dispatch(ports, served, quotas=ClientQuotas(self.config, self.clock), metrics=self.metrics)
 
     def _bound(self, listeners: tuple[Listener, ...]) -> list[Listener]:
         """The listeners with the ports that the system chose in place of port 0."""

@@ -70,12 +70,16 @@ class ClusterProcesses:
 
         Raises RuntimeError with the end of its log if a node does not start.
         """
-        if not exists(self._directory):
-            create_cluster(self._directory, self._layouts, self._overrides, system_machine())
+        self.create()
         down = [node for node in self.nodes.values() if node.process is None]
         with ThreadPoolExecutor(len(self.nodes)) as threads:
             list(threads.map(BrokerProcess.start, down))
         return self
+
+    def create(self) -> None:
+        """Creates and formats the directories of a new cluster, without a start. Does nothing for an old cluster."""
+        if not exists(self._directory):
+            create_cluster(self._directory, self._layouts, self._overrides, system_machine())
 
     def __enter__(self) -> Self:
         try:

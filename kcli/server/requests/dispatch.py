@@ -184,6 +184,32 @@ class Dispatch:
             return _later(decoding, may_be_dropped=spec.key in ONLY_READ)
         return self._serve(route, context, request)
 
+    def versions_only(self, quotas: ClientQuotas) -> Dispatch:
+        """A dispatch that serves only ApiVersions, for clients that are not logged in."""
+        served = {ApiKey.API_VERSIONS: self._served[ApiKey.API_VERSIONS]}
+        return Dispatch(self._ports, served, quotas=quotas, metrics=self._metrics)
+
+    def refuse(self, caller: Caller, frame: bytes, error: KafkaError) -> Answer | Waiting:
+        """Returns the error response to a request that is not allowed now, for example before a login. Does not call
+        the handler.
+
+        Raises ProtocolError if the request is invalid. A large request is invalid here, because its client is not
+        known yet.
+        """
+        api_key, version, correlation_id, client_id, at = read_request_header(frame)
+        route = self._routes.get(api_key) or self._route(api_key)
+        spec = route.spec
+        if len(frame) > DECODED_AT_ONCE_BYTES or not spec.min_version <= version <= spec.max_version:
+            raise ProtocolError(f"{spec.name}: {error.message}")
+        if spec.is_flexible(version):
+            at = read_header_tags(frame, at)
+        context = RequestContext(
+            self._ports, spec.key, version, correlation_id, client_id, caller.listener, caller.peer_host
+        )
+        request = route.decode(version, memoryview(frame), at)
+        assert not is_unfinished(request), "a small frame is decoded at once"
+        return self._answer_error(route, context, request, error)
+
     async def serve_forwarded(self, frame: bytes, caller: ForwardedCaller) -> bytes:
         """Serves the frame of a client that a broker has forwarded. Returns the response frame, without size prefix.
 

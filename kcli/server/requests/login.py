@@ -3,11 +3,11 @@
     INITIAL       -> ApiVersions or SaslHandshake
     VERSIONS      -> the same, after an ApiVersions request that was refused
     HANDSHAKE     -> SaslHandshake, after an ApiVersions request that was answered
-    AUTHENTICATE  -> SaslAuthenticate, after SaslHandshake v1
+    AUTHENTICATE  -> SaslAuthenticate, after SaslHandshake v1. Another API gets the error ILLEGAL_SASL_STATE.
     RAW           -> tokens without a header, after SaslHandshake v0
     ENDED         -> nothing
 
-Any other request closes the connection without an answer. A failed login is answered, and the connection is closed,
+All other requests close the connection without an answer. A failed login is answered, and the connection is closed,
 after connection.failed.authentication.delay.ms. So a client with a wrong password does not connect all the time.
 
 A client may log in again on the same connection (KIP-368). It then begins in HANDSHAKE, and must keep its mechanism and
@@ -27,6 +27,7 @@ from typing import cast
 
 from kcli.errors import (
     ErrorCode,
+    IllegalSaslStateException,
     KafkaError,
     ProtocolError,
     SaslAuthenticationException,
@@ -48,10 +49,10 @@ from kcli.security.mechanisms.server import (
     Success,
 )
 from kcli.security.principal import Principal, Session
-from kcli.server.network.connection import Connection, Serve, Waiting
+from kcli.server.network.connection import Answer, Connection, Serve, Waiting
 from kcli.server.network.failed_logins import FailedLogins
 from kcli.server.network.phase import LoginStep
-from kcli.server.requests.answers import is_unfinished
+from kcli.server.requests.answers import finished
 from kcli.server.requests.dispatch import CODEC, settled
 
 _log = logging.getLogger("kcli.server.Authentication")
@@ -85,9 +86,9 @@ class _State(Enum):
 class LoginSettings:
     """The settings of all logins on one listener.
 
-    `serve_versions` answers ApiVersions. `max_reauth_ms` has connections.max.reauth.ms of each mechanism, and 0 means
-    no limit. `principal_of` makes the principal from the mechanism and the authorization id. `executor` runs the steps
-    that take long.
+    `serve_versions` answers ApiVersions. `refuse` makes the error response to a request of another API.
+    `max_reauth_ms` has connections.max.reauth.ms of each mechanism, and 0 means no limit. `principal_of` makes the
+    principal from the mechanism and the end of the login. `executor` runs the steps that take long.
     """
 
     mechanisms: Mapping[str, ServerMechanism]
@@ -95,6 +96,7 @@ class LoginSettings:
     frame_size_max_bytes: int
     failure_delay_seconds: float
     serve_versions: Serve
+    refuse: Callable[[Connection, bytes, KafkaError], Answer | Waiting]
     principal_of: Callable[[str, Success], Principal]
     clock: Clock
     failures: FailedLogins
@@ -128,6 +130,7 @@ class Login:
         self._old = old
         self._again_at = again_at
         self._state = _State.INITIAL if old is None else _State.HANDSHAKE
+        self._exchanging = self._state
         self._mechanism = ""
         self._exchange: ServerExchange | None = None
         self._answers: _Answers = _RawAnswers()
@@ -147,14 +150,16 @@ class Login:
         return Login(self._settings, self._connection, old=self._connection.session, again_at=now)
 
     def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
-        match self._state:
+        # The login has ended, unless the frame is handled without an error.
+        state, self._state = self._state, _State.ENDED
+        match state:
             case _State.INITIAL:
                 try:
-                    return self._begin(frame)
+                    return self._begin(frame, may_ask_versions=True)
                 except ProtocolError as error:
                     raise ProtocolError(f"{NOT_A_LOGIN} ({error})") from error
             case _State.VERSIONS | _State.HANDSHAKE:
-                return self._begin(frame)
+                return self._begin(frame, may_ask_versions=state is _State.VERSIONS)
             case _State.AUTHENTICATE:
                 return self._authenticate(frame)
             case _State.RAW:
@@ -164,9 +169,9 @@ class Login:
 
     # Before the mechanism is known.
 
-    def _begin(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
+    def _begin(self, frame: bytes, *, may_ask_versions: bool) -> LoginStep | Awaitable[LoginStep]:
         request = _Request.of(frame)
-        if request.key == ApiKey.API_VERSIONS and self._state is not _State.HANDSHAKE:
+        if request.key == ApiKey.API_VERSIONS and may_ask_versions:
             return self._versions(frame)
         if request.key != ApiKey.SASL_HANDSHAKE:
             raise ProtocolError(f"Unexpected Kafka request of type {request.name} during SASL handshake.")
@@ -195,7 +200,7 @@ class Login:
             response = SaslHandshakeResponse(error_code=error.code, mechanisms=enabled)
             return self._failed(error, request.encode(response))
         self._mechanism = wanted
-        self._state = _State.AUTHENTICATE if request.version >= 1 else _State.RAW
+        self._state = self._exchanging = _State.AUTHENTICATE if request.version >= 1 else _State.RAW
         self._exchange = mechanism.begin()
         return LoginStep(request.encode(SaslHandshakeResponse(mechanisms=enabled)))
 
@@ -204,9 +209,7 @@ class Login:
     def _authenticate(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
         request = _Request.of(frame)
         if request.key != ApiKey.SASL_AUTHENTICATE:
-            raise ProtocolError(
-                f"Unexpected Kafka request of type {request.name} during SASL authentication."
-            )
+            return self._refuse(request)
         self._answers = _WrappedAnswers(request)
         return self._token(cast(SaslAuthenticateRequest, request.decode()).auth_bytes)
 
@@ -223,8 +226,7 @@ class Login:
         if seconds == float("inf"):
             raise ProtocolError(f"too many failed logins from {self._connection.peer_host}")
         await asyncio.sleep(seconds)
-        step = self._step(token)
-        return await step if is_unfinished(step) else step
+        return await finished(self._step(token))
 
     def _step(self, token: bytes) -> LoginStep | Awaitable[LoginStep]:
         assert self._exchange is not None, "the handshake has begun it"
@@ -242,10 +244,11 @@ class Login:
             result = self._went_on(await loop.run_in_executor(self._settings.executor, step.work))
         except Exception as error:
             result = self._failed_with(error)
-        return await result if is_unfinished(result) else result
+        return await finished(result)
 
     def _went_on(self, outcome: Outcome) -> LoginStep | Awaitable[LoginStep]:
         if isinstance(outcome, Challenge):
+            self._state = self._exchanging
             return LoginStep(self._answers.token(outcome.token, 0))
         principal = self._settings.principal_of(self._mechanism, outcome)
         if self._old is not None and principal != self._old.principal:
@@ -256,7 +259,6 @@ class Login:
             )
         lifetime_ms = self._lifetime_ms(outcome)
         expires_at = None if lifetime_ms is None else self._now() + lifetime_ms / 1000
-        self._state = _State.ENDED
         _log.debug("Successfully authenticated %s with %s", principal, self._connection.peer_host)
         return LoginStep(
             self._answers.token(outcome.token, lifetime_ms or 0),
@@ -272,6 +274,13 @@ class Login:
         return min(limits, default=None)
 
     # Failures.
+
+    async def _refuse(self, request: _Request) -> LoginStep:
+        error = IllegalSaslStateException(
+            f"Unexpected Kafka request of type {request.name} during SASL authentication."
+        )
+        answer = await settled(self._settings.refuse(self._connection, request.frame, error))
+        return await finished(self._failed(error, None if answer is None else _joined(answer)))
 
     def _failed_with(self, error: Exception) -> LoginStep | Awaitable[LoginStep]:
         if isinstance(error, LoginInterrupted):
@@ -291,7 +300,6 @@ class Login:
     def _failed(
         self, error: KafkaError, answer: bytes | None, reason: str | None = None
     ) -> LoginStep | Awaitable[LoginStep]:
-        self._state = _State.ENDED
         connection = self._connection
         self._settings.failures.failed(
             connection.peer_host, self._now(), connection.listener, reason or error.message

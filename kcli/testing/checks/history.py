@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from kcli.testing.checks.components import cyclic_components
+
 Partition = Hashable
 Value = Hashable
 Log = Mapping[Any, Sequence[Value]]
@@ -130,45 +132,4 @@ def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Tra
         for one, other in itertools.pairwise(order):
             if one is not other:
                 after.setdefault(id(one), set()).add(id(other))
-    return [[by_id[each] for each in group] for group in _cycles(by_id, after)]
-
-
-def _cycles(nodes: Iterable[int], after: Mapping[int, set[int]]) -> list[list[int]]:
-    """Returns the strongly connected components of more than one node (by Kosaraju's algorithm)."""
-    finished = _finishing_order(nodes, after)
-    before: dict[int, set[int]] = {}
-    for node, others in after.items():
-        for other in others:
-            before.setdefault(other, set()).add(node)
-    groups, taken = [], set[int]()
-    for node in reversed(finished):
-        group, stack = [], [node]
-        while stack:
-            at = stack.pop()
-            if at not in taken:
-                taken.add(at)
-                group.append(at)
-                stack += sorted(before.get(at, ()))
-        if len(group) > 1:
-            groups.append(group)
-    return groups
-
-
-def _finishing_order(nodes: Iterable[int], after: Mapping[int, set[int]]) -> list[int]:
-    finished: list[int] = []
-    entered = set[int]()
-    for root in nodes:
-        if root in entered:
-            continue
-        entered.add(root)
-        stack = [(root, iter(sorted(after.get(root, ()))))]
-        while stack:
-            node, others = stack[-1]
-            following = next((other for other in others if other not in entered), None)
-            if following is None:
-                finished.append(node)
-                stack.pop()
-            else:
-                entered.add(following)
-                stack.append((following, iter(sorted(after.get(following, ())))))
-    return finished
+    return [[by_id[each] for each in group] for group in cyclic_components(by_id, after)]

@@ -22,6 +22,7 @@ ALICE = Session(Principal("User", "alice"), "PLAIN")
 LIMIT_BYTES = 1_000
 # A token of SASL may begin as a Produce request does, with two zero bytes.
 PRODUCE = b"\0\0"
+HANDSHAKE = b"\0\x11"
 
 
 def frame(body: bytes) -> bytes:
@@ -32,22 +33,25 @@ class Login:
     """A phase that does what a frame says; `gate` is what a slow frame waits for."""
 
     frame_size_max_bytes = LIMIT_BYTES
-    time_limit_seconds = PATIENCE_S
 
-    def __init__(self, session: Session) -> None:
+    def __init__(
+        self, session: Session, time_limit_seconds: float = PATIENCE_S, *, again: bool = False
+    ) -> None:
         self.session = session
+        self.time_limit_seconds = time_limit_seconds
+        self.may_begin_again = again
         self.seen: list[bytes] = []
         self.gate = asyncio.Event()
 
     def receive(self, received: bytes) -> LoginStep | Awaitable[LoginStep]:
         self.seen.append(received)
-        word = received.removeprefix(PRODUCE)
+        word = received.removeprefix(PRODUCE).removeprefix(HANDSHAKE)
         if word.startswith(b"slow "):
             return self.later(word.removeprefix(b"slow "))
         return self.step(word)
 
     def again(self) -> Login | None:
-        return None if self.session.expires_at is None else Login(self.session)
+        return Login(self.session) if self.may_begin_again else None
 
     async def later(self, word: bytes) -> LoginStep:
         await self.gate.wait()
@@ -77,9 +81,11 @@ class Rig:
         self.phases: list[Login] = []
         self.served: list[tuple[bytes, Session]] = []
         self.time = 0.0
+        self.time_limit_seconds = PATIENCE_S
+        self.again = False
 
     def log_in(self, _connection: Connection) -> Login:
-        self.phases.append(Login(self.session))
+        self.phases.append(Login(self.session, self.time_limit_seconds, again=self.again))
         return self.phases[-1]
 
     def serve(self, connection: Connection, request: memoryview) -> bytes:
@@ -103,6 +109,10 @@ class Rig:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
         return self
 
+    async def reconnect(self) -> None:
+        self.writer.close()
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
+
     async def __aexit__(self, *_exc: object) -> None:
         self.writer.close()
         await self.sockets.close()
@@ -120,7 +130,7 @@ class Rig:
         return await self.read()
 
     async def is_closed(self) -> bool:
-        return await asyncio.wait_for(self.reader.read(), PATIENCE_S) == b""
+        return await asyncio.wait_for(closed(self.reader), PATIENCE_S)
 
 
 def run(story: Callable[..., Any]) -> None:
@@ -270,3 +280,69 @@ def test_a_client_that_leaves_in_the_middle_of_its_login_leaves_nothing() -> Non
         assert complaints == []
 
     run(story)
+
+
+def test_a_login_that_takes_too_long_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with Rig() as rig:
+            rig.time_limit_seconds = 0.05
+            await rig.reconnect()
+            assert await rig.ask(b"token") == b"more"
+            assert await rig.is_closed()
+            # After the login, the time limit does not count.
+            await rig.reconnect()
+            assert await rig.ask(b"last") == b"welcome"
+            await asyncio.sleep(0.1)
+            assert await rig.ask(b"request") == b"request"
+
+    run(story)
+    assert "the login took longer than 0.05 s" in caplog.text
+
+
+def test_the_time_of_a_login_begins_when_the_connection_is_admitted() -> None:
+    async def story() -> None:
+        async with Rig() as rig:
+            rig.time_limit_seconds = 0.05
+            rig.sockets.hold(["SASL"])
+            await rig.reconnect()
+            rig.send(b"last")
+            await asyncio.sleep(0.1)
+            rig.sockets.admit()
+            assert await rig.read() == b"welcome"
+
+    run(story)
+
+
+def test_a_connection_that_is_refused_makes_no_authenticator() -> None:
+    async def story() -> None:
+        async with Rig() as rig:
+            await until(lambda: rig.phases)
+            rig.sockets.limits = ConnectionLimits(per_ip_max=1)
+            reader, writer = await asyncio.open_connection("127.0.0.1", rig.listener.port)
+            assert await asyncio.wait_for(closed(reader), PATIENCE_S)
+            writer.close()
+            assert len(rig.phases) == 1
+
+    run(story)
+
+
+def test_an_expired_session_can_begin_again_with_a_handshake_only() -> None:
+    async def story() -> None:
+        async with Rig(session=Session(ALICE.principal, "PLAIN", expires_at=60.0)) as rig:
+            rig.again = True
+            await rig.reconnect()
+            await rig.ask(b"last")
+            rig.time = 61.0
+            rig.send(HANDSHAKE + b"token")
+            assert await rig.read() == b"more"
+            assert await rig.ask(b"last") == b"welcome"
+            assert rig.served == []
+
+    run(story)
+
+
+async def closed(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await reader.read() == b""
+    except ConnectionError:
+        return True

@@ -1,0 +1,97 @@
+"""The graph of dependencies between transactions, and its cycles, as by Adya and the checker Elle.
+
+An edge from one transaction to another means one of these facts:
+
+    - ww: in some partition, a record of the second follows a record of the first;
+    - wr: the second has polled a record of the first;
+    - rw: the first has polled a partition up to the record before one of the second.
+
+In a serializable database, no such cycle exists. Kafka promises less. The sends of open transactions interleave in a
+partition, so cycles that have a ww edge are normal. A poll may lag behind the log, so cycles that have an rw edge are
+normal. A cycle of wr edges alone is impossible: each poll needs a commit that came before it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcli.testing.checks.components import cyclic_components
+from kcli.testing.checks.operations import Operation
+
+Versions = Mapping[int, Sequence[tuple[int, Operation]]]
+"""The committed records of each partition in order: offset and writer."""
+Edges = dict[int, set[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """Groups of transactions that depend on each other. Each group is in the first field whose edges suffice."""
+
+    reads: list[list[Operation]]
+    """By wr edges alone."""
+    writes: list[list[Operation]]
+    """By ww edges alone (G0)."""
+    writes_and_reads: list[list[Operation]]
+    """By ww and wr edges (G1c)."""
+    lagging: list[list[Operation]]
+    """By all edges."""
+
+
+def cycles(operations: Iterable[Operation], versions: Versions, writer: Mapping[str, Operation]) -> Cycles:
+    nodes = {id(each): each for each in operations if each.is_transaction}
+    ww, wr, rw = _writes(nodes, versions), _reads(nodes, writer), _lags(nodes, versions)
+
+    def groups(*kinds: Edges, beyond: Sequence[list[Operation]] = ()) -> list[list[Operation]]:
+        merged: Edges = defaultdict(set)
+        for kind in kinds:
+            for source, targets in kind.items():
+                merged[source] |= targets
+        found = [[nodes[each] for each in group] for group in cyclic_components(nodes, merged)]
+        known = {frozenset(map(id, group)) for group in beyond}
+        return [group for group in found if frozenset(map(id, group)) not in known]
+
+    reads, writes = groups(wr), groups(ww)
+    both = groups(ww, wr, beyond=[*reads, *writes])
+    return Cycles(reads, writes, both, groups(ww, wr, rw, beyond=[*reads, *writes, *both]))
+
+
+def _writes(nodes: Mapping[int, Operation], versions: Versions) -> Edges:
+    edges: Edges = defaultdict(set)
+    for records in versions.values():
+        order = [id(each) for _, each in records if id(each) in nodes]
+        for one, other in itertools.pairwise(order):
+            if one != other:
+                edges[one].add(other)
+    return edges
+
+
+def _reads(nodes: Mapping[int, Operation], writer: Mapping[str, Operation]) -> Edges:
+    edges: Edges = defaultdict(set)
+    for reader in nodes.values():
+        for polled in reader.polled:
+            for _, value in polled.records:
+                one = writer.get(value)
+                if one is not None and one is not reader and one.is_transaction:
+                    edges[id(one)].add(id(reader))
+    return edges
+
+
+def _lags(nodes: Mapping[int, Operation], versions: Versions) -> Edges:
+    following = {
+        partition: {offset: after for (offset, _), (_, after) in itertools.pairwise(records)}
+        for partition, records in versions.items()
+    }
+    edges: Edges = defaultdict(set)
+    for reader in nodes.values():
+        last: dict[int, int] = {}
+        for polled in reader.polled:
+            for offset, _ in polled.records:
+                last[polled.partition] = max(offset, last.get(polled.partition, -1))
+        for partition, offset in last.items():
+            after = following.get(partition, {}).get(offset)
+            if after is not None and after is not reader and id(after) in nodes:
+                edges[id(reader)].add(id(after))
+    return edges

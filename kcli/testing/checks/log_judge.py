@@ -1,0 +1,323 @@
+"""Judges a history of sends and polls by the promises of Kafka, as Jepsen's workload for Kafka does.
+
+The judge knows only what clients saw. Offsets come from the answers to producers and from polls. `Finding` names the
+anomalies. A finding that Kafka's design allows (`ALLOWED`) is counted apart, by its cause. Every other finding is a
+broken promise.
+
+A value is lost if its send is committed, no poll returned it, and a poll went past its offset or its partition was read
+to the end. Otherwise a committed value without a poll is only unseen.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kcli.testing.checks.dependencies import Cycles, cycles
+from kcli.testing.checks.operations import History, Operation, Outcome, Polled, Protocol, Sent
+
+TEXTS_MAX = 20
+"""The most descriptions of one kind of finding. The number of findings is not limited."""
+
+
+class Finding(Enum):
+    LOST_WRITE = "lost write"
+    UNSEEN = "unseen write"
+    ABORTED_READ = "aborted read"
+    EARLY_READ = "read before the commit was requested"
+    TORN = "torn transaction"
+    DUPLICATE = "duplicate"
+    UNKNOWN_VALUE = "value that was never sent"
+    INCONSISTENT_OFFSET = "inconsistent offset"
+    POLL_BACK = "poll that goes back"
+    POLL_SKIP = "poll that skips"
+    INTERNAL_POLL_BACK = "poll that goes back in a transaction"
+    INTERNAL_POLL_SKIP = "poll that skips in a transaction"
+    SEND_BACK = "send that goes back"
+    INTERNAL_SEND_BACK = "send that goes back in a transaction"
+    TIME_ORDER = "order against time"
+    READ_CYCLE = "read cycle"
+
+    UNCOMMITTED_READ = "aborted value of a read_uncommitted consumer"
+    TV1_LOST_WRITE = "lost write of TV1 (KAFKA-17754)"
+    TV1_ABORTED_READ = "aborted read of TV1 (KAFKA-17754)"
+    TV1_TORN = "torn transaction of TV1 (KAFKA-17754)"
+    WRITE_CYCLE = "write cycle: sends of open transactions interleave"
+    WRITE_READ_CYCLE = "write and read cycle: sends of open transactions interleave"
+    LAG_CYCLE = "cycle with a poll that lags"
+
+
+ALLOWED = frozenset(
+    {
+        Finding.UNCOMMITTED_READ,
+        Finding.TV1_LOST_WRITE,
+        Finding.TV1_ABORTED_READ,
+        Finding.TV1_TORN,
+        Finding.WRITE_CYCLE,
+        Finding.WRITE_READ_CYCLE,
+        Finding.LAG_CYCLE,
+    }
+)
+_OF_TV1 = {
+    Finding.LOST_WRITE: Finding.TV1_LOST_WRITE,
+    Finding.ABORTED_READ: Finding.TV1_ABORTED_READ,
+    Finding.TORN: Finding.TV1_TORN,
+}
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The number of findings of each kind, and descriptions of the first ones."""
+
+    counts: dict[Finding, int] = field(default_factory=dict)
+    texts: dict[Finding, list[str]] = field(default_factory=dict)
+
+    def add(self, finding: Finding, text: str) -> None:
+        self.counts[finding] = self.counts.get(finding, 0) + 1
+        texts = self.texts.setdefault(finding, [])
+        if len(texts) < TEXTS_MAX:
+            texts.append(text)
+
+    @property
+    def anomalies(self) -> dict[Finding, list[str]]:
+        """The broken promises. Empty for a correct history."""
+        return {each: texts for each, texts in self.texts.items() if each not in ALLOWED}
+
+    def count(self, finding: Finding) -> int:
+        return self.counts.get(finding, 0)
+
+
+def judge(history: History) -> Verdict:
+    verdict = Verdict()
+    known = _Known(history)
+    _check_places(known, verdict)
+    _check_reads(history, known, verdict)
+    _check_missing(history, known, verdict)
+    _check_sends(history, known, verdict)
+    _check_polls(history, known, verdict)
+    _check_time(known, verdict)
+    _check_cycles(history, known, verdict)
+    return verdict
+
+
+class _Known:
+    """All that the history tells about values and offsets."""
+
+    def __init__(self, history: History) -> None:
+        self.writer: dict[str, Operation] = {}
+        self.places: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        self.values: dict[tuple[int, int], set[str]] = defaultdict(set)
+        self.polled: set[str] = set()
+        self.committed_reads: set[str] = set()
+        """The values that a read_committed poll returned."""
+        self.last_polled: dict[int, int] = {}
+        for operation in history.operations:
+            for sent in operation.sent:
+                self.writer[sent.value] = operation
+                if sent.offset is not None:
+                    self._place(sent.value, sent.partition, sent.offset)
+            for polled in operation.polled:
+                self._take(operation, polled)
+
+    def _take(self, operation: Operation, polled: Polled) -> None:
+        for offset, value in polled.records:
+            self._place(value, polled.partition, offset)
+            self.polled.add(value)
+            self.last_polled[polled.partition] = max(offset, self.last_polled.get(polled.partition, -1))
+            if not operation.reads_uncommitted:
+                self.committed_reads.add(value)
+
+    def _place(self, value: str, partition: int, offset: int) -> None:
+        self.places[value].add((partition, offset))
+        self.values[partition, offset].add(value)
+
+    def offset(self, value: str) -> int | None:
+        """The only offset of a value. None if it is not known, or if there are several."""
+        places = self.places.get(value, ())
+        return next(iter(places))[1] if len(places) == 1 else None
+
+    def is_visible(self, value: str) -> bool:
+        """Whether every read_committed consumer must return a value."""
+        writer = self.writer.get(value)
+        if writer is None or writer.outcome is Outcome.ABORTED:
+            return False
+        return writer.outcome is Outcome.COMMITTED or value in self.committed_reads
+
+    def was_passed(self, sent: Sent, history: History) -> bool:
+        """Whether polls have gone past the place of a record, so that one of them should have returned it."""
+        if sent.partition in history.ends:
+            return True
+        offset = self.offset(sent.value)
+        return offset is not None and offset < self.last_polled.get(sent.partition, -1)
+
+    def versions(self) -> dict[int, list[tuple[int, str]]]:
+        """The offsets and values of each partition in order. An offset or a value that is not unique is left out."""
+        found: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        for (partition, offset), values in sorted(self.values.items()):
+            (value, *others) = values
+            if not others and len(self.places[value]) == 1:
+                found[partition].append((offset, value))
+        return found
+
+
+def _check_places(known: _Known, verdict: Verdict) -> None:
+    for (partition, offset), values in known.values.items():
+        if len(values) > 1:
+            verdict.add(
+                Finding.INCONSISTENT_OFFSET, f"partition {partition} has {sorted(values)} at offset {offset}"
+            )
+    for value, places in known.places.items():
+        if len(places) > 1:
+            verdict.add(Finding.DUPLICATE, f"{value} is at {sorted(places)}")
+
+
+def _check_reads(history: History, known: _Known, verdict: Verdict) -> None:
+    for reader in history.operations:
+        for polled in reader.polled:
+            for offset, value in polled.records:
+                where = (
+                    f"{value} at offset {offset} of partition {polled.partition}, polled by {reader.process}"
+                )
+                writer = known.writer.get(value)
+                if writer is None:
+                    verdict.add(Finding.UNKNOWN_VALUE, where)
+                elif writer.outcome is Outcome.ABORTED:
+                    finding = _by_protocol(Finding.ABORTED_READ, writer)
+                    if reader.reads_uncommitted:
+                        finding = Finding.UNCOMMITTED_READ
+                    verdict.add(finding, f"{where}, of {writer}")
+                elif writer.is_transaction and not reader.reads_uncommitted and polled.at < writer.asked:
+                    verdict.add(Finding.EARLY_READ, f"{where} at {polled.at:.3f}, of {writer}")
+
+
+def _check_missing(history: History, known: _Known, verdict: Verdict) -> None:
+    for writer in history.operations:
+        if writer.outcome is Outcome.ABORTED:
+            continue
+        missing = [sent for sent in writer.sent if sent.value not in known.polled]
+        if writer.outcome is Outcome.COMMITTED:
+            for sent in missing:
+                passed = known.was_passed(sent, history)
+                finding = _by_protocol(Finding.LOST_WRITE, writer) if passed else Finding.UNSEEN
+                verdict.add(finding, f"{sent} of {writer}")
+        elif writer.is_transaction and any(sent.value in known.committed_reads for sent in writer.sent):
+            for sent in missing:
+                if known.was_passed(sent, history):
+                    verdict.add(_by_protocol(Finding.TORN, writer), f"{sent} of {writer} is missing")
+                    break
+
+
+def _by_protocol(finding: Finding, writer: Operation) -> Finding:
+    return _OF_TV1[finding] if writer.protocol is Protocol.TV1 else finding
+
+
+def _check_sends(history: History, known: _Known, verdict: Verdict) -> None:
+    """Checks that the records of a process are in the order of its sends."""
+    highest: dict[tuple[str, int], int] = {}
+    for operation in history.operations:
+        internal: dict[int, int] = {}
+        for sent in operation.sent:
+            offset = known.offset(sent.value)
+            if offset is None:
+                continue
+            before = internal.get(sent.partition, -1)
+            if offset < before:
+                verdict.add(Finding.INTERNAL_SEND_BACK, f"{sent} has offset {offset} after {before}")
+            internal[sent.partition] = max(offset, before)
+            outer = highest.get((operation.process, sent.partition), -1)
+            if offset < outer:
+                verdict.add(Finding.SEND_BACK, f"{sent} of {operation} has offset {offset} after {outer}")
+        for partition, offset in internal.items():
+            place = (operation.process, partition)
+            highest[place] = max(offset, highest.get(place, -1))
+
+
+def _check_polls(history: History, known: _Known, verdict: Verdict) -> None:
+    """Checks that the polls of a session return every record once, in order."""
+    visible, everything = _readable(known)
+    positions: dict[tuple[str, int], tuple[int, int]] = {}
+    for operation in history.operations:
+        readable = everything if operation.reads_uncommitted else visible
+        for polled, is_internal in _polls(operation):
+            place = (operation.process, polled.partition)
+            session, position = positions.get(place, (polled.session, -1))
+            if session != polled.session:
+                position = -1
+            if polled.position is not None:
+                position = max(position, polled.position)
+            internal = is_internal
+            for offset, _ in polled.records:
+                where = f"{operation.process}, partition {polled.partition}: {offset}, expected {position}"
+                if position >= 0 and offset < position:
+                    verdict.add(Finding.INTERNAL_POLL_BACK if internal else Finding.POLL_BACK, where)
+                elif position >= 0 and _any_between(readable[polled.partition], position, offset):
+                    verdict.add(Finding.INTERNAL_POLL_SKIP if internal else Finding.POLL_SKIP, where)
+                position, internal = offset + 1, True
+            positions[place] = (polled.session, position)
+
+
+def _polls(operation: Operation) -> Iterator[tuple[Polled, bool]]:
+    """The polls of an operation, each with whether the same operation has polled the same partition before."""
+    seen = set[int]()
+    for polled in operation.polled:
+        yield polled, polled.partition in seen
+        seen.add(polled.partition)
+
+
+def _readable(known: _Known) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """The offsets that consumers must not skip in each partition: with read_committed, and with read_uncommitted."""
+    visible: dict[int, list[int]] = defaultdict(list)
+    everything: dict[int, list[int]] = defaultdict(list)
+    for (partition, offset), values in sorted(known.values.items()):
+        everything[partition].append(offset)
+        if any(known.is_visible(value) for value in values):
+            visible[partition].append(offset)
+    return visible, everything
+
+
+def _any_between(offsets: list[int], start: int, end: int) -> bool:
+    return bisect.bisect_left(offsets, start) < bisect.bisect_left(offsets, end)
+
+
+def _check_time(known: _Known, verdict: Verdict) -> None:
+    """Checks that a record that was sent after the answer to another record has a higher offset."""
+    for partition, versions in known.versions().items():
+        first: Operation | None = None
+        for offset, value in reversed(versions):
+            writer = known.writer.get(value)
+            if writer is None or not known.is_visible(value):
+                continue
+            if first is not None and first.ended < writer.begun:
+                verdict.add(
+                    Finding.TIME_ORDER,
+                    f"{value} at offset {offset} of partition {partition}, of {writer}, is before {first}",
+                )
+            if first is None or writer.ended < first.ended:
+                first = writer
+
+
+def _check_cycles(history: History, known: _Known, verdict: Verdict) -> None:
+    versions = {
+        partition: [(offset, known.writer[value]) for offset, value in values if known.is_visible(value)]
+        for partition, values in known.versions().items()
+    }
+    found: Cycles = cycles(history.operations, versions, known.writer)
+    for finding, groups in (
+        (Finding.READ_CYCLE, found.reads),
+        (Finding.WRITE_CYCLE, found.writes),
+        (Finding.WRITE_READ_CYCLE, found.writes_and_reads),
+        (Finding.LAG_CYCLE, found.lagging),
+    ):
+        for group in groups:
+            verdict.add(finding, ", ".join(sorted(map(str, group))[:4]))
+
+
+def span(history: History) -> float:
+    """The time from the first begin to the last known end of an operation."""
+    begins = [each.begun for each in history.operations]
+    ends = [each.ended for each in history.operations if each.ended < math.inf]
+    return max(ends, default=0.0) - min(begins, default=0.0)

@@ -1,0 +1,172 @@
+"""The links between the nodes of a cluster on one machine, which can be cut in one direction or in both.
+
+Each node advertises ports of this proxy to the other nodes. A connection belongs to the link from its source to its
+target. The proxy finds the source by the process that has the other end of the connection (Linux: /proc). While a link
+is cut, its bytes wait, as TCP repeats them. A new connection is accepted and gets no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HOST = "127.0.0.1"
+READ_BYTES = 256 * 1024
+READY_S = 10.0
+UNKNOWN = 0
+"""The source of a connection that no node has opened, such as a tool. Its link is never cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A port of the proxy, and the port of the node to which it leads."""
+
+    proxy_port: int
+    target_port: int
+    target: int
+
+
+class Links:
+    """The proxy, in a thread of its own. `pids` returns the process of each node that runs."""
+
+    def __init__(self, routes: list[Route], pids: Callable[[], Mapping[int, int]]) -> None:
+        self._routes, self._pids = routes, pids
+        self._gates: dict[tuple[int, int], asyncio.Event] = {}
+        self._connections: dict[asyncio.Task[None], tuple[int, int]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="links", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._ready.wait(READY_S), "the ports of the links cannot be opened"
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def cut(self, source: int, target: int) -> None:
+        """Lets nothing through from one node to another."""
+        self._loop.call_soon_threadsafe(lambda: self._gate(source, target).clear())
+
+    def mend(self, *, resets: bool) -> None:
+        """Mends all links. If it `resets`, connections over cut links end. Otherwise the waiting bytes arrive."""
+        self._loop.call_soon_threadsafe(self._mend, resets)
+
+    def _mend(self, resets: bool) -> None:
+        cut = {link for link, gate in self._gates.items() if not gate.is_set()}
+        for task, (source, target) in list(self._connections.items()):
+            if resets and ((source, target) in cut or (target, source) in cut):
+                task.cancel()
+        for gate in self._gates.values():
+            gate.set()
+
+    def _gate(self, source: int, target: int) -> asyncio.Event:
+        gate = self._gates.get((source, target))
+        if gate is None:
+            gate = self._gates[source, target] = asyncio.Event()
+            gate.set()
+        return gate
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        servers = [
+            await asyncio.start_server(self._accepting(route), HOST, route.proxy_port)
+            for route in self._routes
+        ]
+        self._ready.set()
+        await self._stopping.wait()
+        for server in servers:
+            server.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _accepting(
+        self, route: Route
+    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            source = owner_of(writer.get_extra_info("peername")[1], route.proxy_port, self._pids())
+            self._connections[task] = (source, route.target)
+            try:
+                # A cancelled task resets the connection.
+                with contextlib.suppress(OSError, asyncio.CancelledError):
+                    await self._relay(route, source, reader, writer)
+            finally:
+                writer.transport.abort()
+                self._connections.pop(task, None)
+
+        return accept
+
+    async def _relay(
+        self, route: Route, source: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        there, back = self._gate(source, route.target), self._gate(route.target, source)
+        await there.wait()
+        await back.wait()
+        far_reader, far_writer = await asyncio.open_connection(HOST, route.target_port)
+        try:
+            pumps = (
+                asyncio.ensure_future(_pump(reader, far_writer, there)),
+                asyncio.ensure_future(_pump(far_reader, writer, back)),
+            )
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.gather(*pumps, return_exceptions=True)
+        finally:
+            far_writer.transport.abort()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event) -> None:
+    while content := await reader.read(READ_BYTES):
+        await gate.wait()
+        writer.write(content)
+        await writer.drain()
+    await gate.wait()
+
+
+def owner_of(port: int, peer_port: int, pids: Mapping[int, int]) -> int:
+    """The node whose process has the connection from `port` to `peer_port`, or UNKNOWN."""
+    inode = _inode_of(port, peer_port)
+    if inode is not None:
+        wanted = f"socket:[{inode}]"
+        for node, pid in pids.items():
+            if wanted in _descriptors(pid):
+                return node
+    return UNKNOWN
+
+
+def _inode_of(port: int, peer_port: int) -> str | None:
+    with Path("/proc/net/tcp").open() as table:
+        for line in table:
+            fields = line.split()
+            if fields[1].endswith(f":{port:04X}") and fields[2].endswith(f":{peer_port:04X}"):
+                return fields[9]
+    return None
+
+
+def _descriptors(pid: int) -> Iterator[str]:
+    directory = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return
+    for name in names:
+        with contextlib.suppress(OSError):
+            yield os.readlink(f"{directory}/{name}")

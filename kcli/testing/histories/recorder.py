@@ -1,0 +1,49 @@
+"""Collects the operations of all clients. Each client runs in a thread of its own."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+
+from kcli.testing.checks.operations import Operation, Protocol
+
+TOPIC = "history"
+PARTITIONS = 4
+"""With few partitions, transactions often meet in one of them."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """What all clients share: the addresses, the operations, and the moment to stop."""
+
+    bootstrap: str
+    operations: list[Operation] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """Errors of clients that no fault explains."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def begin(
+        self, process: str, protocol: Protocol = Protocol.NONE, *, reads_uncommitted: bool = False
+    ) -> Operation:
+        """Adds an operation that begins now. Until its outcome is set, it counts as aborted."""
+        operation = Operation(
+            process, time.monotonic(), protocol=protocol, reads_uncommitted=reads_uncommitted
+        )
+        self.operations.append(operation)
+        return operation
+
+    def value(self, process: str) -> str:
+        """A value that no other record has."""
+        return f"{process}/{next(self._numbers)}"
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.stopping.is_set()
+
+    def pause(self, rng: random.Random, most_s: float) -> None:
+        """Waits for a random time. Returns immediately when the clients must stop."""
+        self.stopping.wait(rng.random() * most_s)
