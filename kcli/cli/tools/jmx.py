@@ -68,8 +68,8 @@ class JmxOptions(CommonOptions):
         metavar="format",
     )
     jmx_url: str = option(
-        "The metrics endpoint of the broker, as http://host:port or https://host:port. Only host and port of a JMX service URL "
-        "are used.",
+        "The metrics endpoint of the broker, as http://host:port or https://host:port. Only host and port "
+        "of a JMX service URL are used.",
         metavar="service-url",
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
@@ -256,8 +256,8 @@ def _endpoint(options: JmxOptions) -> Endpoint:
     found = _SERVICE_URL.fullmatch(options.jmx_url) or _HTTP_URL.fullmatch(options.jmx_url)
     if found is None or not 0 < int(found[2]) <= _PORT_MAX:
         raise CommandError(
-            f"--jmx-url {options.jmx_url} is neither service:jmx:rmi:///jndi/rmi://host:port/jmxrmi nor http://host:port "
-            "nor https://host:port"
+            f"--jmx-url {options.jmx_url} is neither service:jmx:rmi:///jndi/rmi://host:port/jmxrmi nor "
+            "http://host:port"
         )
     credentials = None
     if options.jmx_auth_prop is not None:
