@@ -50,7 +50,9 @@ async def get(
     try:
         async with (
             aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(force_close=True, use_dns_cache=False),
+                # The end of a session waits for its idle connections to close, but not for closed ones. The shutdown
+                # of TLS takes a round trip.
+                connector=aiohttp.TCPConnector(force_close=tls is None, use_dns_cache=False),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=headers,
