@@ -18,8 +18,10 @@ from kcli.runtime.clock import Clock
 from kcli.security.mechanisms.scram import Mechanism, ScramUsers
 from kcli.security.server_mechanisms import server_mechanisms
 from kcli.security.tokens import TokenCredentials
+from kcli.server.certificate_login import certificate_login, server_tls
 from kcli.server.network.connection import Authenticate, anonymous
 from kcli.server.network.failed_logins import FailedLogins
+from kcli.server.network.tls_transport import ServerTls
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.login import LoginSettings, user_principal
 from kcli.server.requests.quotas import ClientQuotas
@@ -33,9 +35,11 @@ _SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """The security of one listener. `authenticate` begins the login of each new connection."""
+    """The security of one listener. `authenticate` begins the login of each new connection. `tls` is None on a listener
+    without TLS."""
 
     authenticate: Authenticate = anonymous
+    tls: ServerTls | None = None
 
 
 class NodeSecurity:
@@ -60,10 +64,11 @@ class NodeSecurity:
 
         Raises ConfigError if the configuration has a mistake.
         """
-        if not listener.security_protocol.startswith("SASL_"):
-            return ListenerSecurity()
-        config = ListenerConfig(self._config, listener.name)
-        return ListenerSecurity(self._login(config, dispatch))
+        config, protocol = ListenerConfig(self._config, listener.name), listener.security_protocol
+        tls = server_tls(config) if protocol.endswith("SSL") else None
+        if protocol.startswith("SASL_"):
+            return ListenerSecurity(self._login(config, dispatch), tls)
+        return ListenerSecurity(anonymous if tls is None else certificate_login(config), tls)
 
     def _login(self, config: ListenerConfig, dispatch: Dispatch) -> LoginSettings:
         mechanisms = server_mechanisms(config, self._users)
