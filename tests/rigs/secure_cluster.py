@@ -30,6 +30,7 @@ FAST = {
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:node;User:admin",
+    "delegation.token.secret.key": "a secret of the cluster",
 }
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
