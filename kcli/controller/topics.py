@@ -154,7 +154,10 @@ def _create_topic(context: TopicContext, topic: ct.CreatableTopic, describable: 
     records = (
         TopicRecord(name=image.name, topic_id=image.topic_id),
         *config_records,
-        *(partition_record(image, number, partition) for number, partition in partitions.items()),
+        *(
+            partition_record(image, number, partition, context.image.metadata_version)
+            for number, partition in partitions.items()
+        ),
     )
     return _NewTopic(image, records, _result(context, image, configs, describable))
 
@@ -401,7 +404,11 @@ def _create_partitions(
         partitions = _place(context, additional, factor)
     else:
         partitions = _additional_assignments(context.image, request.assignments, current, factor)
-    return [partition_record(topic, current + index, partition) for index, partition in enumerate(partitions)]
+    level = context.image.metadata_version
+    return [
+        partition_record(topic, current + index, partition, level)
+        for index, partition in enumerate(partitions)
+    ]
 
 
 def _additional_assignments(
