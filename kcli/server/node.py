@@ -508,6 +508,7 @@ class Node:
             return None
         from kcli.server.beans.broker_beans import BeanSources
         from kcli.server.beans.endpoint import MetricsEndpoint
+        from kcli.server.beans.endpoint_security import endpoint_security
 
         sources = BeanSources(
             ports=self.ports,
@@ -516,7 +517,8 @@ class Node:
             cleaning=None if self.broker is None else self.broker.cleaning,
             is_ready=lambda: self.is_ready,
         )
-        return MetricsEndpoint(sources, self.network, *self.config.metrics_address)
+        security = endpoint_security(self.config)
+        return MetricsEndpoint(sources, self.network, *self.config.metrics_address, security)
 
     # Failures.
 
