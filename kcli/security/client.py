@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kcli.security.jaas import JaasError, login_options
 from kcli.security.mechanisms.client import CLIENT_MECHANISMS, Credentials
-from kcli.security.tls import ClientTls
+from kcli.security.tls.contexts import ClientTls, client_tls
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -30,6 +30,12 @@ PROPERTIES = (
     "ssl.endpoint.identification.algorithm",
 )
 """The properties that `client_security` reads."""
+
+_INLINE = {
+    "ssl.keystore.type": "ssl.keystore.key",
+    "ssl.truststore.type": "ssl.truststore.certificates",
+}
+"""The keys of types, and the keys that have PEM text in place of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +69,15 @@ def client_security(
 
 
 def _tls(properties: Mapping[str, str], prefix: str) -> ClientTls:
-    for store in ("truststore", "keystore"):
-        location = f"{prefix}ssl.{store}.location"
-        likely = "PEM" if properties.get(location, "").endswith(".pem") else "JKS"
-        kind = properties.get(f"{prefix}ssl.{store}.type", likely).upper()
-        if kind != "PEM" and location in properties:
-            raise ValueError(
-                f"{prefix}ssl.{store}.type is {kind}: a {store} must be PEM (set {prefix}ssl.{store}.type=PEM and "
-                "name a PEM file)"
-            )
-    algorithm = properties.get(f"{prefix}ssl.endpoint.identification.algorithm", "https")
-    if algorithm not in ("https", ""):
-        raise ValueError(
-            f"{prefix}ssl.endpoint.identification.algorithm is {algorithm!r}; expected https, or nothing to accept "
-            "any name"
-        )
-    text = properties.get(f"{prefix}ssl.keystore.certificate.chain")
-    return ClientTls(
-        certificates=properties.get(f"{prefix}ssl.truststore.certificates")
-        or properties.get(f"{prefix}ssl.truststore.location"),
-        chain=text or properties.get(f"{prefix}ssl.keystore.location"),
-        key=properties.get(f"{prefix}ssl.keystore.key"),
-        key_password=properties.get(f"{prefix}ssl.key.password"),
-        checks_name=bool(algorithm),
-    )
+    def look_up(name: str) -> str | None:
+        if name in _INLINE and f"{prefix}{name}" not in properties:
+            # The type need not be set for PEM text, and for a file with the suffix of PEM.
+            location = properties.get(f"{prefix}{name.removesuffix('.type')}.location", "")
+            if f"{prefix}{_INLINE[name]}" in properties or location.endswith(".pem"):
+                return "PEM"
+        return properties.get(f"{prefix}{name}")
+
+    return client_tls(look_up)
 
 
 def _credentials(properties: Mapping[str, str], prefix: str) -> Credentials:

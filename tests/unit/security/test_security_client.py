@@ -6,7 +6,7 @@ import pytest
 
 from kcli.security.client import PROPERTIES, ClientSecurity, client_security
 from kcli.security.mechanisms.client import Credentials
-from kcli.security.tls import ClientTls
+from kcli.security.tls.contexts import ClientTls
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";'
 LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
