@@ -18,7 +18,7 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnknownTopicOrPartitionException,
 )
-from kcli.metadata.image import TopicImage
+from kcli.metadata.image import TopicImage, Topics
 from kcli.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -69,8 +69,7 @@ def _checked(
     images: dict[DeleteTopicState, TopicImage | None] = {}
     for state in states:
         if counts[state] == 1 and (state.name is None) != (state.topic_id is None):
-            by_name = state.name is not None
-            images[state] = topics.topic(state.name) if by_name else topics.topic_by_id(state.topic_id)
+            images[state] = _image(topics, state)
         yield
     names = [name for state, image in images.items() if (name := _name(state, image)) is not None]
     described = yield from rights.allowed_steps(DESCRIBE_TOPIC, names)
@@ -96,6 +95,10 @@ def _checked(
         else:
             asked.append(state)
     return tuple(asked), tuple(refused)
+
+
+def _image(topics: Topics, state: DeleteTopicState) -> TopicImage | None:
+    return topics.topic_by_id(state.topic_id) if state.name is None else topics.topic(state.name)
 
 
 def _name(state: DeleteTopicState, image: TopicImage | None) -> str | None:
