@@ -73,7 +73,6 @@ _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 _SCOPED = "listener.name."
 _OF_SECURITY = ("ssl.", "sasl.", "principal.builder.", "connections.max.reauth.")
 _MECHANISMS = frozenset({"GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
-_SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 
 
 def check_can_serve(config: BrokerConfig) -> None:
@@ -85,14 +84,6 @@ def check_can_serve(config: BrokerConfig) -> None:
                 f"Remove {name} to start without",
                 key=name,
                 where=config.texts.where(name),
-            )
-    for listener in config.listeners:
-        if listener.security_protocol not in _SERVED_PROTOCOLS:
-            raise ConfigError(
-                f"listener {listener.name} needs {listener.security_protocol}, which is not built yet: "
-                f"only {' and '.join(_SERVED_PROTOCOLS)} listeners can be served",
-                key="listeners",
-                where=config.texts.where("listeners"),
             )
 
 

@@ -426,7 +426,10 @@ class Node:
             is_controller = listener.name in self.config.controller_listener_names
             security = self.security.of(listener, dispatches[is_controller])
             opened = await self.sockets.listen(
-                listener_settings(self.config, listener), served[is_controller], security.authenticate
+                listener_settings(self.config, listener),
+                served[is_controller],
+                security.authenticate,
+                security.tls,
             )
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING
 
 from kcli.config.definition import ConfigError, invalid_value
 from kcli.config.listeners import split_list
+from kcli.security.tls.checks import check_key_store, check_trust_store
 from kcli.security.tls.settings import LookUp, StoreSettings, store_settings
 
 if TYPE_CHECKING:
@@ -124,9 +125,12 @@ def client_tls(look_up: LookUp) -> ClientTls:
     algorithm = look_up(key)
     if algorithm is not None and algorithm.lower() not in ("https", ""):
         raise ConfigError(f"{key} is {algorithm!r}; expected https, or nothing to accept any name", key=key)
+    stores = store_settings(look_up)
+    check_key_store(stores)
+    check_trust_store(stores)
     protocols = look_up("ssl.enabled.protocols")
     return ClientTls(
-        store_settings(look_up),
+        stores,
         checks_name=algorithm != "",
         protocols=split_list(protocols) or tuple(_VERSIONS),
         ciphers=split_list(look_up("ssl.cipher.suites")),

@@ -39,6 +39,7 @@ from kcli.server.network.answer_sender import WRITE_HIGH_WATER_BYTES, AnswerSend
 from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.phase import LoginStep, Phase
 from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN
+from kcli.server.network.tls_transport import TlsTransport
 
 Answer = Buffer | list[Part] | None
 """A whole response frame, as one buffer or several parts. None if the client expects no answer (Produce with
@@ -172,6 +173,11 @@ class Connection(asyncio.BufferedProtocol):
             self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
         # The limits come first, so that a refused connection costs no login.
         self._gate.opened(self)
+        if not isinstance(transport, TlsTransport):
+            self.secured()
+
+    def secured(self) -> None:
+        """Begins the login. With TLS, the transport calls this method after the handshake."""
         if self._closed:
             return
         try:
@@ -248,6 +254,8 @@ class Connection(asyncio.BufferedProtocol):
     def admit(self) -> None:
         """Begins to serve a connection that `hold` delayed."""
         self._admitted = True
+        if isinstance(self.transport, TlsTransport):
+            self.transport.begin()
         if self._phase is not None:
             self._start_login_timer(self._phase)
         self._go_on()
@@ -636,6 +644,12 @@ class Connection(asyncio.BufferedProtocol):
             f"Invalid receive (size = {size} is not within 0 and {self._frame_size_max_bytes}, "
             f"{limit}){_speaks(prefix)}"
         )
+
+    def tls_failed(self, reason: str) -> None:
+        """Logs the reason for which the transport closes the connection."""
+        if not self._closed:
+            self._closed = True
+            self._warn(reason)
 
     def _refuse(self, reason: str) -> None:
         self._warn(reason)

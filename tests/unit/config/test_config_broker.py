@@ -237,14 +237,6 @@ def test_a_broker_hears_which_keys_are_the_controllers() -> None:
     ("base", "changes", "message"),
     [
         (COMBINED, {"create.topic.policy.class.name": "x.Policy"}, "not built yet (topic creation policies)"),
-        (
-            COMBINED,
-            {"listeners": "SASL_SSL://:1,CONTROLLER://:2", "advertised.listeners": "SASL_SSL://h:1"}
-            | {"inter.broker.listener.name": "SASL_SSL", "sasl.mechanism.inter.broker.protocol": "PLAIN"}
-            | {"sasl.enabled.mechanisms": "PLAIN"}
-            | {"listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"},
-            "listener SASL_SSL needs SASL_SSL",
-        ),
         (COMBINED, {"remote.log.storage.system.enable": "true"}, "not built yet (tiered storage)"),
     ],
 )

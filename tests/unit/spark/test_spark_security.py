@@ -129,8 +129,8 @@ def test_a_mechanism_that_is_not_offered(guard: Guard) -> None:
         (sasl("PLAIN", "no names here"), "kafka.sasl.jaas.config: Invalid login module control flag"),
         ({"kafka.ssl.key.password": "x"}, "kafka.ssl.key.password has no effect while"),
         (
-            {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/a.jks"},
-            "Failed to load SSL keystore /a.jks of type JKS: Unable to read file",
+            {"kafka.security.protocol": "SSL", "kafka.ssl.keystore.location": "/a.jks"},
+            "SSL key store is specified, but key store password is not specified.",
         ),
         ({"kafka.security.protocol": "SSL", "kafka.ssl.endpoint.identification.algorithm": "x"}, "https, or"),
     ],
