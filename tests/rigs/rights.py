@@ -85,7 +85,7 @@ class Secured:
 
 @contextlib.asynccontextmanager
 async def secured(directory: Path) -> AsyncIterator[Secured]:
-    """A node with ACLs that serves, until the block ends. Nobody but its administrator has a right."""
+    """A node with ACLs that serves, until the block ends. Only its administrator has rights."""
     async with running(directory, **SECURED) as node:
         alice = await connect(node, "SASL")
         await log_in(alice, ALICE)
