@@ -113,6 +113,14 @@ BROKER_DOCS: Mapping[str, str] = {
     "group.streams.session.timeout.ms": "A streams group member silent for this long is removed.",
     "initial.broker.registration.timeout.ms": "How long a starting broker tries to register with the controller.",
     "inter.broker.listener.name": "The listener on which brokers talk to each other.",
+    "org.apache.kafka.sasl.oauthbearer.allowed.files": "The files that OAUTHBEARER may read.",
+    "org.apache.kafka.sasl.oauthbearer.allowed.urls": "The URLs that OAUTHBEARER may call, as they are configured.",
+    "sasl.oauthbearer.allow.unverified.audience": (
+        "Whether tokens for every audience are accepted if sasl.oauthbearer.expected.audience is not set."
+    ),
+    "sasl.oauthbearer.allow.unverified.issuer": (
+        "Whether tokens of every issuer are accepted if sasl.oauthbearer.expected.issuer is not set."
+    ),
     "java.security.auth.login.config": (
         "A JAAS file. It gives the login modules of listeners whose sasl.jaas.config is not set."
     ),
