@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.config.definition import ConfigError
-from kcli.security.tls.checks import StoreError
+from kcli.security.tls.checks import EntryNames, StoreError
 from kcli.security.tls.contexts import client_tls, openssl_name
 from kcli.security.tls.settings import store_settings
 from kcli.security.tls.stores import key_store, trust_store
@@ -73,7 +73,8 @@ def test_every_form_of_a_key_store_has_the_same_content(certificates: Certificat
     assert found is not None
     assert found.key_text == certificates.alice.key_text
     assert found.chain_text == certificates.alice.chain_text
-    assert found.names == [("CN=alice,OU=dev,O=x,C=DE", ())]
+    alias = "kafka" if "pem" in form else "alice"
+    assert found.names == [EntryNames(alias, "CN=alice, OU=dev, O=x, C=DE", ())]
     assert "PRIVATE" not in repr(found)
 
 
