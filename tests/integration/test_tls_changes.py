@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import ssl
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -238,13 +239,15 @@ def test_certificates_are_rolled_while_clients_work(tmp_path: Path, certificates
                     client.close()
                     client = await connect(node, "SSL", context_of(certificates))
 
+        def has_answered(count: int) -> bool:
+            return answered >= count
+
         async def roll() -> None:
             for each in issued:
                 enough = answered + 10
                 os.replace(shutil.copy(each.pem, tmp_path / "new.pem"), store)
                 node.security.look_at_files()
-                while answered < enough:
-                    await asyncio.sleep(0)
+                await until(partial(has_answered, enough))
             rolled.set()
 
         clients = [await connect(node, "SSL", context_of(certificates)) for _ in range(2)]
