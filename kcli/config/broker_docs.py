@@ -129,6 +129,10 @@ BROKER_DOCS: Mapping[str, str] = {
     ),
     "kafka.metrics.reporters": "Classes that report the broker's own metrics.",
     "kcli.metrics.listener": "host:port at which metrics are served over HTTP; if not set, they are not served.",
+    "kcli.metrics.protocol": (
+        "HTTP, or HTTPS with the ssl.* keys of a listener named METRICS (listener.name.metrics.ssl.*)."
+    ),
+    "kcli.metrics.users": "Users of the metrics endpoint, as name:password, separated by spaces.",
     "kcli.validate.records": (
         "The batches whose records are read before a leader writes them: all (as in Kafka), uncompressed "
         "ones, or only those for which a rule of the topic needs it (keys, time bounds). Reading costs a "

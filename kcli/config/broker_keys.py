@@ -378,6 +378,8 @@ BROKER = ConfigDef((
     # Keys of kcli that Kafka does not have. They are listed only if they are set.
     _key("kcli.validate.records", STRING, "uncompressed", OneOf(("all", "uncompressed", "none")), LOW, READ_ONLY, internal=True),
     _key("kcli.metrics.listener", STRING, None, None, LOW, READ_ONLY, internal=True),
+    _key("kcli.metrics.protocol", STRING, "HTTP", OneOf(("HTTP", "HTTPS")), LOW, READ_ONLY, internal=True),
+    _key("kcli.metrics.users", PASSWORD, None, None, LOW, READ_ONLY, internal=True),
     # System properties of Java in Kafka, and keys of the node here.
     _key("java.security.auth.login.config", STRING, None, None, LOW, READ_ONLY, internal=True),
     _key("org.apache.kafka.sasl.oauthbearer.allowed.files", LIST, "", None, LOW, READ_ONLY, internal=True),

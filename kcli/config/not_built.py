@@ -2,7 +2,7 @@
 start.
 
 If the missing feature would only bring comfort or speed, the key is ignored with a warning. If it would be a protection
-(a policy, an encrypted listener), the node refuses to start.
+(an encrypted listener), the node refuses to start.
 """
 
 from __future__ import annotations
@@ -62,8 +62,6 @@ ONE_LOOP = frozenset(
 """Sizes of Kafka's thread pools, and of its purgatories."""
 
 MUST_NOT_IGNORE: Mapping[str, str] = {
-    "create.topic.policy.class.name": "topic creation policies",
-    "alter.config.policy.class.name": "configuration policies",
     "remote.log.storage.system.enable": "tiered storage",
 }
 """Keys that protect data or set the place of data. Without the features of these keys, the node must not start."""

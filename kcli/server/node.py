@@ -26,6 +26,7 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
 from kcli.config.listeners import Listener
 from kcli.config.topic import LogConfig
+from kcli.controller.policies import NO_POLICIES, configured_policies
 from kcli.errors import StorageError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
@@ -124,6 +125,7 @@ class Node:
         self.registrar: ControllerRegistrar | None = None
         self._is_made = False
         self.authorizer = node_authorizer(config)
+        self._policies = configured_policies(config) if config.is_controller else NO_POLICIES
 
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
@@ -185,7 +187,14 @@ class Node:
         )
 
     def _make_controller(self) -> ControllerRole:
-        return ControllerRole(self.quorum, self.config, self.clock, self.rng, on_fatal=self._halt)
+        return ControllerRole(
+            self.quorum,
+            self.config,
+            self.clock,
+            self.rng,
+            on_fatal=self._halt,
+            policies=self._policies,
+        )
 
     def _make_broker(self, cleaner_executor: Executor | None) -> BrokerRole:
         return BrokerRole(
@@ -505,6 +514,7 @@ class Node:
             return None
         from kcli.server.beans.broker_beans import BeanSources
         from kcli.server.beans.endpoint import MetricsEndpoint
+        from kcli.server.beans.endpoint_security import endpoint_security
 
         sources = BeanSources(
             ports=self.ports,
@@ -513,7 +523,8 @@ class Node:
             cleaning=None if self.broker is None else self.broker.cleaning,
             is_ready=lambda: self.is_ready,
         )
-        return MetricsEndpoint(sources, self.network, *self.config.metrics_address)
+        security = endpoint_security(self.config)
+        return MetricsEndpoint(sources, self.network, *self.config.metrics_address, security)
 
     # Failures.
 

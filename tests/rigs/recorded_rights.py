@@ -10,6 +10,7 @@ import base64
 import dataclasses
 import fnmatch
 import json
+import logging
 import re
 import typing
 import uuid
@@ -67,7 +68,8 @@ def user(number: int) -> Credentials:
 def secured(sets: int) -> dict[str, str]:
     """The settings of a node with ACLs, and with a user for each set of ACLs."""
     users = " ".join(f'user_{each.username}="{each.password}"' for each in (ADMIN, *map(user, range(sets))))
-    login = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+    own = f'username="{ADMIN.username}" password="{ADMIN.password}"'
+    login = f"org.apache.kafka.common.security.plain.PlainLoginModule required {own} {users};"
     return {
         "authorizer.class.name": STANDARD,
         "super.users": "User:ANONYMOUS;User:admin",
@@ -75,6 +77,7 @@ def secured(sets: int) -> dict[str, str]:
         "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
         "listener.name.sasl.plain.sasl.jaas.config": login,
         "listener.name.controller.plain.sasl.jaas.config": login,
     }
@@ -130,6 +133,35 @@ def rows(golden: Path, cluster_id: str, log_directory: Path) -> tuple[Row, ...]:
             )
         )
     return tuple(found)
+
+
+def audit_lines(golden: Path) -> dict[tuple[str, str, str], list[str]]:
+    """The lines about the user in Kafka's authorizer log, sorted, by API, words of the request and words of the set."""
+    found = {}
+    for line in map(json.loads, (folder(golden) / "authorizer-log.jsonl").read_text().splitlines()):
+        of_user = [
+            each.removesuffix(" (kafka.authorizer.logger)") for each in line["lines"] if "{USER}" in each
+        ]
+        found[line["api"], line["request_in_words"], line["acls"]] = sorted(of_user)
+    return found
+
+
+class AuditLog(logging.Handler):
+    """Collects the lines of our audit log about users of the recording, in the form of Kafka's log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self._lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line, count = re.subn(r"User:u\d+\b", "User:{USER}", record.getMessage())
+        if count:
+            self._lines.append(f"{record.levelname} {line}")
+
+    def taken(self) -> list[str]:
+        """The lines since the last call, sorted."""
+        lines, self._lines = self._lines, []
+        return sorted(lines)
 
 
 def is_served(row: Row) -> bool:

@@ -76,7 +76,7 @@ def ignores_client_auth(config: ListenerConfig) -> bool:
 
 
 def uses_sasl(config: ListenerConfig) -> bool:
-    return config.config.security_protocols[config.listener.upper()] == "SASL_SSL"
+    return config.config.security_protocols.get(config.listener.upper()) == "SASL_SSL"
 
 
 def server_context(config: ListenerConfig, stores: ServerStores | None = None) -> ssl.SSLContext:

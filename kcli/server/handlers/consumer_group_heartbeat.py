@@ -7,8 +7,10 @@ UNSUPPORTED_VERSION if group.coordinator.rebalance.protocols or the finalized gr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Container
+from functools import partial
 
 from kcli.coordinator.group.classic.join import Caller
+from kcli.coordinator.group.topics import VisibleTopics
 from kcli.errors import ErrorCode, UnsupportedVersionException
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -50,9 +52,16 @@ def _heartbeat(
         api_version=context.api_version,
         client_id=context.client_id or "",
         client_host=client_host(context),
+        visible=_visible(context),
     )
     return context.ports.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.consumer_heartbeat(request, caller, token, now_ms),
         shows_writes=True,
     )
+
+
+def _visible(context: BrokerContext) -> VisibleTopics | None:
+    """Finds the topics that the client may describe, among those that match its regular expression."""
+    rights = context.rights
+    return None if rights.is_open else partial(rights.allowed_steps, DESCRIBE_TOPIC, traced=True)

@@ -18,6 +18,7 @@ from kcli.errors import (
     UnknownTopicIdException,
     UnknownTopicOrPartitionException,
 )
+from kcli.metadata.image import TopicImage, Topics
 from kcli.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -65,27 +66,44 @@ def _checked(
     """
     topics = context.ports.metadata.topics
     counts = Counter(states)
+    images: dict[DeleteTopicState, TopicImage | None] = {}
+    for state in states:
+        if counts[state] == 1 and (state.name is None) != (state.topic_id is None):
+            images[state] = _image(topics, state)
+        yield
+    names = [name for state, image in images.items() if (name := _name(state, image)) is not None]
+    described = yield from rights.allowed_steps(DESCRIBE_TOPIC, names)
+    deleted = yield from rights.allowed_steps(DELETE_TOPIC, names)
     asked: list[DeleteTopicState] = []
     refused: list[DeletableTopicResult] = []
     for state in states:
         yield
-        if counts[state] > 1 or (state.name is None) == (state.topic_id is None):
+        if state not in images:
             asked.append(state)
             continue
-        image = topics.topic(state.name) if state.name is not None else topics.topic_by_id(state.topic_id)
-        name = state.name if image is None else image.name
+        image = images[state]
+        name = _name(state, image)
         if name is None:
             refused.append(_refused(state, UnknownTopicIdException()))
-        elif not rights.allows(DESCRIBE_TOPIC, name):
+        elif name not in described:
             refused.append(_refused(state, TopicAuthorizationException()))
         elif image is None:
             refused.append(_refused(state, UnknownTopicOrPartitionException()))
-        elif not rights.allows(DELETE_TOPIC, name):
+        elif name not in deleted:
             # The client may see the topic, so the answer may have its name.
             refused.append(_refused(replace(state, name=name), TopicAuthorizationException()))
         else:
             asked.append(state)
     return tuple(asked), tuple(refused)
+
+
+def _image(topics: Topics, state: DeleteTopicState) -> TopicImage | None:
+    return topics.topic_by_id(state.topic_id) if state.name is None else topics.topic(state.name)
+
+
+def _name(state: DeleteTopicState, image: TopicImage | None) -> str | None:
+    """The name of a topic, or None if the request has an unknown id."""
+    return state.name if image is None else image.name
 
 
 def _refused(state: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:

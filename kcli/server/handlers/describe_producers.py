@@ -73,12 +73,13 @@ def _described(context: BrokerContext, topic: str, index: int) -> Steps[Partitio
         validate(topic)
     except KafkaError as error:
         return _failed(index, error)
+    if topic not in context.ports.metadata.topics:
+        return _failed(index, UnknownTopicOrPartitionException())
     try:
         log = context.ports.replicas.hosted(topic, index).log
-    except UnknownTopicOrPartitionException as error:
-        return _failed(index, error)
     except KafkaError as error:
-        return PartitionResponse(partition_index=index, error_code=error.code)  # as in Kafka, without a text
+        # Kafka gives a text only for a topic that is unknown, invalid or refused.
+        return PartitionResponse(partition_index=index, error_code=error.code)
     producers = []
     for entry in log.active_producers():
         producers.append(_state(entry))

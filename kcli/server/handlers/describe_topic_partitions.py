@@ -59,7 +59,7 @@ def _page(
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     rights = context.rights
     asked = yield from _names(image, request)
-    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, asked, traced=not request.topics)
+    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, asked)
     # A cursor must not name a topic that the client may not see.
     names = asked if seen is EVERY_NAME else [name for name in asked if name in seen]
     refused = [name for name in asked if name not in seen] if request.topics else []

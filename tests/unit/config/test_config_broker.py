@@ -236,7 +236,6 @@ def test_a_broker_hears_which_keys_are_the_controllers() -> None:
 @pytest.mark.parametrize(
     ("base", "changes", "message"),
     [
-        (COMBINED, {"create.topic.policy.class.name": "x.Policy"}, "not built yet (topic creation policies)"),
         (COMBINED, {"remote.log.storage.system.enable": "true"}, "not built yet (tiered storage)"),
     ],
 )
