@@ -161,8 +161,8 @@ def test_damaged_tls_closes_the_connection_and_nothing_else(
         tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
         with socket.create_connection(("127.0.0.1", port)) as opened:
             opened.settimeout(PATIENCE_S)
-            steps = rng.randrange(3)
-            for step in range(4):
+            steps = rng.randrange(2)  # the broker answers only the first message
+            for step in range(2):
                 with contextlib.suppress(ssl.SSLWantReadError):
                     tls.do_handshake()
                 hello = bytearray(outgoing.read())
