@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.config.definition import ConfigError
-from kcli.security.tls.principal_mapping import BACKTRACKING_NAME_MAX, parse_rules
+from kcli.security.java_patterns import BACKTRACKING_NAME_MAX
+from kcli.security.tls.principal_mapping import parse_rules
 
 ALICE = "CN=alice,OU=dev,O=x,C=DE"
 
