@@ -75,6 +75,10 @@ class Renewed:
     _renew_at: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    def __reduce__(self) -> tuple[type[Renewed], tuple[TokenSource]]:
+        # Spark copies the settings to other processes. Each process asks for a token of its own.
+        return Renewed, (self.source,)
+
     def token(self) -> str:
         with self._lock:
             now = time.time()
