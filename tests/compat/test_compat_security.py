@@ -6,6 +6,7 @@ GSSAPI needs a Kerberos server, so tests/integration/test_sasl_kerberos.py has i
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,6 +32,13 @@ LISTENERS = ("SSL", "MTLS", "EXPIRED", "ELSEWHERE", "SASL")
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+@pytest.fixture(autouse=True)
+def _left_sockets() -> Iterator[None]:
+    """Frees the sockets that a client has left open in the test that has opened them."""
+    yield
+    gc.collect()
 
 
 @dataclass(frozen=True, slots=True)
