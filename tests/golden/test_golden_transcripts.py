@@ -38,6 +38,7 @@ SECURITY_STORIES = (
     "sec-acls-shortcuts",
     "sec-allow-everyone",
     "sec-authorizer-log",
+    "sec-tokens",
 )
 
 # The story cl-node-down waits for time-outs of clients for two minutes, so it is played by hand (rigs/replay).

@@ -18,7 +18,7 @@ PROTOCOLS = {
     "CONTROLLER": "SASL_SSL",
 }
 # Each of the three identities of a node: without a login, by its certificate, and by its user.
-SUPER_USERS = {"super.users": "User:ANONYMOUS;User:O=x,CN=localhost;User:node;User:admin"}
+SUPER_USERS = {"super.users": "User:ANONYMOUS;User:CN=localhost,O=x;User:node;User:admin"}
 
 
 def test_links_move_to_tls_and_a_login_in_two_phases(tmp_path: Path, certificates: Certificates) -> None:
