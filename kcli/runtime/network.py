@@ -13,7 +13,7 @@ BACKLOG = 1024
 not allow more."""
 
 HANDSHAKE_LIMIT_S = 10.0
-"""The longest TLS handshake of a server's client. A client needs some hundred milliseconds, even over a slow network."""
+"""The longest TLS handshake of a client of a server. A client needs some hundred milliseconds."""
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -17,11 +18,13 @@ from kcli.security.bearer.signed import Keys, SignedCheck
 from kcli.security.bearer.unsecured import UnsecuredCheck
 from kcli.security.callbacks import password_checker, token_checker
 from kcli.security.jaas import LoginModule
+from kcli.security.kerberos_names import KerberosName, default_realm, parse_rules
 from kcli.security.login_modules import MODULES, server_module
-from kcli.security.mechanisms import oauthbearer, plain, scram
+from kcli.security.mechanisms import gssapi, oauthbearer, plain, scram
 from kcli.security.mechanisms.server import ServerExchange, ServerMechanism
 
 ENABLED_KEY = "sasl.enabled.mechanisms"
+RULES_KEY = "sasl.kerberos.principal.to.local.rules"
 HANDLER_KEY = "sasl.server.callback.handler.class"
 
 _UNSECURED_HANDLER = (
@@ -76,7 +79,24 @@ def _begin(config: ListenerConfig, name: str, module: LoginModule, parts: NodePa
     if name in scram.MECHANISMS:
         mechanism = scram.MECHANISMS[name]
         return lambda: scram.ScramServer(mechanism, parts.users, scram.new_nonce())
-    raise config.refusal(ENABLED_KEY, f"{ENABLED_KEY}: {name} is not built yet")
+    assert name == gssapi.NAME, "all other mechanisms of MODULES are above"
+    return _gssapi(config, module)
+
+
+def _gssapi(config: ListenerConfig, module: LoginModule) -> Begin:
+    principal = module.options.get("principal")
+    if principal is None:
+        raise config.refusal("sasl.jaas.config", f"{module.name} has no option principal", gssapi.NAME)
+    realm = default_realm(os.environ) or KerberosName.of(principal).realm
+    try:
+        names = parse_rules(config.listed(RULES_KEY), realm)
+    except ValueError as error:
+        raise config.refusal(RULES_KEY, f"{RULES_KEY}: {error}") from None
+    try:
+        credentials = gssapi.server_credentials(principal, module.options.get("keyTab"))
+    except (gssapi.KerberosMissing, ValueError) as error:
+        raise config.refusal("sasl.jaas.config", f"GSSAPI as {principal}: {error}", gssapi.NAME) from None
+    return lambda: gssapi.KerberosServer(credentials, names.short_name)
 
 
 def _plain(config: ListenerConfig, module: LoginModule, handler: str | None) -> Begin:
