@@ -4,6 +4,7 @@ from one certificate authority to another."""
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ def settings(cluster: SecureCluster, trusted: str) -> dict[str, Any]:
 
 
 def create_topic(config: dict[str, Any]) -> None:
-    created = AdminClient(config).create_topics([NewTopic(TOPIC, PARTITIONS, 3)], request_timeout=PATIENCE_S)
+    admin = AdminClient(config)
+    created = admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)], request_timeout=PATIENCE_S)
     created[TOPIC].result(PATIENCE_S)
     wait_in_sync(config)
 
@@ -127,15 +129,17 @@ class Stores:
 
 
 def look_at_files(cluster: SecureCluster, config: dict[str, Any], times: int) -> None:
-    """Changes the configuration of all brokers, after which each node looks at its files. Waits until every listener
-    of every node has loaded its files so many times."""
-    entry = ConfigEntry(
-        "message.max.bytes", str(1_000_000 + times), incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ResourceType.BROKER, "", incremental_configs=[entry])
-    AdminClient(config).incremental_alter_configs([resource])[resource].result(PATIENCE_S)
-    for node in cluster.nodes.values():
-        until(
-            lambda node=node: node.log_path.read_text().count("uses new certificates") >= 3 * times,
-            "the listeners have loaded their files",
+    """Changes the configuration of each broker, which then looks at its files. Waits until every listener of every
+    node has loaded its files so many times."""
+    admin = AdminClient(config)
+    for node_id, node in cluster.nodes.items():
+        entry = ConfigEntry(
+            "message.max.bytes", str(1_000_000 + times), incremental_operation=AlterConfigOpType.SET
         )
+        resource = ConfigResource(ResourceType.BROKER, str(node_id), incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+        until(partial(_has_loaded, node.log_path, times), "the listeners have loaded their files")
+
+
+def _has_loaded(log: Path, times: int) -> bool:
+    return log.read_text().count("uses new certificates") >= 3 * times
