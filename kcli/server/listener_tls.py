@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+import stat
 from collections.abc import Iterable
 
 from kcli.config.broker import BrokerConfig
@@ -190,6 +191,12 @@ def _warnings(config: ListenerConfig) -> list[str]:
         for name in _WITHOUT_EFFECT
         if config.key_of(name) is not None
     ]
+    location = config.text("ssl.keystore.location")
+    if location and is_readable_by_all(location):
+        found.append(
+            f"{location} has the private key of the listener {config.listener}, and every user of this machine may "
+            f"read it: chmod 600 {location}"
+        )
     protocol, enabled = config.text("ssl.protocol"), config.listed("ssl.enabled.protocols")
     if config.key_of("ssl.protocol") is not None and protocol not in ("TLS", max(enabled, default="")):
         found.append(
@@ -197,6 +204,14 @@ def _warnings(config: ListenerConfig) -> list[str]:
             f"does, which is {','.join(enabled)}"
         )
     return found
+
+
+def is_readable_by_all(path: str) -> bool:
+    """Whether every user of this machine may read the file."""
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IROTH)
+    except OSError:
+        return False  # the stores report it
 
 
 def _stamps(files: Iterable[str]) -> tuple[_Stamp | None, ...]:

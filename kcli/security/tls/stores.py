@@ -9,9 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
-import os
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -216,14 +214,6 @@ def _alternative_name(name: x509.GeneralName) -> str:
     else:
         text = value.rfc4514_string() if isinstance(value, x509.Name) else str(value)
     return f"[{_NAME_TYPES.get(type(name), 0)}, {text}]"
-
-
-def is_readable_by_all(path: str) -> bool:
-    """Whether every user of this machine may read the file."""
-    try:
-        return bool(os.stat(path).st_mode & stat.S_IROTH)
-    except OSError:
-        return False
 
 
 # PEM.
