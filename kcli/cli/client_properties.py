@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kcli.cli.output import warn
@@ -103,8 +104,14 @@ def _resolved(properties: Properties) -> Properties:
             raise CommandError(error.located()) from error
     for key in _PRIVATE_FILES:
         if key in properties and _is_readable_by_all(properties[key]):
-            warn(f"WARN {key}: every user of this machine may read {properties[key]}. Use chmod 600.")
+            _log(f"WARN {key}: every user of this machine may read {properties[key]}. Use chmod 600.")
     return properties
+
+
+def _log(text: str) -> None:
+    """Writes a line on stderr in the format of the logs of Kafka's tools."""
+    stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
+    warn(f"[{stamp}] {text} (kcli.client)")
 
 
 def _is_readable_by_all(path: str) -> bool:

@@ -6,18 +6,24 @@ Java's stores. Secrets stay in the memory of the process.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from kcli.config.definition import ConfigError
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import logger
 from kcli.security.client import ClientSecurity, client_security
-from kcli.security.mechanisms.client import Credentials
+from kcli.security.mechanisms.client import BearerCredentials, ClientCredentials
 from kcli.security.tls.contexts import ClientTls, openssl_name
 from kcli.security.tls.stores import load_key_store, load_trust_store
+from kcli.security.token_sources import expiry
 
 PREFIXES = ("ssl.", "sasl.")
 """The properties of Java's clients that this module translates, beside security.protocol."""
+
+OPAQUE_LIFETIME_S = 60.0
+"""The time after which librdkafka asks again for a token that does not name its end."""
 
 # librdkafka's own names, which a user may also give. They are passed on.
 _OWN_NAMES = frozenset(
@@ -29,6 +35,9 @@ _OWN_NAMES = frozenset(
         "sasl.oauthbearer.config", "sasl.oauthbearer.extensions",
     }
 )  # fmt: skip
+
+_OWN_CREDENTIALS = frozenset({"sasl.username", "sasl.oauthbearer.method", "sasl.oauthbearer.config"})
+"""librdkafka's names that give the credentials, so that no line of JAAS is needed."""
 
 # Java's keys that concern only Java's own code.
 _JAVA_ONLY = ("ssl.provider", "ssl.secure.random.implementation", "ssl.engine.factory.class")
@@ -48,12 +57,9 @@ def translate_security(properties: Mapping[str, str]) -> dict[str, object]:
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol == "PLAINTEXT":
         return {"security.protocol": "plaintext"} if "security.protocol" in properties else {}
-    own_credentials = "sasl.username" in properties
+    own_credentials = not _OWN_CREDENTIALS.isdisjoint(properties)
     try:
-        known = dict(properties)
-        if own_credentials:
-            known.pop("sasl.jaas.config", None)
-        security = client_security(known) if not own_credentials else _without_login(known, protocol)
+        security = _without_login(properties, protocol) if own_credentials else client_security(properties)
         config: dict[str, object] = {"security.protocol": protocol.lower()}
         if security.tls is not None:
             config |= _tls(security.tls)
@@ -93,12 +99,32 @@ def _tls(tls: ClientTls) -> dict[str, object]:
     return config
 
 
-def _login(credentials: Credentials) -> dict[str, object]:
+def _login(credentials: ClientCredentials) -> dict[str, object]:
+    if isinstance(credentials, BearerCredentials):
+        return {"sasl.mechanisms": credentials.mechanism, "oauth_cb": Tokens(credentials)}
+    if credentials.is_token:
+        raise ConfigurationError(
+            "tokenauth=true: librdkafka cannot log in with a delegation token. Use a user of SCRAM for records"
+        )
     return {
         "sasl.mechanisms": credentials.mechanism,
         "sasl.username": credentials.username,
         "sasl.password": credentials.password,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Gives librdkafka a token whenever it needs one."""
+
+    credentials: BearerCredentials
+
+    def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
+        """Returns the token, the time when it expires in seconds, a name for logs, and SASL extensions."""
+        token = self.credentials.source.token()
+        now = time.time()
+        ends_at = max(expiry(token, now), now + OPAQUE_LIFETIME_S)
+        return token, ends_at, self.credentials.username, dict(self.credentials.extensions)
 
 
 def _warn(properties: Mapping[str, str]) -> None:

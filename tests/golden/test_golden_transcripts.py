@@ -38,6 +38,9 @@ SECURITY_STORIES = (
     "sec-acls-shortcuts",
     "sec-allow-everyone",
     "sec-authorizer-log",
+    "sec-permissions",
+    "sec-sasl-login",
+    "sec-tls",
 )
 
 # The story cl-node-down waits for time-outs of clients for two minutes, so it is played by hand (rigs/replay).

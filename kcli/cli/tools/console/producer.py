@@ -26,7 +26,7 @@ from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.line_reader import LineParser, read_lines
 from kcli.errors import KafkaError, TimeoutException
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.client import fatal_error, kafka_error, new_client
 from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
@@ -310,6 +310,20 @@ class Sender:
         return self._send_all(send_lines)
 
     def _send_all(self, send_lines: Callable[[list[bytes], int], None]) -> int:
+        from confluent_kafka import KafkaException
+
+        try:
+            return self._send_input(send_lines)
+        except (KafkaException, SystemError) as error:
+            refused = fatal_error(error)
+            if refused is None:
+                raise
+            self._lost(refused, None, None)
+            if self.is_sync:
+                raise CommandError() from error
+            return 0  # as in Kafka, if a broker refused the records
+
+    def _send_input(self, send_lines: Callable[[list[bytes], int], None]) -> int:
         is_prompting = sys.stdin.isatty() and sys.stdout.isatty()
         number = 0
         try:
