@@ -216,7 +216,9 @@ class Client:
         topics = {topic.name: topic for topic in response.topics}
         found: dict[TopicPartition, int] = {}
         for topic, partition in wanted:
-            raise_for(topics[topic].error_code)
+            code = topics[topic].error_code
+            denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            raise_for(code, _DENIED_TOPIC.format(topic, partition) if denied else None)
             entry = next(
                 (each for each in topics[topic].partitions if each.partition_index == partition), None
             )
@@ -405,6 +407,10 @@ def error_of(code: ErrorCode, message: str | None = None) -> KafkaError | None:
 
 
 _DENIED = (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+_DENIED_TOPIC = "Failed to fetch metadata for partition {}-{} due to topic authorization failure"
+"""The text of Java's client."""
 
 
 def _coordinator_error(

@@ -70,6 +70,15 @@ MUST_NOT_IGNORE: Mapping[str, str] = {
 _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 _SCOPED = "listener.name."
 _OF_SECURITY = ("ssl.", "sasl.", "principal.builder.", "connections.max.reauth.")
+_NO_EFFECT: Mapping[str, str] = {
+    "sasl.kerberos.kinit.cmd": "the library of Kerberos renews tickets itself",
+    "sasl.kerberos.min.time.before.relogin": "the library of Kerberos renews tickets itself",
+    "sasl.kerberos.ticket.renew.": "the library of Kerberos renews tickets itself",
+    "sasl.login.refresh.": "a node gets a new token at each login",
+    "sasl.login.class": "a Java class cannot run here",
+    "sasl.client.callback.handler.class": "a Java class cannot run here",
+}
+"""Keys of SASL that do nothing, by their prefix, with the reason."""
 _MECHANISMS = frozenset({"GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 
@@ -137,7 +146,8 @@ def _unused_security(name: str, base: str, config: BrokerConfig) -> str | None:
         return f"{name} does nothing: there is no SSL or SASL listener"
     if base in ONLY_WITH_MECHANISM and _without_listener(name) == base:
         return f"Server config {name} should be prefixed with SASL mechanism name, ignoring config"
-    return None
+    reason = next((why for prefix, why in _NO_EFFECT.items() if base.startswith(prefix)), None)
+    return None if reason is None else f"{name} does nothing: {reason}"
 
 
 def _protocols_not_built(asked: Iterable[str]) -> str | None:

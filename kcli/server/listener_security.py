@@ -1,26 +1,30 @@
 """The security of each listener: its TLS, and how its connections log in.
 
-A node makes the security of all listeners at its start, and does not start if one of them has a mistake.
+A node makes the security of all listeners at its start, and does not start if one of them has a mistake. The code of
+TLS and SASL is imported late, so that a node with PLAINTEXT listeners starts faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
 from kcli.config.listener_config import ListenerConfig
 from kcli.config.listeners import Listener
 from kcli.metadata.image import MetadataImage
 from kcli.runtime.clock import Clock
-from kcli.security.callbacks import principal_builder
 from kcli.security.principal import Session
-from kcli.server.certificate_login import certificate_login, server_tls
 from kcli.server.network.connection import Authenticate, Connection, anonymous
 from kcli.server.network.phase import Phase
 from kcli.server.network.tls_transport import ServerTls
 from kcli.server.requests.dispatch import Dispatch
-from kcli.server.sasl_logins import SaslLogins, logged_in
+
+if TYPE_CHECKING:
+    from kcli.server.listener_tls import ListenerTls
+    from kcli.server.sasl_logins import SaslLogins
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,10 @@ class NodeSecurity:
     def __init__(self, config: BrokerConfig, clock: Clock, image: Callable[[], MetadataImage]) -> None:
         """`image` returns the current metadata."""
         self._config = config
-        self._logins = SaslLogins(config, clock, image)
+        self._clock = clock
+        self._image = image
+        self._logins: SaslLogins | None = None
+        self._tls: dict[str, ListenerTls] = {}
 
     def of(self, listener: Listener, dispatch: Dispatch) -> ListenerSecurity:
         """The security of a listener whose requests `dispatch` serves.
@@ -46,17 +53,58 @@ class NodeSecurity:
         Raises ConfigError if the configuration has a mistake.
         """
         config, protocol = ListenerConfig(self._config, listener.name), listener.security_protocol
-        tls = server_tls(config) if protocol.endswith("SSL") else None
+        tls = self._tls_of(config) if protocol.endswith("SSL") else None
         if protocol.startswith("SASL_"):
-            return ListenerSecurity(self._logins.of(config, dispatch), tls)
-        return ListenerSecurity(_named(config, anonymous if tls is None else certificate_login(config)), tls)
+            return ListenerSecurity(self._sasl_logins().of(config, dispatch), tls)
+        if tls is None:
+            return ListenerSecurity(_named(config, anonymous))
+        from kcli.server.certificate_login import certificate_login
+
+        return ListenerSecurity(_named(config, certificate_login(config)), tls)
+
+    def _sasl_logins(self) -> SaslLogins:
+        if self._logins is None:
+            from kcli.server.sasl_logins import SaslLogins
+
+            self._logins = SaslLogins(self._config, self._clock, self._image)
+        return self._logins
+
+    def _tls_of(self, config: ListenerConfig) -> ServerTls:
+        from kcli.server.listener_tls import ListenerTls
+
+        try:
+            made = self._tls[config.listener] = ListenerTls(config)
+        except ConfigError as error:
+            raise error.at(self._config.texts.where(error.key) if error.key else "") from None
+        return made.served
+
+    def check_change(self, after: BrokerConfig) -> None:
+        """Raises ConfigError if a running listener cannot take over the changed keys (KIP-226)."""
+        for tls in self._tls.values():
+            tls.check(after)
+
+    def change(self, after: BrokerConfig) -> None:
+        """Takes over changed keys of the TLS stores."""
+        for tls in self._tls.values():
+            tls.change(after)
+
+    def look_at_files(self) -> None:
+        """Loads the TLS stores again whose files have changed."""
+        for tls in self._tls.values():
+            tls.look()
 
     def close(self) -> None:
-        self._logins.close()
+        if self._logins is not None:
+            self._logins.close()
 
 
 def _named(config: ListenerConfig, authenticate: Authenticate) -> Authenticate:
     """The same logins without SASL, with principals of the builder in `principal.builder.class`."""
+    if config.key_of("principal.builder.class") is None:
+        return authenticate
+    from kcli.security.callbacks import principal_builder
+    from kcli.server.sasl_logins import logged_in
+
     builder = principal_builder(config)
     if builder is None:
         return authenticate

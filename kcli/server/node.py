@@ -85,6 +85,8 @@ _log = logging.getLogger("kcli.server.KafkaRaftServer")
 BACKGROUND_THREADS = 2
 # The interval at which the node searches for idle connections.
 IDLE_CHECK_INTERVAL_MS = 10_000
+# The interval at which the node looks at the modification times of its certificates.
+CERTIFICATES_CHECK_INTERVAL_MS = 10_000
 
 
 class Node:
@@ -467,6 +469,7 @@ class Node:
         image = self.metadata
         # Subscribe first, so that stored configs take effect in the same way as later changes.
         self.dynamic_config.subscribe(self._reconfigure)
+        self.dynamic_config.check_with(self.security.check_change)
         self._update_config(image)
         self.quotas.load(image)
         self.loader.subscribe(self._metadata_changed)
@@ -479,11 +482,13 @@ class Node:
     def _update_config(self, image: MetadataImage) -> None:
         own = ConfigResource(ConfigResourceType.BROKER, str(self.config.node_id))
         self.dynamic_config.update(default=image.config(CLUSTER_DEFAULT), own=image.config(own))
+        self.security.look_at_files()
 
     def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
         self.sockets.limits = connection_limits(after)
         for listener in self.config.listeners:
             self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
+        self.security.change(after)
         self.sockets.admit_held()
 
     # Work by the clock.
@@ -492,6 +497,7 @@ class Node:
         jobs = [
             *log_jobs(self.logs, self.config, self.clock),
             PeriodicJob("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
+            PeriodicJob("changed certificates", CERTIFICATES_CHECK_INTERVAL_MS, self.security.look_at_files),
         ]
         if self.broker is not None:
             # As in Kafka, a replica leaves the ISR 1 to 1.5 times this lag after it had caught up for the last time.

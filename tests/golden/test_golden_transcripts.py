@@ -39,8 +39,11 @@ SECURITY_STORIES = (
     "sec-allow-everyone",
     "sec-authorizer-log",
     "sec-permissions",
+    "sec-permissions-admin",
     "sec-sasl-login",
+    "sec-scram",
     "sec-tls",
+    "sec-txn-idempotent-autocreate",
 )
 
 # The story cl-node-down waits for time-outs of clients for two minutes, so it is played by hand (rigs/replay).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kcli.config.definition import ConfigError
 from kcli.security.tls.settings import PEM, STORE_TYPES, StoreSettings
@@ -16,6 +17,13 @@ class StoreError(ConfigError):
         super().__init__(f"{summary}: {cause}", key=key)
         self.summary = summary
         self.cause = cause
+
+
+class HandshakeError(ConfigError):
+    """A client with the stores of a listener cannot connect to the listener."""
+
+
+_CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 
 
 def check_key_store(stores: StoreSettings) -> None:
@@ -87,32 +95,37 @@ def check_trust_store(stores: StoreSettings) -> None:
     _check_type(kind, "ssl.truststore.type")
 
 
-def check_names(old: StoreNames, new: StoreNames, *, allow_dn: bool, allow_san: bool) -> None:
-    """Raises ConfigError if a changed key store has other names than the key store before (ssl.allow.dn.changes,
+@dataclass(frozen=True, slots=True)
+class EntryNames:
+    """The names of an entry of a key store: its alias, its distinguished name, and its subject alternative names."""
+
+    alias: str
+    distinguished_name: str
+    alternative_names: tuple[str, ...]
+
+
+def check_names(
+    old: Sequence[EntryNames], new: Sequence[EntryNames], *, allow_dn: bool, allow_san: bool
+) -> None:
+    """Raises ConfigError if a changed key store has other names than before (ssl.allow.dn.changes,
     ssl.allow.san.changes)."""
     if len(old) != len(new) and not (allow_dn and allow_san):
-        raise _refused(
-            f"Keystore entries do not match, existing store has {len(old)} entries, "
-            f"new store has {len(new)} entries",
-            "ssl.keystore.location",
-        )
-    for (old_name, old_hosts), (new_name, new_hosts) in zip(old, new, strict=False):
-        if old_name != new_name and not allow_dn:
+        raise _refused("Keystore entries do not match", "ssl.keystore.location")
+    for before, after in zip(old, new, strict=False):
+        if before.distinguished_name != after.distinguished_name and not allow_dn:
             raise _refused(
-                f"Keystore DistinguishedName does not match: existing={{name={old_name}}}, "
-                f"new={{name={new_name}}}",
+                "Keystore DistinguishedName does not match:  "
+                f"existing={{alias={before.alias}, DN={before.distinguished_name}}}, "
+                f"new={{alias={after.alias}, DN={after.distinguished_name}}}",
                 "ssl.keystore.location",
             )
-        if not set(new_hosts) >= set(old_hosts) and not allow_san:
+        if not set(after.alternative_names) >= set(before.alternative_names) and not allow_san:
             raise _refused(
-                f"Keystore SubjectAltNames do not match: existing={{{_listed(old_hosts)}}}, "
-                f"new={{{_listed(new_hosts)}}}",
+                "Keystore SubjectAltNames do not match:  "
+                f"existing={{alias={before.alias}, SAN=[{', '.join(before.alternative_names)}]}}, "
+                f"new={{alias={after.alias}, SAN=[{', '.join(after.alternative_names)}]}}",
                 "ssl.keystore.location",
             )
-
-
-StoreNames = Sequence[tuple[str, tuple[str, ...]]]
-"""The distinguished name and the subject alternative names of each entry of a key store."""
 
 
 def check_presence(*, had: bool, has: bool, store: str) -> None:
@@ -130,8 +143,29 @@ def check_presence(*, had: bool, has: bool, store: str) -> None:
         )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(sorted(names))
+def failed_change(error: ConfigError) -> ConfigError:
+    """The error of a change that cannot be applied to a running listener, with the text of Kafka."""
+    if isinstance(error, StoreError):
+        cause = f"org.apache.kafka.common.errors.InvalidConfigurationException: {error.summary}"
+    elif isinstance(error, HandshakeError):
+        cause = f"javax.net.ssl.SSLHandshakeException: {error.message}"
+    else:
+        cause = f"{_CONFIG_EXCEPTION}: {error.message}"
+    return invalid_change(f"Validation of dynamic config update of SSLFactory failed: {cause}")
+
+
+def fixed_key(listener: str) -> ConfigError:
+    """The error of a change of a key that a running listener cannot take over."""
+    return invalid_change(
+        f"Configs cannot be updated dynamically for existing listener ListenerName({listener}), restart broker or "
+        "create a new listener for update"
+    )
+
+
+def invalid_change(reason: str) -> ConfigError:
+    return ConfigError(
+        f"Invalid value {_CONFIG_EXCEPTION}: {reason} for configuration Invalid dynamic configuration"
+    )
 
 
 def _check_type(kind: str, key: str) -> None:

@@ -109,10 +109,13 @@ class ClientTls:
         """Makes the TLS context. Raises ConfigError if a store or a key is invalid."""
         from kcli.security.tls.stores import load_key_store, load_trust_store
 
+        return self.context_of(load_key_store(self.stores), load_trust_store(self.stores))
+
+    def context_of(self, keys: KeyStore | None, trusted: TrustStore | None) -> ssl.SSLContext:
+        """Makes the TLS context from stores that are loaded already."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.checks_name
-        _trust(context, load_trust_store(self.stores))
-        keys = load_key_store(self.stores)
+        _trust(context, trusted)
         for entry in reversed(keys.entries if keys else ()):
             _load_entry(context, entry)
         _limit(context, self.protocols, self.ciphers)

@@ -37,13 +37,13 @@ def subject_text(certificate: bytes) -> str:
     return name_text(_subject(certificate))
 
 
-def name_text(name: bytes) -> str:
+def name_text(name: bytes, separator: str = ",") -> str:
     """The text of a name in DER, the most specific attribute first. Raises ValueError if the bytes are not a name."""
     try:
         (_, content), *rest = _values(name)
         if rest:
             raise ValueError("a name has bytes after its end")
-        return ",".join(reversed([_relative_name(each) for _, each in _values(content)]))
+        return separator.join(reversed([_relative_name(each) for _, each in _values(content)]))
     except IndexError as error:
         raise ValueError("a name ends too early") from error
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
+import ipaddress
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from kcli.security.tls.checks import StoreError, check_key_store, check_trust_store
+from kcli.security.tls.checks import EntryNames, StoreError, check_key_store, check_trust_store
 from kcli.security.tls.settings import PEM, LookUp, StoreSettings, store_settings
 
 STORE_SIZE_MAX_BYTES = 16 * 1024 * 1024
@@ -31,6 +30,15 @@ _BLOCK = re.compile(r"-+BEGIN ([A-Z0-9 ]+)-+\s+(.*?)-+END \1-+", re.DOTALL)
 _HEADER = re.compile(r"^[\w-]+:.*$", re.MULTILINE)
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """The first bytes of JKS and JCEKS files."""
+_NAME_TYPES: Mapping[type[x509.GeneralName], int] = {
+    x509.RFC822Name: 1,
+    x509.DNSName: 2,
+    x509.DirectoryName: 4,
+    x509.UniformResourceIdentifier: 6,
+    x509.IPAddress: 7,
+    x509.RegisteredID: 8,
+}
+"""The types of subject alternative names, with their numbers (RFC 5280)."""
 _BROKEN = (ValueError, TypeError, UnsupportedAlgorithm, binascii.Error)
 
 
@@ -63,10 +71,12 @@ class JavaKeyStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A private key (PKCS#8, as PEM text) and its certificates, the certificate of the key first."""
+    """A private key (PKCS#8, as PEM text) and its certificates, the certificate of the key first. `alias` is the name
+    of the entry in its store."""
 
     key: str = field(repr=False)
     chain: tuple[x509.Certificate, ...]
+    alias: str = "kafka"  # Kafka's name for a key in PEM
 
     @property
     def chain_text(self) -> str:
@@ -95,12 +105,16 @@ class KeyStore:
         return self.entries[0].chain
 
     @property
-    def names(self) -> list[tuple[str, tuple[str, ...]]]:
-        """The distinguished name and the subject alternative names of each entry."""
+    def names(self) -> list[EntryNames]:
+        """The names of each entry, in the order of the aliases."""
         from kcli.security.tls.distinguished_name import name_text
 
         return [
-            (name_text(entry.chain[0].subject.public_bytes()), alternative_names(entry.chain[0]))
+            EntryNames(
+                entry.alias,
+                name_text(entry.chain[0].subject.public_bytes(), separator=", "),
+                alternative_names(entry.chain[0]),
+            )
             for entry in self.entries
         ]
 
@@ -184,20 +198,22 @@ def certificates_text(certificates: Iterable[x509.Certificate]) -> str:
 
 
 def alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """The subject alternative names of a certificate as text."""
+    """The subject alternative names of a certificate, as Java prints them: the number of the type, and the name."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return ()
-    return tuple(str(name.value) for name in extension.value)
+    return tuple(sorted(_alternative_name(name) for name in extension.value))
 
 
-def is_readable_by_all(path: str) -> bool:
-    """Whether every user of this machine may read the file."""
-    try:
-        return bool(os.stat(path).st_mode & stat.S_IROTH)
-    except OSError:
-        return False
+def _alternative_name(name: x509.GeneralName) -> str:
+    value = name.value
+    if isinstance(value, ipaddress.IPv6Address):
+        # Java does not shorten an address.
+        text = ":".join(f"{int(group, 16):x}" for group in value.exploded.split(":"))
+    else:
+        text = value.rfc4514_string() if isinstance(value, x509.Name) else str(value)
+    return f"[{_NAME_TYPES.get(type(name), 0)}, {text}]"
 
 
 # PEM.
@@ -260,7 +276,10 @@ def _pkcs12_entries(content: bytes, password: str) -> tuple[KeyEntry, ...]:
         raise ValueError("the store has no private key")
     own = store.cert.certificate
     others = {each.certificate.subject: each.certificate for each in store.additional_certs}
-    return (KeyEntry(_pkcs8_text(store.key), _chain(own, others)),)
+    alias = (store.cert.friendly_name or b"1").decode(
+        "utf-8", "replace"
+    )  # 1 is Java's name for a nameless entry
+    return (KeyEntry(_pkcs8_text(store.key), _chain(own, others), alias),)
 
 
 def _chain(own: x509.Certificate, others: dict[x509.Name, x509.Certificate]) -> tuple[x509.Certificate, ...]:
@@ -288,7 +307,7 @@ def _jks_entries(content: bytes, password: str, key_password: str | None) -> tup
             _decrypt(entry, key_password if key_password is not None else password)
         key = serialization.load_der_private_key(entry.pkey_pkcs8, None)
         chain = tuple(x509.load_der_x509_certificate(each) for _, each in entry.cert_chain)
-        entries.append(KeyEntry(_pkcs8_text(key), chain))
+        entries.append(KeyEntry(_pkcs8_text(key), chain, name))
     if not entries:
         raise ValueError("the store has no private key")
     return tuple(entries)

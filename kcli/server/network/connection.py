@@ -36,6 +36,7 @@ from kcli.model.buffers import Buffer, Part
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.answer_sender import WRITE_HIGH_WATER_BYTES, AnswerSender, size_in_memory
+from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.phase import LoginStep, Phase
 from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN
@@ -129,8 +130,10 @@ class Connection(asyncio.BufferedProtocol):
         request_size_max_bytes: int,
         now: Callable[[], float],
         authenticate: Authenticate = anonymous,
+        logins: LoginCounts | None = None,
     ) -> None:
         self.listener = listener
+        self.logins = logins or LoginCounts()
         self.session = ANONYMOUS_SESSION
         self.peer_host = ""
         self.peer_port = 0
@@ -488,6 +491,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.enter(phase)
                 return self._serve_in_phase(frame)
         if self._now() >= self.session.expires_at:
+            self.logins.expired += 1
             raise ProtocolError(f"the session of {self.session.principal} has expired")
         return self._serve_requests(self, frame)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from kcli.runtime.network import Network
 from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
+from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.tls_transport import ServerTls, TlsTransport
 
@@ -97,6 +98,7 @@ class SocketServer:
             request_size_max_bytes=self._request_size_max_bytes + listener.settings.envelope_bytes_max,
             now=self._now,
             authenticate=authenticate,
+            logins=listener.logins,
         )
 
     def count(self, connection: Connection) -> bool:
@@ -213,6 +215,7 @@ class Acceptor:
         self.served: dict[Connection, None] = {}
         self.opened_count = 0  # connections served since the start
         self.closed_count = 0
+        self.logins = LoginCounts()
         self._sockets = sockets
         self._serve = serve
         self._authenticate = authenticate

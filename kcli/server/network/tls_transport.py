@@ -24,11 +24,13 @@ from typing import Any, Protocol, cast
 
 from kcli.model.buffers import Buffer
 
-READ_SIZE_BYTES = 64 * 1024
-"""The most ciphertext of one read, as in the scratch buffer for plain bytes."""
+READ_SIZE_BYTES = 32 * 1024
+"""The most ciphertext of one read. OpenSSL keeps a buffer of a little more than this size for each connection."""
+RECORD_SIZE_BYTES = 16 * 1024
+"""The most plain bytes of one record of TLS (RFC 8446, section 5.1)."""
 DIRECT_WRITE_MIN_BYTES = 16 * 1024
-"""From this size on, ciphertext is written to the socket at once. Smaller ciphertext goes to the socket's transport,
-which sends several answers in one call."""
+"""From this size on, an answer is written to the socket at once. Smaller answers go to the socket's transport, which
+sends several of them in one call."""
 HANDSHAKE_LIMIT_SECONDS = 30.0
 """The longest time of a handshake. Java's clients wait at most 30 s for a connection
 (socket.connection.setup.timeout.max.ms)."""
@@ -294,9 +296,16 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             return
         assert self._ssl is not None, "answers come after the handshake"
         left = memoryview(data)
+        if len(left) < DIRECT_WRITE_MIN_BYTES:
+            self._ssl.write(left)
+            self._flush()
+            return
+        # Record by record, because the buffer of OpenSSL for ciphertext grows and never shrinks.
+        records = []
         while left:
-            left = left[self._ssl.write(left) :]
-        self._flush()
+            left = left[self._ssl.write(left[:RECORD_SIZE_BYTES]) :]
+            records.append(self._outgoing.read())
+        self._send(records)
 
     def writelines(self, list_of_data: Any) -> None:
         self.write(b"".join(list_of_data))
@@ -306,15 +315,25 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         raw = self._raw
         if raw is None or raw.is_closing() or not self._outgoing.pending:
             return
-        ciphertext = self._outgoing.read()
-        if len(ciphertext) < DIRECT_WRITE_MIN_BYTES or self._fd is None or raw.get_write_buffer_size():
-            raw.write(ciphertext)
-            return
+        raw.write(self._outgoing.read())
+
+    def _send(self, records: list[bytes]) -> None:
+        """Sends records at once, as far as the socket accepts them. The transport of the socket gets the rest."""
+        raw = self._raw
+        assert raw is not None
         sent = 0
-        with suppress(BlockingIOError):
-            sent = os.write(self._fd, ciphertext)
-        if sent < len(ciphertext):
-            raw.write(memoryview(ciphertext)[sent:])
+        if self._fd is not None and not raw.get_write_buffer_size():
+            try:
+                sent = os.writev(self._fd, records)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                raw.abort()  # the client has closed the connection
+                return
+        for record in records:
+            if sent < len(record):
+                raw.write(memoryview(record)[sent:])
+            sent = max(0, sent - len(record))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert self._raw is not None

@@ -263,11 +263,20 @@ class Login:
             )
         lifetime_ms = self._lifetime_ms(outcome)
         expires_at = None if lifetime_ms is None else self._now() + lifetime_ms / 1000
+        self._count_success()
         _log.debug("Successfully authenticated %s with %s", principal, self._connection.peer_host)
         return LoginStep(
             self._answers.token(outcome.token, lifetime_ms or 0),
             Session(principal, self._mechanism, expires_at),
         )
+
+    def _count_success(self) -> None:
+        logins = self._connection.logins
+        if self._old is not None:
+            logins.succeeded_again += 1
+            return
+        logins.succeeded += 1
+        logins.succeeded_without_again += not self._answers.has_lifetime
 
     def _lifetime_ms(self, success: Success) -> int | None:
         """The lifetime of the session, or None if it does not end. 0 means that the session has already ended."""
@@ -307,6 +316,10 @@ class Login:
         self, error: KafkaError, answer: bytes | None, reason: str | None = None
     ) -> LoginStep | Awaitable[LoginStep]:
         connection = self._connection
+        if self._old is None:
+            connection.logins.failed += 1
+        else:
+            connection.logins.failed_again += 1
         self._settings.failures.failed(
             connection.peer_host, self._now(), connection.listener, reason or error.message
         )
@@ -356,6 +369,8 @@ class _Request:
 class _RawAnswers:
     """The answers after SaslHandshake v0: tokens without a header. A failure has no answer."""
 
+    has_lifetime = False
+
     def token(self, token: bytes, _lifetime_ms: int) -> bytes:
         return INT32.pack(len(token)) + token
 
@@ -368,6 +383,11 @@ class _WrappedAnswers:
     """The answers to a SaslAuthenticate request."""
 
     request: _Request
+
+    @property
+    def has_lifetime(self) -> bool:
+        """Whether the client learns the lifetime of its session, so that it can log in again in time."""
+        return self.request.version >= 1
 
     def token(self, token: bytes, lifetime_ms: int) -> bytes:
         return self.request.encode(

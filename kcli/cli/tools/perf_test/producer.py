@@ -300,6 +300,9 @@ class _Run:
             if number == options.warmup_records > 0:
                 self.steady = _Statistics(options.num_records - number)
             self._produce(self.payload(number))
+            if transactions is not None and self.failed:
+                transactions.abort()
+                raise CommandError("Cannot execute transactional method because we are in an error state")
             if number % every == 0:
                 self.producer.poll(0)
                 self._throttle(number + 1)
