@@ -18,7 +18,7 @@ from kcli.metadata.image import IP
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-    EntryData,
+    RequestEntryData,
     ResponseEntityData,
     ResponseEntryData,
 )
@@ -46,7 +46,7 @@ async def handle(context: NodeContext, request: AlterClientQuotasRequest) -> Alt
 def error_response(
     _context: NodeContext, request: AlterClientQuotasRequest, error: KafkaError
 ) -> AlterClientQuotasResponse | Awaitable[AlterClientQuotasResponse]:
-    def refused(entry: EntryData) -> ResponseEntryData:
+    def refused(entry: RequestEntryData) -> ResponseEntryData:
         return ResponseEntryData(
             error_code=error.code,
             error_message=error.message,
