@@ -75,6 +75,8 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
             request = context.throttle.limit_fetch(request)
     # A client that calls itself a follower must not touch any state before its right is checked.
     if replica_id >= 0 and not context.rights.allows(CLUSTER_ACTION):
+        if context.throttle is not None:
+            context.throttle.refuse()
         return (yield from _refused_follower(context, request))
     scope = yield from broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
     if replica_id < 0 and not context.authorizer.is_open:
