@@ -100,15 +100,18 @@ class ReplicationWatch:
         self._machines = cluster.nodes
         self._unclean = frozenset(loses_on_unclean_election)
         self._topics: dict[uuid.UUID, TopicImage] = {}
-        self._states: dict[tuple[int, TopicPartition], LeaderState] = {}
+        self._states: dict[LeaderPartition, LeaderState] = {}
+        self._progress: dict[PartitionLog, Progress] = {}
+        """The last progress of each log that was read. Most logs have not changed since the last turn."""
         # Brokers that lost unflushed records, with the broker epoch of that time. Until such a broker registers again,
         # the controller still counts on its records.
         self._weakened: dict[int, int] = {}
 
     # After every turn.
 
-    def check(self) -> None:
-        """Reads everything that is new, and checks the partitions that changed."""
+    def check(self, *, after_turn: bool = False) -> None:
+        """Reads everything that is new, and checks the partitions that changed. If `after_turn`, only the nodes that
+        have acted in the last turn are read."""
         changed: dict[TopicPartition, None] = {}
         for machine in self._machines.values():
             node = machine.alive
@@ -120,6 +123,8 @@ class ReplicationWatch:
             if node.loader.image.offset > self.image.offset:
                 self._take_image(node.loader.image, changed)
         for machine in self._machines.values():
+            if after_turn and not machine.has_acted:
+                continue
             if machine.alive is not None and machine.alive.broker is not None:
                 self._read_broker(machine.node_id, machine.alive.broker, changed)
         for name in changed:
@@ -169,6 +174,8 @@ class ReplicationWatch:
     def _read_broker(self, node_id: int, broker: BrokerRole, changed: dict[TopicPartition, None]) -> None:
         for log in broker.replicas.logs.logs.values():
             progress = (log.log_end_offset, log.truncations, log.high_watermark, log.log_start_offset)
+            if self._progress.get(log) == progress:
+                continue
             partition = self._partition_of(log)
             if partition is None or log.directory.error is not None:
                 continue
@@ -179,11 +186,11 @@ class ReplicationWatch:
                 changed[partition.name] = None
                 if end:
                     self._check_appended(partition, node_id, end)
+            self._progress[log] = progress
         for leader in broker.replicas:
-            key = (node_id, TopicPartition(leader.topic, leader.partition))
-            if self._states.get(key) is not leader.state:
-                self._states[key] = leader.state
-                changed[key[1]] = None
+            if self._states.get(leader) is not leader.state:
+                self._states[leader] = leader.state
+                changed[TopicPartition(leader.topic, leader.partition)] = None
 
     def _partition_of(self, log: PartitionLog) -> Partition | None:
         """The partition of a log. None for metadata, and for a log whose topic is deleted or not known yet."""
@@ -412,7 +419,6 @@ class ReplicationWatch:
             replica = partition.replicas.get(machine.node_id)
             if replica is None:
                 continue
-            self._states.pop((machine.node_id, partition.name), None)
             failed = replica.log is not None and replica.log.directory.error is not None
             replica.log = replica.progress = None
             found = read_disk(machine.disk, self._directory(machine), partition.name)

@@ -162,6 +162,23 @@ class SimNode:
         self._end(silent=False)
         self.disk = self.disk.kill_clone()
 
+    def pause(self) -> None:
+        """Stops the process like SIGSTOP. The node knows nothing of it until `go_on`."""
+        if self._process is not None:
+            self._loop.note(f"{self.name} is paused")
+            self._loop.pause(self._process)
+
+    def go_on(self) -> None:
+        """Ends a pause like SIGCONT."""
+        if self._process is not None and self._process.is_paused:
+            self._loop.note(f"{self.name} goes on")
+            self._loop.go_on(self._process)
+
+    @property
+    def has_acted(self) -> bool:
+        """Whether any callback of the node has run in the last turn of the loop."""
+        return self._process in self._loop.acting
+
     def lose_power(self) -> None:
         """Ends the node by a loss of power. A part of the data that was not flushed is lost, in any order."""
         self._loop.note(f"{self.name} loses its power")

@@ -183,9 +183,10 @@ class ReplicationStory:
         return self._outcome(compared)
 
     def _check(self) -> None:
-        for node in self._running:
-            self.quorum_watch.check(node)
-        self.watch.check()
+        for machine in self.cluster.nodes.values():
+            if machine.running is not None and machine.has_acted:
+                self.quorum_watch.check(machine.running)
+        self.watch.check(after_turn=True)
 
     @property
     def _running(self) -> list[Node]:
