@@ -173,6 +173,8 @@ class ReplicatedProducer:
         self._made = 0
         self._producer_id = -1
         self._sequence = 0
+        self._is_known = False
+        """Whether the leader has answered a batch of this producer id."""
 
     @property
     def is_done(self) -> bool:
@@ -214,21 +216,16 @@ class ReplicatedProducer:
         if response.error_code is not ErrorCode.NONE:
             assert response.error_code in MOVING, f"{self.name}: InitProducerId: {response.error_code!r}"
             raise Moved
-        self._producer_id, self._sequence = response.producer_id, 0
+        self._producer_id, self._sequence, self._is_known = response.producer_id, 0, False
 
     def _fill(self, leader: int, in_flight: deque[asyncio.Task[p.ProduceResponse]]) -> None:
-        """Sends a few new batches. The first batch of a producer id is sent alone, because a broker accepts any
-        sequence number from a new producer."""
-        wanted = 1 if self._sequence == 0 else self._rng.randint(1, IN_FLIGHT_MAX)
+        """Sends a few new batches. The first batch of a producer id is alone until its answer, because a broker accepts
+        any sequence number from a new producer. The broker may refuse the first batch and accept the second one."""
+        wanted = self._rng.randint(1, IN_FLIGHT_MAX) if self._is_known else 1
         while not self.world.ending and len(in_flight) < wanted:
-            if self._sequence == 0 and in_flight:
-                return
-            first = self._sequence == 0
             batch = self._make()
             self._unanswered.append(batch)
             in_flight.append(self._send(leader, batch))
-            if first:
-                return
 
     def _make(self) -> Batch:
         count = self._rng.randint(1, 3)
@@ -261,6 +258,7 @@ class ReplicatedProducer:
         code = answer.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._unanswered.popleft()
+            self._is_known = True
             self.acknowledged += batch.values
             if code is ErrorCode.NONE and answer.base_offset >= 0:
                 crc = read_header(batch.encoded).crc

@@ -272,8 +272,11 @@ class ReplicationWatch:
     def _check_partition(self, partition: Partition) -> None:
         image = partition.image
         assert image is not None
+        if partition.name.topic in self._unclean:
+            self._notice_loss(partition, image)
         for node_id, leader in self._leaders(partition):
-            self._check_leader(partition, node_id, leader)
+            if leader.leader_epoch == image.leader_epoch or not partition.losses:
+                self._check_leader(partition, node_id, leader)
         for node_id, leader in self._leaders(partition):
             if node_id == image.leader and leader.leader_epoch == image.leader_epoch:
                 self._check_true_leader(partition, image, node_id, leader)
@@ -341,8 +344,6 @@ class ReplicationWatch:
         replica = partition.replicas.get(node_id)
         if replica is None or leader.log.directory.error is not None:
             return
-        if partition.name.topic in self._unclean and not _has(replica.batches, partition.end, partition.last):
-            self._lose(partition, replica)
         maximal = maximal_isr(leader)
         assert set(maximal) >= set(image.isr), (
             f"{partition.name}: the leader {node_id} counts on {maximal}, the controller on {image}"
@@ -384,6 +385,19 @@ class ReplicationWatch:
             return machine.alive.broker.replicas.hosted(*partition.name).leader_epoch
         except KafkaError:
             return None
+
+    def _notice_loss(self, partition: Partition, image: PartitionImage) -> None:
+        """Drops the committed records that a leader lacks after an unclean election."""
+        for node_id, leader in self._leaders(partition):
+            replica = partition.replicas.get(node_id)
+            if (
+                node_id == image.leader
+                and leader.leader_epoch == image.leader_epoch
+                and replica is not None
+                and leader.log.directory.error is None
+                and not _has(replica.batches, partition.end, partition.last)
+            ):
+                self._lose(partition, replica)
 
     def _lose(self, partition: Partition, replica: Replica) -> None:
         """Drops the committed records that an unclean leader does not have."""

@@ -11,8 +11,8 @@ BEGINNING_MS = 1_800_000_000_000
 class SimClock:
     """A `Clock` of a simulated machine.
 
-    `skew_ms` may be changed at any time, as an administrator or NTP changes a clock. `drift` makes the clock too fast or
-    too slow.
+    `skew_ms` may be changed at any time, as an administrator or NTP changes a clock. After `drift`, the clock is too
+    fast or too slow.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, skew_ms: int = 0) -> None:

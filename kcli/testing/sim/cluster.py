@@ -187,6 +187,14 @@ class SimNode:
         self.disk.kill_clone()
         self.disk = crashed
 
+    def wipe(self, request: FormatRequest) -> None:
+        """Kills the node, and gives the machine a new, formatted disk."""
+        self._loop.note(f"{self.name} gets a new disk")
+        self._end(silent=False)
+        self.disk.kill_clone()
+        self.disk = SimDisk(self.clock.now_ms, self._loop.stall)
+        self.format(request)
+
     def _end(self, *, silent: bool) -> None:
         self.running = self.alive = None
         self._start = None
@@ -227,15 +235,22 @@ class SimCluster:
         }
         self.node = next(iter(self.nodes.values()))
         self.error_watch = ErrorWatch(loop)
+        self._voters = first_voters(voters, self.rng) if dynamic and roles is not None else None
         if roles is not None:
-            self._format(first_voters(voters, self.rng) if dynamic else None)
+            self._format(self._voters)
 
     def _format(self, voters: VoterSet | None) -> None:
         for node in self.nodes.values():
-            of_node = voters if node.is_controller else None
-            node.format(
-                FormatRequest(cluster_id=CLUSTER_ID, voters=of_node, dynamic_quorum=voters is not None)
-            )
+            node.format(self._format_request(node, voters))
+
+    def _format_request(self, node: SimNode, voters: VoterSet | None) -> FormatRequest:
+        of_node = voters if node.is_controller else None
+        return FormatRequest(cluster_id=CLUSTER_ID, voters=of_node, dynamic_quorum=voters is not None)
+
+    def wipe(self, node: SimNode) -> None:
+        """Gives a broker a new disk. A voter must keep its disk, because it may not forget a vote."""
+        assert not node.is_controller, f"{node.name} is a voter"
+        node.wipe(self._format_request(node, self._voters))
 
     @property
     def brokers(self) -> list[SimNode]:

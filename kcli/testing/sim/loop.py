@@ -98,8 +98,8 @@ class SimLoop(asyncio.BaseEventLoop):
     """The event loop of one simulation. `simulate` creates it.
 
     `on_turn` is called before each turn. An exception in `on_turn` ends the run. `problems` collects the errors of
-    callbacks and of tasks that nothing awaits. An entry in `problems` also ends the run. `acting` has the processes whose
-    callbacks have run in the last turn. Only their state can be new.
+    callbacks and of tasks that nothing awaits. An entry in `problems` also ends the run. `acting` has the processes
+    whose callbacks have run in the last turn. Only their state can be new.
     """
 
     def __init__(self, seed: int) -> None:

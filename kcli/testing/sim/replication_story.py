@@ -64,7 +64,14 @@ class Settings:
     @classmethod
     def of(cls, rng: random.Random) -> Settings:
         failing = rng.choice(
-            (Failing.KILLS, Failing.POWER, Failing.POWER, Failing.CAREFUL_POWER, Failing.DISKS)
+            (
+                Failing.KILLS,
+                Failing.POWER,
+                Failing.POWER,
+                Failing.CAREFUL_POWER,
+                Failing.DISKS,
+                Failing.WIPES,
+            )
         )
         return cls(
             roles=rng.choice(SHAPES),
