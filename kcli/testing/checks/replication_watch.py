@@ -36,7 +36,14 @@ from kcli.server.broker_role import BrokerRole
 from kcli.server.node import Node
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import PartitionLog
-from kcli.testing.checks.replica_log import ReplicaBatch, ReplicaLog, read_disk, read_log, read_more
+from kcli.testing.checks.replica_log import (
+    ReplicaBatch,
+    ReplicaLog,
+    latest_values,
+    read_disk,
+    read_log,
+    read_more,
+)
 from kcli.testing.sim.cluster import DATA, SimCluster, SimNode
 
 Progress = tuple[int, int, int, int]
@@ -79,6 +86,12 @@ class Partition:
         return self.committed.end
 
     @property
+    def log_start(self) -> int:
+        """The largest log start offset of the replicas whose brokers run."""
+        logs = (each.log for each in self.replicas.values())
+        return max((log.log_start_offset for log in logs if log is not None), default=0)
+
+    @property
     def last(self) -> ReplicaBatch | None:
         """The last committed batch."""
         return self.committed.before(self.end)
@@ -88,17 +101,27 @@ class ReplicationWatch:
     """The state of all replicas of a cluster. Call `check` after every turn of the loop, and `died` after a node
     died."""
 
-    def __init__(self, cluster: SimCluster, *, loses_on_unclean_election: Iterable[str] = ()) -> None:
-        """`loses_on_unclean_election` has the topics that allow unclean leader elections."""
+    def __init__(
+        self,
+        cluster: SimCluster,
+        *,
+        loses_on_unclean_election: Iterable[str] = (),
+        loses_by_retention: Iterable[str] = (),
+        compacted: Iterable[str] = (),
+    ) -> None:
+        """The topics that allow unclean leader elections, those whose old records are deleted, and those that are
+        compacted. Each replica of a compacted topic is compacted for itself, so its batches cannot be compared."""
         self.image = MetadataImage()
         """The newest committed metadata that any node has shown."""
         self.partitions: dict[TopicPartition, Partition] = {}
         self.isr_changes = 0
         self._alive: dict[int, Node] = {}
         # The log ends of followers as their leaders know them, by partition, leader epoch and follower.
-        self._fetched: dict[tuple[TopicPartition, int, int], int] = {}
+        self._fetched: dict[tuple[uuid.UUID, int, int, int], int] = {}
         self._machines = cluster.nodes
         self._unclean = frozenset(loses_on_unclean_election)
+        self._retained = frozenset(loses_by_retention)
+        self._compacted = frozenset(compacted)
         self._topics: dict[uuid.UUID, TopicImage] = {}
         self._states: dict[LeaderPartition, LeaderState] = {}
         self._progress: dict[PartitionLog, Progress] = {}
@@ -136,6 +159,7 @@ class ReplicationWatch:
         for broker_id, epoch in list(self._weakened.items()):
             if broker_id in image.brokers and image.brokers[broker_id].epoch != epoch:
                 del self._weakened[broker_id]
+        self._forget_deleted(image)
         for topic in image.topics:
             if self._topics.get(topic.topic_id) is topic:
                 continue
@@ -148,6 +172,13 @@ class ReplicationWatch:
                 if after != partition.image:
                     self._take_partition_image(partition, after)
                     changed[name] = None
+
+    def _forget_deleted(self, image: MetadataImage) -> None:
+        existing = {topic.topic_id for topic in image.topics}
+        for topic_id in [each for each in self._topics if each not in existing]:
+            del self._topics[topic_id]
+            for name in [name for name, each in self.partitions.items() if each.topic_id == topic_id]:
+                del self.partitions[name]
 
     def _take_partition_image(self, partition: Partition, after: PartitionImage) -> None:
         before, name = partition.image, partition.name
@@ -207,16 +238,18 @@ class ReplicationWatch:
         replica = partition.replicas.get(node_id)
         same = replica is not None and replica.log is log and replica.progress is not None
         if replica is None or not same or replica.progress[1] != progress[1]:  # type: ignore[index]
-            replica = partition.replicas[node_id] = Replica(read_log(log), log)
+            found = read_log(log, is_compacted=log.topic in self._compacted)
+            replica = partition.replicas[node_id] = Replica(found, log)
             news = replica.batches.batches
         else:
             end = replica.batches.end
-            read_more(log, replica.batches)
+            read_more(log, replica.batches, is_compacted=log.topic in self._compacted)
             news = replica.batches.between(end, replica.batches.end)
         replica.progress = progress
         self._check_bounds(partition, node_id, log)
         self._check_epochs(partition, node_id, replica, news)
-        self._check_matching(partition, node_id, replica, news)
+        if partition.name.topic not in self._compacted:
+            self._check_matching(partition, node_id, replica, news)
 
     def _check_bounds(self, partition: Partition, node_id: int, log: PartitionLog) -> None:
         offsets = (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset)
@@ -236,8 +269,13 @@ class ReplicationWatch:
                 assert epoch < later and start < later_start, (
                     f"{partition.name} on {node_id}: the leader epoch cache is not in order: {entries}"
                 )
+        first_known = log.log_start_offset
+        if partition.name.topic in self._retained:
+            # After a loss of power, segments that retention had removed may be back, without their epochs. All their
+            # records are committed, so no other log can differ from them.
+            first_known = entries[0][1] if entries else log.log_end_offset
         for batch in news:
-            if batch.base_offset < log.log_start_offset:
+            if batch.base_offset < first_known:
                 continue
             known = log.epoch_for_offset(batch.base_offset)  # type: ignore[arg-type]
             assert known == batch.leader_epoch, (
@@ -256,8 +294,13 @@ class ReplicationWatch:
     def _check_matching(
         self, partition: Partition, node_id: int, replica: Replica, news: list[ReplicaBatch]
     ) -> None:
+        start = partition.log_start if partition.name.topic in self._retained else 0
         for batch in news:
             before = replica.batches.before(batch.base_offset)
+            if batch.base_offset <= start:
+                # The leader has deleted what it had before this batch. So it cannot know that a follower has something
+                # else there. The follower deletes it when it learns the log start of the leader.
+                before = None
             key = (batch.leader_epoch, batch.base_offset)
             known, known_before = partition.matching.setdefault(key, (batch, before))
             assert known == batch, f"{partition.name} on {node_id}: {batch}, another replica has {known}"
@@ -272,10 +315,12 @@ class ReplicationWatch:
     def _check_partition(self, partition: Partition) -> None:
         image = partition.image
         assert image is not None
-        if partition.name.topic in self._unclean:
+        is_unclean = partition.name.topic in self._unclean
+        if is_unclean:
             self._notice_loss(partition, image)
         for node_id, leader in self._leaders(partition):
-            if leader.leader_epoch == image.leader_epoch or not partition.losses:
+            # After an unclean election, the leader before may still commit records, which are lost.
+            if not is_unclean or leader.leader_epoch == image.leader_epoch:
                 self._check_leader(partition, node_id, leader)
         for node_id, leader in self._leaders(partition):
             if node_id == image.leader and leader.leader_epoch == image.leader_epoch:
@@ -317,7 +362,8 @@ class ReplicationWatch:
             return
         shared = min(high_watermark, partition.end)
         ours, theirs = replica.batches.before(shared), partition.committed.before(shared)
-        assert ours == theirs or ours is None or theirs is None, (
+        is_equal = ours == theirs or partition.name.topic in self._compacted
+        assert is_equal or ours is None or theirs is None, (
             f"{partition.name} on leader {node_id}: {ours} is below the high watermark, committed was {theirs}"
         )
         for batch in replica.batches.between(partition.end, high_watermark):
@@ -358,7 +404,7 @@ class ReplicationWatch:
                 continue
             other = partition.replicas.get(member)
             assert other is not None or not high_watermark, f"{partition.name}: {member} has no log"
-            assert other is None or _has(other.batches, high_watermark, last), (
+            assert other is None or self._has(partition, other, high_watermark, last), (
                 f"{partition.name}: the high watermark of leader {node_id} is {high_watermark} after {last}; "
                 f"{member}, a member of its ISR {maximal}, has {_found(other.batches, high_watermark)}"
             )
@@ -367,7 +413,7 @@ class ReplicationWatch:
         """Checks that the leader counts no fetch of a follower that does not know its leader epoch yet."""
         epoch = leader.leader_epoch
         for replica, follower in leader.followers.items():
-            place = (partition.name, epoch, replica)
+            place = (partition.topic_id, partition.name.partition, epoch, replica)
             before = self._fetched.get(place)
             self._fetched[place] = follower.log_end_offset
             if before is None or before == follower.log_end_offset:
@@ -414,10 +460,14 @@ class ReplicationWatch:
         assert replica is not None or not partition.end, (
             f"{partition.name}: {node_id} has no log, {partition.end} records are committed: {partition.image}"
         )
-        assert replica is None or _has(replica.batches, partition.end, partition.last), (
+        assert replica is None or self._has(partition, replica, partition.end, partition.last), (
             f"{partition.name}: {node_id} lacks committed records, it has {_found(replica.batches, partition.end)} "
             f"and not {partition.last}: {partition.image}"
         )
+
+    def _has(self, partition: Partition, replica: Replica, end: int, last: ReplicaBatch | None) -> bool:
+        """Whether a replica has all records before `end`. Compaction may have removed the last batch before `end`."""
+        return _has(replica.batches, end, None if partition.name.topic in self._compacted else last)
 
     # Events.
 
@@ -436,7 +486,12 @@ class ReplicationWatch:
             failed = replica.log is not None and replica.log.directory.error is not None
             replica.log = replica.progress = None
             found = read_disk(machine.disk, self._directory(machine), partition.name)
-            assert lost_power or failed or found.batches[-1:] == replica.batches.batches[-1:], (
+            is_equal = found.batches[-1:] == replica.batches.batches[-1:]
+            if partition.name.topic in self._retained | self._compacted and not found.batches:
+                is_equal = True  # all segments but an empty one were deleted
+            if partition.name.topic in self._compacted:
+                is_equal = found.end == replica.batches.end
+            assert lost_power or failed or is_equal, (
                 f"{partition.name} on {machine.name}: the disk ends with {found.batches[-1:]}, the log ended with "
                 f"{replica.batches.batches[-1:]}"
             )
@@ -450,7 +505,7 @@ class ReplicationWatch:
     def acknowledged(self, name: TopicPartition, base_offset: int, crc: int) -> None:
         """Takes the answer to a producer with acks=all."""
         partition = self.partitions[name]
-        if partition.losses:
+        if name.topic in self._unclean:
             return
         batch = partition.by_base.get(base_offset)
         assert batch is not None, (
@@ -465,6 +520,11 @@ class ReplicationWatch:
         partition = self.partitions[name]
         batch = partition.by_base.get(header.base_offset)
         if name.topic in self._unclean:
+            return
+        if name.topic in self._compacted:
+            assert batch is not None and batch.next_offset == header.next_offset, (
+                f"{name}: a consumer read {header}, committed was {batch}"
+            )
             return
         assert batch is not None, (
             f"{name}: a consumer read {header.base_offset}, but {partition.end} is the committed end"
@@ -513,15 +573,55 @@ class ReplicationWatch:
         compared = 0
         for partition in self.partitions.values():
             assert partition.image is not None
+            if partition.name.topic in self._compacted:
+                self.latest_values(partition.name)
+                continue
             for node_id in partition.image.replicas:
                 machine = self._machines[node_id]
                 found = read_disk(machine.disk, self._directory(machine), partition.name)
-                assert found.batches == partition.committed.batches, (
+                expected, batches = partition.committed.batches, found.batches
+                if partition.name.topic in self._retained:
+                    start = max(partition.log_start, found.start)
+                    expected = [batch for batch in expected if batch.base_offset >= start]
+                    batches = [batch for batch in batches if batch.base_offset >= start]
+                assert batches == expected, (
                     f"{partition.name} on {node_id}: the files have {len(found.batches)} batches up to {found.end}, "
                     f"{len(partition.committed.batches)} up to {partition.end} are committed"
                 )
                 compared += len(found.batches)
         return compared
+
+    def log_start(self, topic: str) -> int:
+        """The largest log start offset of the partitions of a topic."""
+        return max((self.partitions[name].log_start for name in self._named(topic)), default=0)
+
+    def removed_batches(self, topic: str) -> int:
+        """The number of committed batches that a replica of a topic does not have any more. The largest one."""
+        removed = 0
+        for name in self._named(topic):
+            committed = self.partitions[name].committed.batches
+            for node_id in self.partitions[name].replicas:
+                machine = self._machines[node_id]
+                found = read_disk(machine.disk, self._directory(machine), name).batches
+                removed = max(removed, len(committed) - len(found))
+        return removed
+
+    def _named(self, topic: str) -> list[TopicPartition]:
+        return [name for name in self.partitions if name.topic == topic]
+
+    def latest_values(self, name: TopicPartition) -> dict[bytes, tuple[int, bytes]]:
+        """The offset and value of the last record of each key. Checks that all replicas have the same ones."""
+        image = self.partitions[name].image
+        assert image is not None
+        by_node = {
+            node_id: latest_values(
+                self._machines[node_id].disk, self._directory(self._machines[node_id]), name
+            )
+            for node_id in image.replicas
+        }
+        first, *others = by_node.values()
+        assert all(each == first for each in others), f"{name}: replicas have other last values: {by_node}"
+        return first
 
 
 def maximal_isr(leader: LeaderPartition) -> tuple[int, ...]:
