@@ -13,17 +13,28 @@ find_python() {
     return 1
 }
 
+# The library for Kerberos is compiled, so it needs the headers of MIT krb5 and of Python, and a C compiler.
+can_compile_kerberos() {
+    command -v krb5-config >/dev/null 2>&1 && command -v cc >/dev/null 2>&1 &&
+        "$VENV/bin/python" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'
+}
+
 ensure_venv() {
     VENV="$ROOT/.venv"
-    stamp="$VENV/.installed-$1"
-    target="$ROOT${1:+[$1]}"
+    extras="$1"
     if [ ! -x "$VENV/bin/python" ]; then
         python=$(find_python) || return 1
         echo "Making $VENV with $python" >&2
         "$python" -m venv "$VENV" || return 1
     fi
+    case ",$extras," in
+        *,test,*) ! can_compile_kerberos || extras="$extras,kerberos" ;;
+    esac
+    stamp="$VENV/.installed-$extras"
+    target="$ROOT${extras:+[$extras]}"
     if [ ! -e "$stamp" ] || [ "$ROOT/pyproject.toml" -nt "$stamp" ]; then
-        echo "Installing kcli${1:+ with $1} into $VENV (PySpark is large: with it the first time takes minutes)" >&2
+        echo "Installing kcli${extras:+ with $extras} into $VENV (PySpark is large: with it the first time takes minutes)" >&2
         "$VENV/bin/python" -m pip install --disable-pip-version-check --editable "$target" >"$VENV/install.log" 2>&1 || {
             cat "$VENV/install.log" >&2
             return 1

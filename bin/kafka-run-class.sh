@@ -16,6 +16,7 @@ if [ $# -eq 0 ]; then
     exit 1
 fi
 case "${1##*.}" in
+    AclCommand) command=acls ;;
     BrokerApiVersionsCommand) command=broker-api-versions ;;
     ClientMetricsCommand) command=client-metrics ;;
     ClusterTool) command=cluster ;;

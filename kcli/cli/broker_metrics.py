@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from kcli.model.addresses import Address
 from kcli.model.object_name import ObjectName, unquoted
 
 if TYPE_CHECKING:
+    import ssl
+
     from kcli.http.client import Response
 
 Value = str | int | float
@@ -43,18 +45,44 @@ class BeanValues:
         return self.properties.get("type", "")
 
 
+@dataclass(frozen=True, slots=True)
+class MetricsAccess:
+    """How a tool reads an endpoint: user:password, and the TLS context for HTTPS. None means HTTP, or no login."""
+
+    credentials: str | None = field(default=None, repr=False)
+    tls: ssl.SSLContext | None = None
+
+
+ANYBODY = MetricsAccess()
+
+
+def metrics_access(properties: Mapping[str, str]) -> MetricsAccess:
+    """Reads the login and the TLS settings for metrics endpoints. Raises CommandError if a setting is invalid."""
+    user = properties.get("kcli.metrics.user")
+    credentials = None if user is None else f"{user}:{properties.get('kcli.metrics.password', '')}"
+    if properties.get("kcli.metrics.protocol", "HTTP").upper() != "HTTPS":
+        return MetricsAccess(credentials)
+    from kcli.cli.syntax.options import CommandError
+    from kcli.config.definition import ConfigError
+    from kcli.security.tls.contexts import client_tls
+
+    try:
+        return MetricsAccess(credentials, client_tls(properties.get).context())
+    except (ConfigError, OSError) as error:
+        raise CommandError(str(error)) from error
+
+
 async def fetch_beans(
-    address: Address, queries: Sequence[str] = (), *, credentials: str | None = None
+    address: Address, queries: Sequence[str] = (), access: MetricsAccess = ANYBODY
 ) -> list[BeanValues]:
     """Returns the beans that match one of the object name patterns. Without a pattern, returns all beans.
 
-    `credentials` are the user:password for a proxy in front of the endpoint. Raises MetricsUnavailable if there is no
-    answer.
+    Raises MetricsUnavailable if there is no answer.
     """
     from urllib.parse import urlencode
 
     query = urlencode([("qry", each) for each in queries])
-    found = await _get_json(address, f"/jmx?{query}" if query else "/jmx", credentials)
+    found = await _get_json(address, f"/jmx?{query}" if query else "/jmx", access)
     beans = found.get("beans")
     if not isinstance(beans, list):
         raise MetricsUnavailable(f"{address} has no beans at /jmx: it is not the metrics endpoint of kcli")
@@ -67,20 +95,20 @@ def _bean(found: dict[str, Value]) -> BeanValues:
     return BeanValues(name, properties, found)
 
 
-async def fetch_slow_requests(address: Address) -> list[dict[str, Value]]:
+async def fetch_slow_requests(address: Address, access: MetricsAccess = ANYBODY) -> list[dict[str, Value]]:
     """Returns the slowest requests of the last minutes, the slowest first.
 
     Raises MetricsUnavailable if there is no answer.
     """
-    found = await _get_json(address, "/requests", None)
+    found = await _get_json(address, "/requests", access)
     requests = found.get("requests")
     if not isinstance(requests, list):
         raise MetricsUnavailable(f"{address} has no requests at /requests: it is not the endpoint of kcli")
     return requests
 
 
-async def _get_json(address: Address, target: str, credentials: str | None) -> dict[str, Any]:
-    response = await _get(address, target, credentials)
+async def _get_json(address: Address, target: str, access: MetricsAccess) -> dict[str, Any]:
+    response = await _get(address, target, access)
     if response.status != HTTPStatus.OK:
         raise MetricsUnavailable(
             f"{address} answered {response.status}: {response.body[:200].decode('utf-8', 'replace').strip()}"
@@ -94,14 +122,18 @@ async def _get_json(address: Address, target: str, credentials: str | None) -> d
     return found
 
 
-async def _get(address: Address, target: str, credentials: str | None) -> Response:
+async def _get(address: Address, target: str, access: MetricsAccess) -> Response:
     """Requests `target` by GET. The HTTP library is imported here, because most commands do not need it."""
     from kcli.http import client
 
     try:
         async with asyncio.timeout(ANSWER_MAX_SECONDS):
             return await client.get(
-                address, target, body_max_bytes=ANSWER_SIZE_MAX_BYTES, credentials=credentials
+                address,
+                target,
+                body_max_bytes=ANSWER_SIZE_MAX_BYTES,
+                credentials=access.credentials,
+                tls=access.tls,
             )
     except TimeoutError:
         raise MetricsUnavailable(f"{address} did not answer in {ANSWER_MAX_SECONDS:g} s") from None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kcli.cli.output import warn
@@ -11,6 +14,10 @@ from kcli.model.addresses import read_server
 
 if TYPE_CHECKING:
     from kcli.config.properties import Properties
+
+
+_PRIVATE_FILES = ("ssl.keystore.location", "sasl.oauthbearer.assertion.private.key.file")
+"""The properties that name files with private keys."""
 
 
 def check_bootstrap(servers: str | None) -> None:
@@ -26,13 +33,13 @@ def client_properties(
     config_file: str | None, assignments: Iterable[str], profile: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Returns the properties of a client. `key=value` arguments take precedence over the file, and the file over the
-    profile.
+    profile. Variables of configuration providers are replaced.
 
     Raises CommandError for a file that cannot be read.
     """
-    properties = dict(load_properties(config_file, profile))
-    properties.update(key_values(assignments))
-    return properties
+    properties = _loaded(config_file, profile)
+    properties.update_from(key_values(assignments), where="the command line")
+    return dict(_resolved(properties))
 
 
 def key_values(words: Iterable[str]) -> dict[str, str]:
@@ -42,11 +49,30 @@ def key_values(words: Iterable[str]) -> dict[str, str]:
 
 
 def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> Properties:
-    """Returns the properties of a file, merged over the properties of the profile.
+    """Returns the properties of a file, merged over the properties of the profile. Variables of configuration providers
+    are replaced.
 
     Raises CommandError for a file that cannot be read. If the file is missing, the message is only the path, as in
     Java.
     """
+    return _resolved(_loaded(path, profile))
+
+
+def check_login(properties: Mapping[str, str]) -> None:
+    """Logs in once with the security of a client that librdkafka will use. Does nothing without TLS and SASL.
+
+    Raises CommandError for a setting that cannot be used, and KafkaError if the login fails.
+    """
+    if properties.get("security.protocol", "PLAINTEXT").strip().upper() == "PLAINTEXT":
+        return
+    from kcli.cli.record_links import (
+        log_in_once,
+    )  # imported late, because a client without security is faster
+
+    log_in_once(properties)
+
+
+def _loaded(path: str | None, profile: Mapping[str, str] | None) -> Properties:
     from kcli.config.definition import ConfigError
     from kcli.config.properties import Properties, load
 
@@ -64,3 +90,32 @@ def load_properties(path: str | None, profile: Mapping[str, str] | None = None) 
     for line in properties.repeated:
         warn(f"WARN {line}")
     return properties
+
+
+def _resolved(properties: Properties) -> Properties:
+    """Replaces the variables of configuration providers (KIP-297), and warns about private keys that all may read."""
+    from kcli.config.definition import ConfigError
+    from kcli.config.providers import PROVIDERS, resolve
+
+    if PROVIDERS in properties:
+        try:
+            resolve(properties)
+        except ConfigError as error:
+            raise CommandError(error.located()) from error
+    for key in _PRIVATE_FILES:
+        if key in properties and _is_readable_by_all(properties[key]):
+            _log(f"WARN {key}: every user of this machine may read {properties[key]}. Use chmod 600.")
+    return properties
+
+
+def _log(text: str) -> None:
+    """Writes a line on stderr in the format of the logs of Kafka's tools."""
+    stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
+    warn(f"[{stamp}] {text} (kcli.client)")
+
+
+def _is_readable_by_all(path: str) -> bool:
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IROTH)
+    except OSError:
+        return False  # the client reports a missing file itself

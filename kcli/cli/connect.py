@@ -10,10 +10,14 @@ from kcli.cli.client_properties import load_properties
 from kcli.cli.output import warn
 from kcli.cli.syntax.options import CallingOptions, CommandError, did_you_mean, option
 from kcli.client.admin.admin import AdminClient
-from kcli.client.config import ClientConfig, ClientConfigError, client_config
+from kcli.client.config import ClientConfig, ClientConfigError, SecuritySettingsError, client_config
 
 if TYPE_CHECKING:
     from kcli.config.properties import Properties
+
+
+NO_CLIENT = "Failed to create new KafkaAdminClient"
+"""The message of Kafka's tools. The reason is on the next line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,8 @@ def admin_config(
             client_id=client_id,
             api_timeout_ms=options.timeout,
         )
+    except SecuritySettingsError as error:
+        raise CommandError(f"{NO_CLIENT}\nCaused by: {error}") from error
     except ClientConfigError as error:
         raise CommandError(str(error)) from error
 

@@ -16,6 +16,7 @@ EXECUTABLE = 0o755
 # The simple names of the classes that Kafka's scripts run. Their packages differ between versions of Kafka, but the
 # simple names do not.
 MAIN_CLASSES = {
+    "AclCommand": "acls",
     "BrokerApiVersionsCommand": "broker-api-versions",
     "ClientMetricsCommand": "client-metrics",
     "ClusterTool": "cluster",

@@ -216,7 +216,9 @@ class Client:
         topics = {topic.name: topic for topic in response.topics}
         found: dict[TopicPartition, int] = {}
         for topic, partition in wanted:
-            raise_for(topics[topic].error_code)
+            code = topics[topic].error_code
+            denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            raise_for(code, _DENIED_TOPIC.format(topic, partition) if denied else None)
             entry = next(
                 (each for each in topics[topic].partitions if each.partition_index == partition), None
             )
@@ -238,7 +240,8 @@ class Client:
         response = await self.send(request, ApiKey.FIND_COORDINATOR)
         assert isinstance(response, FindCoordinatorResponse)
         found = response.coordinators[0] if response.coordinators else response
-        raise_for(found.error_code, found.error_message)
+        if (problem := _coordinator_error(found.error_code, found.error_message, key, key_type)) is not None:
+            raise problem
         node = Node(found.node_id, found.host, found.port)
         self._known.nodes.setdefault(node.id, node)
         return node.id
@@ -258,7 +261,7 @@ class Client:
         assert isinstance(response, FindCoordinatorResponse)
         found: dict[str, int | KafkaError] = {}
         for each in response.coordinators:
-            problem = error_of(each.error_code, each.error_message)
+            problem = _coordinator_error(each.error_code, each.error_message, each.key, key_type)
             found[each.key] = each.node_id if problem is None else problem
             if each.error_code is ErrorCode.NONE:
                 self._known.nodes.setdefault(each.node_id, Node(each.node_id, each.host, each.port))
@@ -401,6 +404,26 @@ def raise_for(code: ErrorCode, message: str | None = None) -> None:
 def error_of(code: ErrorCode, message: str | None = None) -> KafkaError | None:
     """Returns the exception for an error code, or None for the code NONE."""
     return None if code is ErrorCode.NONE else error_for(code, message)
+
+
+_DENIED = (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+_DENIED_TOPIC = "Failed to fetch metadata for partition {}-{} due to topic authorization failure"
+"""The text of Java's client."""
+
+
+def _coordinator_error(
+    code: ErrorCode, message: str | None, key: str, key_type: CoordinatorType
+) -> KafkaError | None:
+    """Returns the exception for the error of a look-up. A missing right has the text of Java's client."""
+    if code not in _DENIED:
+        return error_of(code, message)
+    kind = "groupId" if key_type is CoordinatorType.GROUP else "transactionalId"
+    shown = f"CoordinatorKey(idValue='{key}', type={key_type.name})"
+    return error_for(
+        code, f"FindCoordinator request for {kind} `{shown}` failed due to authorization failure"
+    )
 
 
 def cluster_has_moved(error: Exception) -> bool:

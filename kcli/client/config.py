@@ -15,6 +15,11 @@ class ClientConfigError(KcliError):
     """Raised for an invalid setting. The message has the name of the setting and the expected value."""
 
 
+class SecuritySettingsError(ClientConfigError):
+    """Raised for an invalid setting of TLS or SASL, or for a store that cannot be loaded. The message has Kafka's
+    texts: that of the exception, and that of its cause on the next line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
     """The settings of a client, which `client_config` has checked."""
@@ -100,10 +105,19 @@ def client_config(
 
 
 def _security(properties: Mapping[str, str]) -> ClientSecurity:
+    """Reads the settings of TLS and SASL. The stores are loaded once here, so that a mistake is found before the client
+    connects."""
+    from kcli.security.tls.checks import StoreError
+
     try:
-        return client_security(properties)
-    except ValueError as error:
-        raise ClientConfigError(str(error)) from error
+        security = client_security(properties)
+        if security.tls is not None:
+            security.tls.context()
+    except StoreError as error:
+        raise SecuritySettingsError(f"{error.summary}\nCaused by: {error.cause}") from error
+    except (ValueError, OSError) as error:
+        raise SecuritySettingsError(str(error)) from error
+    return security
 
 
 def _integer(properties: Mapping[str, str], key: str, default: int) -> int:

@@ -23,7 +23,7 @@ from kcli.protocol.wire.codec import Message, decode_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
 from kcli.security.client import ClientSecurity
-from kcli.security.mechanisms.client import Credentials
+from kcli.security.mechanisms.client import ClientCredentials
 
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 """The largest response. The description of a very large cluster has some tens of megabytes.
@@ -198,12 +198,12 @@ class Connection(asyncio.BufferedProtocol):
                 self.close()
         return decode_response(key, version, frame)[1]
 
-    async def _log_in(self, credentials: Credentials) -> None:
+    async def _log_in(self, credentials: ClientCredentials) -> None:
         async def ask(message: Message, key: ApiKey) -> Message:
             version = HANDSHAKE_VERSION if key is ApiKey.SASL_HANDSHAKE else self.version_for(key)
             return await self.request(message, key, version=version, timeout=3600)  # `open` limits the time
 
-        lifetime_ms = await log_in(ask, credentials)
+        lifetime_ms = await log_in(ask, credentials, self.address.host)
         if lifetime_ms > 0:
             self._stale_at = asyncio.get_running_loop().time() + lifetime_ms / 1000 * LOGIN_USED
 

@@ -19,7 +19,7 @@ from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, Sa
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import Message
-from kcli.security.mechanisms.client import Credentials, client_exchange
+from kcli.security.mechanisms.client import ClientCredentials, client_exchange
 
 Ask = Callable[[Message, ApiKey], Awaitable[Message]]
 """Sends one request in a version that both sides support, and returns the answer."""
@@ -31,9 +31,9 @@ MAX_ROUNDS = 16
 """The most messages of a mechanism. SCRAM has 2 and GSSAPI about 4. A server must not keep a client busy for ever."""
 
 
-async def log_in(ask: Ask, credentials: Credentials) -> int:
-    """Logs in, and returns the lifetime of the session in milliseconds (KIP-368). 0 means that the session does not
-    end.
+async def log_in(ask: Ask, credentials: ClientCredentials, host: str = "") -> int:
+    """Logs in to the server `host`, and returns the lifetime of the session in milliseconds (KIP-368). 0 means that the
+    session does not end.
 
     Raises SaslAuthenticationException, UnsupportedSaslMechanismException or IllegalSaslStateException, with the texts
     of Kafka's clients. Computing the messages of a mechanism may take long, so a thread does it.
@@ -41,7 +41,7 @@ async def log_in(ask: Ask, credentials: Credentials) -> int:
     answer = await ask(SaslHandshakeRequest(mechanism=credentials.mechanism), ApiKey.SASL_HANDSHAKE)
     assert isinstance(answer, SaslHandshakeResponse)
     check_handshake(answer, credentials.mechanism)
-    exchange = await asyncio.to_thread(client_exchange, credentials)
+    exchange = await asyncio.to_thread(client_exchange, credentials, host)
     ours = await asyncio.to_thread(exchange.respond, b"")
     lifetime_ms = 0
     for _ in range(MAX_ROUNDS):

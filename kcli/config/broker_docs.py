@@ -113,6 +113,14 @@ BROKER_DOCS: Mapping[str, str] = {
     "group.streams.session.timeout.ms": "A streams group member silent for this long is removed.",
     "initial.broker.registration.timeout.ms": "How long a starting broker tries to register with the controller.",
     "inter.broker.listener.name": "The listener on which brokers talk to each other.",
+    "org.apache.kafka.sasl.oauthbearer.allowed.files": "The files that OAUTHBEARER may read.",
+    "org.apache.kafka.sasl.oauthbearer.allowed.urls": "The URLs that OAUTHBEARER may call, as they are configured.",
+    "sasl.oauthbearer.allow.unverified.audience": (
+        "Whether tokens for every audience are accepted if sasl.oauthbearer.expected.audience is not set."
+    ),
+    "sasl.oauthbearer.allow.unverified.issuer": (
+        "Whether tokens of every issuer are accepted if sasl.oauthbearer.expected.issuer is not set."
+    ),
     "java.security.auth.login.config": (
         "A JAAS file. It gives the login modules of listeners whose sasl.jaas.config is not set."
     ),
@@ -121,6 +129,10 @@ BROKER_DOCS: Mapping[str, str] = {
     ),
     "kafka.metrics.reporters": "Classes that report the broker's own metrics.",
     "kcli.metrics.listener": "host:port at which metrics are served over HTTP; if not set, they are not served.",
+    "kcli.metrics.protocol": (
+        "HTTP, or HTTPS with the ssl.* keys of a listener named METRICS (listener.name.metrics.ssl.*)."
+    ),
+    "kcli.metrics.users": "Users of the metrics endpoint, as name:password, separated by spaces.",
     "kcli.validate.records": (
         "The batches whose records are read before a leader writes them: all (as in Kafka), uncompressed "
         "ones, or only those for which a rule of the topic needs it (keys, time bounds). Reading costs a "

@@ -378,8 +378,15 @@ BROKER = ConfigDef((
     # Keys of kcli that Kafka does not have. They are listed only if they are set.
     _key("kcli.validate.records", STRING, "uncompressed", OneOf(("all", "uncompressed", "none")), LOW, READ_ONLY, internal=True),
     _key("kcli.metrics.listener", STRING, None, None, LOW, READ_ONLY, internal=True),
+    _key("kcli.metrics.protocol", STRING, "HTTP", OneOf(("HTTP", "HTTPS")), LOW, READ_ONLY, internal=True),
+    _key("kcli.metrics.users", PASSWORD, None, None, LOW, READ_ONLY, internal=True),
     # System properties of Java in Kafka, and keys of the node here.
     _key("java.security.auth.login.config", STRING, None, None, LOW, READ_ONLY, internal=True),
+    _key("org.apache.kafka.sasl.oauthbearer.allowed.files", LIST, "", None, LOW, READ_ONLY, internal=True),
+    _key("org.apache.kafka.sasl.oauthbearer.allowed.urls", LIST, "", None, LOW, READ_ONLY, internal=True),
+    # Keys of later releases of Kafka.
+    _key("sasl.oauthbearer.allow.unverified.audience", BOOLEAN, "false", None, LOW, READ_ONLY, internal=True),
+    _key("sasl.oauthbearer.allow.unverified.issuer", BOOLEAN, "false", None, LOW, READ_ONLY, internal=True),
     # Internal keys: they can be set, but they are never listed.
     _key("controller.performance.always.log.threshold.ms", LONG, "2000", None, LOW, READ_ONLY, internal=True),
     _key("controller.performance.sample.period.ms", LONG, "60000", None, LOW, READ_ONLY, internal=True),
@@ -448,8 +455,6 @@ NEWER = frozenset(
         "log.remote.copy.lag.bytes",
         "log.remote.copy.lag.ms",
         "remote.log.manager.follower.thread.pool.size",
-        "sasl.oauthbearer.allow.unverified.audience",
-        "sasl.oauthbearer.allow.unverified.issuer",
         "share.coordinator.cached.buffer.max.bytes",
     }
 )

@@ -57,11 +57,17 @@ class DynamicConfig:
         self.current = static
         self.layers = BrokerLayers(static=dict(static.texts))
         self._listeners: list[Listener] = []
+        self._checks: list[Callable[[BrokerConfig], None]] = []
         self._log_defaults = LogConfig.resolve({}, static)
 
     def subscribe(self, listener: Listener) -> None:
         """Adds a listener: `listener(before, after)` runs after each change of values, in order of subscription."""
         self._listeners.append(listener)
+
+    def check_with(self, checks: Callable[[BrokerConfig], None]) -> None:
+        """Adds a check of a part of the node: `checks(after)` raises ConfigError if the part cannot take over the
+        changed configuration."""
+        self._checks.append(checks)
 
     def update(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Applies the metadata's configs for the cluster (`default`) and for this broker (`own`).
@@ -90,6 +96,8 @@ class DynamicConfig:
             after = self.static.replaced({**_usable(layers[0]), **_usable(layers[1])})
             check(after)
             _check_threads(self.current, after)
+            for checks in self._checks:
+                checks(after)
         except ConfigError as error:
             raise InvalidRequestException(error.message) from None
         _warn_of_features_not_built(overrides)
@@ -151,23 +159,26 @@ def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
         [name for name in names if name in _SECURITY_KEYS],
+        kind="HashSet",
     )
     per_broker = [name for name in names if _per_broker(broker_key(name))]
     if not own:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified", per_broker
         )
-    _refuse("Changing these configs without a restart is not built yet", per_broker)
+    unchangeable = [name for name in per_broker if not base_name(name).startswith("ssl.")]
+    _refuse("Changing these configs without a restart is not built yet", unchangeable)
 
 
 def _per_broker(key: ConfigKey | None) -> bool:
     return key is not None and key.update_mode is UpdateMode.PER_BROKER
 
 
-def _refuse(message: str, names: Iterable[str]) -> None:
+def _refuse(message: str, names: Iterable[str], kind: str = "Set") -> None:
+    """Raises ConfigError if there are names. `kind` is the class of Scala whose text Kafka prints."""
     listed = ", ".join(names)
     if listed:
-        raise ConfigError(f"{message}: Set({listed})")
+        raise ConfigError(f"{message}: {kind}({listed})")
 
 
 def _check_values(overrides: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ The values of other keys are the same for all mechanisms.
 from __future__ import annotations
 
 from kcli.config.broker import BROKER, BrokerConfig
-from kcli.config.definition import ConfigValue
+from kcli.config.definition import ConfigError, ConfigValue
 
 ONLY_WITH_MECHANISM = frozenset(
     {
@@ -63,6 +63,16 @@ class ListenerConfig:
         value = self.value(name, mechanism)
         assert value is None or isinstance(value, tuple), f"{name} is not a list"
         return value or ()
+
+    def boolean(self, name: str, mechanism: str | None = None) -> bool:
+        value = self.value(name, mechanism)
+        assert isinstance(value, bool), f"{name} is not a boolean"
+        return value
+
+    def refusal(self, name: str, message: str, mechanism: str | None = None) -> ConfigError:
+        """An error about the value of a key, with the place of the key in the properties."""
+        key = self.key_of(name, mechanism) or name
+        return ConfigError(message, key=key, where=self.config.texts.where(key))
 
     def integer(self, name: str, mechanism: str | None = None) -> int:
         value = self.value(name, mechanism)

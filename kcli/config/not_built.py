@@ -2,7 +2,7 @@
 start.
 
 If the missing feature would only bring comfort or speed, the key is ignored with a warning. If it would be a protection
-(a policy, an encrypted listener), the node refuses to start.
+(an encrypted listener), the node refuses to start.
 """
 
 from __future__ import annotations
@@ -62,8 +62,6 @@ ONE_LOOP = frozenset(
 """Sizes of Kafka's thread pools, and of its purgatories."""
 
 MUST_NOT_IGNORE: Mapping[str, str] = {
-    "create.topic.policy.class.name": "topic creation policies",
-    "alter.config.policy.class.name": "configuration policies",
     "remote.log.storage.system.enable": "tiered storage",
 }
 """Keys that protect data or set the place of data. Without the features of these keys, the node must not start."""
@@ -72,8 +70,16 @@ MUST_NOT_IGNORE: Mapping[str, str] = {
 _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 _SCOPED = "listener.name."
 _OF_SECURITY = ("ssl.", "sasl.", "principal.builder.", "connections.max.reauth.")
+_NO_EFFECT: Mapping[str, str] = {
+    "sasl.kerberos.kinit.cmd": "the library of Kerberos renews tickets itself",
+    "sasl.kerberos.min.time.before.relogin": "the library of Kerberos renews tickets itself",
+    "sasl.kerberos.ticket.renew.": "the library of Kerberos renews tickets itself",
+    "sasl.login.refresh.": "a node gets a new token at each login",
+    "sasl.login.class": "a Java class cannot run here",
+    "sasl.client.callback.handler.class": "a Java class cannot run here",
+}
+"""Keys of SASL that do nothing, by their prefix, with the reason."""
 _MECHANISMS = frozenset({"GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
-_SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 
 
 def check_can_serve(config: BrokerConfig) -> None:
@@ -85,14 +91,6 @@ def check_can_serve(config: BrokerConfig) -> None:
                 f"Remove {name} to start without",
                 key=name,
                 where=config.texts.where(name),
-            )
-    for listener in config.listeners:
-        if listener.security_protocol not in _SERVED_PROTOCOLS:
-            raise ConfigError(
-                f"listener {listener.name} needs {listener.security_protocol}, which is not built yet: "
-                f"only {' and '.join(_SERVED_PROTOCOLS)} listeners can be served",
-                key="listeners",
-                where=config.texts.where("listeners"),
             )
 
 
@@ -148,7 +146,8 @@ def _unused_security(name: str, base: str, config: BrokerConfig) -> str | None:
         return f"{name} does nothing: there is no SSL or SASL listener"
     if base in ONLY_WITH_MECHANISM and _without_listener(name) == base:
         return f"Server config {name} should be prefixed with SASL mechanism name, ignoring config"
-    return None
+    reason = next((why for prefix, why in _NO_EFFECT.items() if base.startswith(prefix)), None)
+    return None if reason is None else f"{name} does nothing: {reason}"
 
 
 def _protocols_not_built(asked: Iterable[str]) -> str | None:

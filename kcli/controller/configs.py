@@ -18,6 +18,7 @@ from kcli.config.group import GROUP
 from kcli.config.topic import TOPIC
 from kcli.controller.config_validation import NewValues, check_exists, validate
 from kcli.controller.decision import NO_ERROR, ApiError
+from kcli.controller.policies import ConfigsToAlter
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import (
     InvalidConfigurationException,
@@ -49,6 +50,7 @@ def topic_config_records(
         return []
     validate_topic_overrides(configs, remote_storage=settings.remote_log_storage_system_enable)
     resource = ConfigResource(ConfigResourceType.TOPIC, name)
+    settings.policies.check_configs(ConfigsToAlter(resource.type.name, name, configs))
     records: list[MetadataRecord] = [_record(resource, key, configs[key]) for key in hash_order(configs)]
     return [*records, *clear_elr_records(image, records)]
 
@@ -121,6 +123,8 @@ def alter(
         after[name] = value
     validate(resource, after, settings)
     check_exists(image, resource)
+    new = {name: values[name] for name in changed}
+    settings.policies.check_configs(ConfigsToAlter(resource.type.name, resource.name, new))
     return [_record(resource, name, values[name]) for name in changed]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcli.config.definition import ConfigValue
+from kcli.controller.policies import NO_POLICIES, Policies
 from kcli.metadata.image import VersionRange
 
 
@@ -36,5 +37,6 @@ class ControllerSettings:
     remote_log_storage_system_enable: bool = False
     kraft_version: int = 1
     tokens: TokenSettings = TokenSettings()
+    policies: Policies = NO_POLICIES
     static_config: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, ConfigValue] = field(default_factory=dict)

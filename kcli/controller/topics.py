@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kcli.config.definition import ConfigValue
@@ -17,6 +17,7 @@ from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM
 from kcli.controller import placement
 from kcli.controller.configs import topic_config_records
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
+from kcli.controller.policies import TopicToCreate
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import (
     ErrorCode,
@@ -150,13 +151,26 @@ def _create_topic(context: TopicContext, topic: ct.CreatableTopic, describable: 
         partitions = _assigned_partitions(context.image, topic)
     else:
         partitions = _placed_partitions(context, topic)
+    context.settings.policies.check_topic(_asked_of_policy(topic, partitions, configs))
     image = TopicImage(topic.name, context.rng.uuid(), partitions)
     records = (
         TopicRecord(name=image.name, topic_id=image.topic_id),
         *config_records,
-        *(partition_record(image, number, partition) for number, partition in partitions.items()),
+        *(
+            partition_record(image, number, partition, context.image.metadata_version)
+            for number, partition in partitions.items()
+        ),
     )
     return _NewTopic(image, records, _result(context, image, configs, describable))
+
+
+def _asked_of_policy(
+    topic: ct.CreatableTopic, partitions: Mapping[int, PartitionImage], configs: Mapping[str, str | None]
+) -> TopicToCreate:
+    if topic.assignments:
+        assignments = {number: partition.replicas for number, partition in partitions.items()}
+        return TopicToCreate(topic.name, None, None, assignments, configs)
+    return TopicToCreate(topic.name, len(partitions), len(partitions[0].replicas), None, configs)
 
 
 def _check_new_name(image: MetadataImage, name: str) -> None:
@@ -401,7 +415,11 @@ def _create_partitions(
         partitions = _place(context, additional, factor)
     else:
         partitions = _additional_assignments(context.image, request.assignments, current, factor)
-    return [partition_record(topic, current + index, partition) for index, partition in enumerate(partitions)]
+    level = context.image.metadata_version
+    return [
+        partition_record(topic, current + index, partition, level)
+        for index, partition in enumerate(partitions)
+    ]
 
 
 def _additional_assignments(

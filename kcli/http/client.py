@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ssl
 from dataclasses import dataclass
 
 import aiohttp
@@ -29,25 +30,36 @@ class Response:
 
 
 async def get(
-    address: Address, target: str, *, body_max_bytes: int, credentials: str | None = None
+    address: Address,
+    target: str,
+    *,
+    body_max_bytes: int,
+    credentials: str | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Response:
     """Sends GET `target` (a path with its query), and returns the response, whatever its status.
 
-    The caller limits the time. `credentials` are user:password, sent as HTTP Basic. Raises NotHttp, ResponseTooLong,
+    The caller limits the time. `credentials` are user:password, sent as HTTP Basic. With `tls`, the request goes over
+    HTTPS. Raises NotHttp, ResponseTooLong,
     and the same OSErrors as a socket.
     """
     headers = {"Accept": "application/json", "User-Agent": "kcli"}
     if credentials is not None:
         headers["Authorization"] = f"Basic {base64.b64encode(credentials.encode()).decode()}"
+    scheme = "http" if tls is None else "https"
     try:
         async with (
             aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(force_close=True, use_dns_cache=False),
+                # The end of a session waits for its idle connections to close, but not for closed ones. The shutdown
+                # of TLS takes a round trip.
+                connector=aiohttp.TCPConnector(force_close=tls is None, use_dns_cache=False),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=headers,
             ) as session,
-            session.get(URL(f"http://{address}{target}", encoded=True), allow_redirects=False) as answer,
+            session.get(
+                URL(f"{scheme}://{address}{target}", encoded=True), allow_redirects=False, ssl=tls or True
+            ) as answer,
         ):
             return Response(answer.status, await _body(answer, body_max_bytes))
     except aiohttp.ClientConnectorError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import cast
@@ -25,6 +26,7 @@ from aiohttp.web import RouteDef as RouteDef
 from aiohttp.web import get as get
 
 from kcli.errors import KcliError
+from kcli.http.logins import REALM, Logins
 from kcli.runtime.network import Network
 
 _log = logging.getLogger("kcli.http.Server")
@@ -58,6 +60,10 @@ Prometheus sends a request every 15 to 60 seconds on the same connection.
 RESPONSE_MAX_SECONDS = 120.0
 """The longest time until a client has read its whole response."""
 
+WRONG_LOGIN_SECONDS = 0.5
+"""The delay of the response to a wrong login. So passwords can be guessed only slowly, even with CONNECTIONS_MAX
+connections."""
+
 STOP_MAX_SECONDS = 1.0
 """How long a stop of the server waits for requests in progress."""
 
@@ -77,12 +83,32 @@ class HttpError(KcliError):
         self.close = close
 
 
+_LOGINS = web.AppKey("logins", object)
+
+
+class LoginNeeded(HttpError):
+    """A request without a valid login, to a server that has users."""
+
+    def __init__(self) -> None:
+        super().__init__(HTTPStatus.UNAUTHORIZED, "this server needs a user and a password")
+
+
 class HttpServer:
     """Serves a table of routes from `start` to `stop`."""
 
-    def __init__(self, routes: Iterable[RouteDef], network: Network) -> None:
+    def __init__(
+        self,
+        routes: Iterable[RouteDef],
+        network: Network,
+        *,
+        tls: ssl.SSLContext | None = None,
+        logins: Logins | None = None,
+    ) -> None:
+        """With `tls`, the server speaks HTTPS. With `logins`, each request needs the password of a user."""
         self._network = network
+        self._tls = tls
         app = web.Application(middlewares=[_respond])
+        app[_LOGINS] = logins
         app.add_routes(routes)
         # A handler is cancelled when its client has closed the connection, because only that client needs the response.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=STOP_MAX_SECONDS)
@@ -94,7 +120,7 @@ class HttpServer:
         Raises OSError if the server cannot listen on this port.
         """
         await self._runner.setup()
-        self._listener = await self._network.create_server(self._connect, host, port)
+        self._listener = await self._network.create_server(self._connect, host, port, tls=self._tls)
         sockets = getattr(self._listener, "sockets", None)
         return int(sockets[0].getsockname()[1]) if sockets else port
 
@@ -201,6 +227,8 @@ def _error_response(error: HttpError) -> Response:
     response = respond(f"{error}\n".encode(), TEXT, error.status)
     if error.close:
         response.force_close()
+    if isinstance(error, LoginNeeded):
+        response.headers[hdrs.WWW_AUTHENTICATE] = f'Basic realm="{REALM}", charset="UTF-8"'
     return response
 
 
@@ -223,6 +251,7 @@ async def _respond(
     connection.ahead_bytes = 0
     try:
         _check(request)
+        await _check_login(request)
         response = await handler(request)
         assert isinstance(response, Response)
     except HttpError as error:
@@ -251,6 +280,16 @@ def _check(request: Request) -> None:
         raise HttpError(HTTPStatus.BAD_REQUEST, "HTTP/1.1 needs a Host header", close=True)
     if request.body_exists and request.method in (hdrs.METH_GET, hdrs.METH_HEAD):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"a {request.method} has no body here", close=True)
+
+
+async def _check_login(request: Request) -> None:
+    """Raises HttpError if the server has users, and the request has no valid login."""
+    logins = request.app[_LOGINS]
+    if not isinstance(logins, Logins) or logins.accepts(request.headers.get(hdrs.AUTHORIZATION)):
+        return
+    if hdrs.AUTHORIZATION in request.headers:
+        await asyncio.sleep(WRONG_LOGIN_SECONDS)
+    raise LoginNeeded
 
 
 def _method_not_allowed(error: web.HTTPMethodNotAllowed) -> Response:

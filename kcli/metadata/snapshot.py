@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM
 from kcli.metadata.image import (
     METADATA_VERSION,
     BrokerRegistration,
@@ -32,7 +33,7 @@ def image_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
     for controller in image.controllers.values():
         yield controller_record(controller)
     for topic in image.topics:
-        yield from _topic_records(topic)
+        yield from _topic_records(topic, image.metadata_version)
     yield from _config_records(image)
     yield from _client_quota_records(image)
     if image.next_producer_id > 0:
@@ -114,13 +115,17 @@ def _controller_features(features: Mapping[str, VersionRange]) -> tuple[records.
     )
 
 
-def _topic_records(topic: TopicImage) -> Iterator[records.MetadataRecord]:
+def _topic_records(topic: TopicImage, metadata_version: int) -> Iterator[records.MetadataRecord]:
     yield records.TopicRecord(name=topic.name, topic_id=topic.topic_id)
     for number, partition in sorted(topic.partitions.items()):
-        yield partition_record(topic, number, partition)
+        yield partition_record(topic, number, partition, metadata_version)
 
 
-def partition_record(topic: TopicImage, number: int, partition: PartitionImage) -> records.PartitionRecord:
+def partition_record(
+    topic: TopicImage, number: int, partition: PartitionImage, metadata_version: int
+) -> records.PartitionRecord:
+    """The record of a whole partition. Before KIP-858, this record has no directories."""
+    has_directories = metadata_version >= DIRECTORY_ASSIGNMENT_FROM.level
     return records.PartitionRecord(
         partition_id=number,
         topic_id=topic.topic_id,
@@ -132,7 +137,7 @@ def partition_record(topic: TopicImage, number: int, partition: PartitionImage) 
         leader_recovery_state=int(partition.recovery_state),
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        directories=partition.directories,
+        directories=partition.directories if has_directories else (),
         # An empty list is left out, because an absent field is read as an empty list.
         eligible_leader_replicas=partition.elr or None,
         last_known_elr=partition.last_known_elr or None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kcli.model.addresses import Address
 from kcli.model.ids import NO_OFFSET, ZERO_ID, BrokerId, Offset
+from kcli.model.java_order import map_order
 from kcli.protocol.batches.control import KRaftVersionFeature, VoterEndpoint, VoterRecord, VotersRecord
 
 
@@ -63,7 +64,9 @@ class VoterSet:
         return reached[len(reached) // 2]
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        return VoterSet((*self.voters, voter))
+        """Returns the voters with one more. Kafka keeps voters in a hash map of ids, and tools show its order."""
+        by_id = {each.key.id: each for each in (*self.voters, voter)}
+        return VoterSet(tuple(by_id[voter_id] for voter_id in map_order(by_id, int)))
 
     def without(self, key: ReplicaKey) -> VoterSet | None:
         """Returns the other voters, or None if no voter has this id and directory."""

@@ -58,6 +58,20 @@ def kafka_error(error: ClientError) -> KafkaError:
     return known() if known else TimeoutException(error.str())
 
 
+def fatal_error(raised: BaseException) -> KafkaError | None:
+    """Returns the error after which a producer cannot go on, such as a missing right to write idempotently.
+
+    confluent-kafka raises such an error from `poll` and `flush`. If a delivery report was due at the same time, it
+    raises a SystemError, whose cause is the error.
+    """
+    from confluent_kafka import KafkaException
+
+    for each in (raised, raised.__cause__):
+        if isinstance(each, KafkaException) and is_fatal(each.args[0]):
+            return kafka_error(each.args[0])
+    return None
+
+
 def is_fatal(error: ClientError) -> bool:
     """Whether the client cannot go on: it is fenced, or the coordinator no longer accepts it as a member."""
     from confluent_kafka import KafkaError

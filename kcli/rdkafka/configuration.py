@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcli.rdkafka import java_config
-from kcli.security.jaas import login_options
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """The default of transaction.timeout.ms in Kafka and in librdkafka."""
@@ -28,12 +27,7 @@ _RENAMED = {
     "max.request.size": "message.max.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "retries": "message.send.max.retries",
-    "sasl.mechanism": "sasl.mechanisms",
     "send.buffer.bytes": "socket.send.buffer.bytes",
-    "ssl.truststore.location": "ssl.ca.location",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
 }
 
 JAVA_NAMES = {name: key for key, name in _RENAMED.items()}
@@ -49,8 +43,7 @@ _WITHOUT_COUNTERPART = frozenset(
         "auto.include.jmx.reporter", "exclude.internal.topics", "default.api.timeout.ms", "max.poll.records",
         "client.dns.lookup", "enable.metrics.push",
         "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms", "metadata.recovery.strategy",
-        "metadata.recovery.rebootstrap.trigger.ms", "metadata.max.idle.ms", "ssl.truststore.type", "ssl.keystore.type",
-        "ssl.protocol", "ssl.enabled.protocols",
+        "metadata.recovery.rebootstrap.trigger.ms", "metadata.max.idle.ms",
     }
 )  # fmt: skip
 
@@ -68,9 +61,15 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
 
     Raises ConfigurationError for properties that Java refuses.
     """
+    checked = java_config.checked(properties)
     config: dict[str, object] = {}
-    for key, value in java_config.checked(properties).items():
-        if key in _WITHOUT_COUNTERPART:
+    if any(map(may_be_security, checked)):
+        from kcli.rdkafka.security import is_security, translate_security  # late, for a faster start
+
+        config |= translate_security(checked)
+        checked = {key: value for key, value in checked.items() if not is_security(key)}
+    for key, value in checked.items():
+        if key in _WITHOUT_COUNTERPART or key.startswith("config.providers"):
             continue
         name = _RENAMED.get(key, key)
         match key:
@@ -89,13 +88,14 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
                 )
             case "auto.offset.reset":
                 config[name] = "error" if value == "none" else value
-            case "sasl.jaas.config":
-                config.update(_credentials(value))
-            case "ssl.endpoint.identification.algorithm":
-                config[name] = value or "none"
             case _:
                 config[name] = value
     return config
+
+
+def may_be_security(key: str) -> bool:
+    """Whether a property concerns TLS or SASL."""
+    return key == "security.protocol" or key.startswith(("ssl.", "sasl."))
 
 
 def within_transaction(config: dict[str, object]) -> dict[str, object]:
@@ -108,8 +108,3 @@ def within_transaction(config: dict[str, object]) -> dict[str, object]:
     limit_ms = int(str(config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
     timeout_ms = int(str(config.get("message.timeout.ms", limit_ms)))
     return {**config, "message.timeout.ms": min(timeout_ms, limit_ms)}
-
-
-def _credentials(jaas: str) -> dict[str, object]:
-    names = {"username": "sasl.username", "password": "sasl.password"}
-    return {names[name]: value for name, value in login_options(jaas).items() if name in names}

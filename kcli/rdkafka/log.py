@@ -51,6 +51,7 @@ def logger() -> logging.Logger:
         found.setLevel(logging.WARNING)
         found.propagate = False
         logging.addLevelName(logging.WARNING, "WARN")
+        logging.addLevelName(logging.CRITICAL, "FATAL")
     return found
 
 

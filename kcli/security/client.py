@@ -6,12 +6,21 @@ errors then contain the names with the prefix. Errors and the `repr` of these va
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcli.security.jaas import JaasError, login_options
-from kcli.security.mechanisms.client import CLIENT_MECHANISMS, Credentials
-from kcli.security.tls import ClientTls
+from kcli.security.jaas import JaasError, LoginModule, login_module, login_sections
+from kcli.security.mechanisms.client import (
+    CLIENT_MECHANISMS,
+    OAUTHBEARER,
+    BearerCredentials,
+    ClientCredentials,
+    Credentials,
+)
+from kcli.security.tls.contexts import ClientTls, client_tls
+from kcli.security.token_sources import extensions, token_source
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -19,17 +28,54 @@ PROPERTIES = (
     "security.protocol",
     "sasl.mechanism",
     "sasl.jaas.config",
-    "ssl.truststore.type",
-    "ssl.truststore.location",
-    "ssl.truststore.certificates",
-    "ssl.keystore.type",
-    "ssl.keystore.location",
+    "sasl.login.callback.handler.class",
+    "sasl.login.read.timeout.ms",
+    "sasl.oauthbearer.assertion.algorithm",
+    "sasl.oauthbearer.assertion.claim.aud",
+    "sasl.oauthbearer.assertion.claim.exp.seconds",
+    "sasl.oauthbearer.assertion.claim.iss",
+    "sasl.oauthbearer.assertion.claim.jti.include",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds",
+    "sasl.oauthbearer.assertion.claim.sub",
+    "sasl.oauthbearer.assertion.file",
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.assertion.template.file",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.header.urlencode",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
     "ssl.keystore.certificate.chain",
     "ssl.keystore.key",
-    "ssl.key.password",
-    "ssl.endpoint.identification.algorithm",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
 )
 """The properties that `client_security` reads."""
+
+JAAS, JAAS_FILE = "sasl.jaas.config", "java.security.auth.login.config"
+SECTION = "KafkaClient"
+"""The section of a JAAS file for clients."""
+
+# Users of Kafka's tools name the JAAS file in this environment variable.
+_OPTIONS_VARIABLE = "KAFKA_OPTS"
+_FILE_OPTION = re.compile(rf"-D{re.escape(JAAS_FILE)}=(?P<path>\S+)")
+
+_INLINE = {
+    "ssl.keystore.type": "ssl.keystore.key",
+    "ssl.truststore.type": "ssl.truststore.certificates",
+}
+"""The keys of types, and the keys that have PEM text in place of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +84,7 @@ class ClientSecurity:
     SASL."""
 
     tls: ClientTls | None = None
-    sasl: Credentials | None = None
+    sasl: ClientCredentials | None = None
 
 
 def client_security(
@@ -49,7 +95,7 @@ def client_security(
     Java ignores properties of TLS or SASL that the security protocol does not need. With `is_strict`, such a property
     is an error.
     """
-    protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").upper()
+    protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"{prefix}security.protocol is {protocol}; {', '.join(PROTOCOLS)} are known")
     tls = _tls(properties, prefix) if protocol.endswith("SSL") else None
@@ -63,45 +109,54 @@ def client_security(
 
 
 def _tls(properties: Mapping[str, str], prefix: str) -> ClientTls:
-    for store in ("truststore", "keystore"):
-        location = f"{prefix}ssl.{store}.location"
-        likely = "PEM" if properties.get(location, "").endswith(".pem") else "JKS"
-        kind = properties.get(f"{prefix}ssl.{store}.type", likely).upper()
-        if kind != "PEM" and location in properties:
-            raise ValueError(
-                f"{prefix}ssl.{store}.type is {kind}: a {store} must be PEM (set {prefix}ssl.{store}.type=PEM and "
-                "name a PEM file)"
-            )
-    algorithm = properties.get(f"{prefix}ssl.endpoint.identification.algorithm", "https")
-    if algorithm not in ("https", ""):
-        raise ValueError(
-            f"{prefix}ssl.endpoint.identification.algorithm is {algorithm!r}; expected https, or nothing to accept "
-            "any name"
-        )
-    text = properties.get(f"{prefix}ssl.keystore.certificate.chain")
-    return ClientTls(
-        certificates=properties.get(f"{prefix}ssl.truststore.certificates")
-        or properties.get(f"{prefix}ssl.truststore.location"),
-        chain=text or properties.get(f"{prefix}ssl.keystore.location"),
-        key=properties.get(f"{prefix}ssl.keystore.key"),
-        key_password=properties.get(f"{prefix}ssl.key.password"),
-        checks_name=bool(algorithm),
-    )
+    def look_up(name: str) -> str | None:
+        if name in _INLINE and f"{prefix}{name}" not in properties:
+            # The type need not be set for PEM text, and for a file with the suffix of PEM.
+            location = properties.get(f"{prefix}{name.removesuffix('.type')}.location", "")
+            if f"{prefix}{_INLINE[name]}" in properties or location.endswith(".pem"):
+                return "PEM"
+        return properties.get(f"{prefix}{name}")
+
+    return client_tls(look_up)
 
 
-def _credentials(properties: Mapping[str, str], prefix: str) -> Credentials:
-    mechanism = properties.get(f"{prefix}sasl.mechanism", "GSSAPI")
+def _credentials(properties: Mapping[str, str], prefix: str) -> ClientCredentials:
+    def look_up(name: str) -> str | None:
+        return properties.get(f"{prefix}{name}") or None
+
+    mechanism = (look_up("sasl.mechanism") or "GSSAPI").strip()
     if mechanism not in CLIENT_MECHANISMS:
         raise ValueError(f"{prefix}sasl.mechanism is {mechanism}; {', '.join(CLIENT_MECHANISMS)} can be used")
-    text = properties.get(f"{prefix}sasl.jaas.config")
     try:
-        found = login_options(text) if text is not None else {}
+        module = _login_module(properties.get(f"{prefix}{JAAS}"), look_up(JAAS_FILE))
+        if mechanism == OAUTHBEARER:
+            return BearerCredentials(token_source(look_up, module), extensions(module))
     except JaasError as error:
-        raise ValueError(f"{prefix}sasl.jaas.config: {error}") from None
+        raise ValueError(f"{prefix}{JAAS}: {error}" if prefix else str(error)) from None
+    found = module.options
     for name in ("username", "password"):
         if name not in found:
-            raise ValueError(
-                f'{prefix}sasl.jaas.config has no {name}: expected … required username="…" password="…";'
-            )
+            raise ValueError(f'{prefix}{JAAS} has no {name}: expected … required username="…" password="…";')
     is_token = found.get("tokenauth", "").lower() == "true"
     return Credentials(mechanism, found["username"], found["password"], is_token)
+
+
+def _login_module(text: str | None, path: str | None) -> LoginModule:
+    """The login module of a client: from its property, or from the section KafkaClient of a JAAS file."""
+    if text is not None:
+        return login_module(text)
+    if path is None and (option := _FILE_OPTION.search(os.environ.get(_OPTIONS_VARIABLE, ""))):
+        path = option["path"]
+    missing = (
+        f"Could not find a '{SECTION}' entry in the JAAS configuration. System property '{JAAS_FILE}' is"
+    )
+    if path is None:
+        raise JaasError(f"{missing} not set")
+    try:
+        with open(path, encoding="utf-8") as file:
+            modules = login_sections(file.read()).get(SECTION)
+    except (OSError, UnicodeDecodeError) as error:
+        raise JaasError(f"{path} cannot be read ({type(error).__name__})") from None
+    if not modules:
+        raise JaasError(f"{missing} {path}")
+    return modules[0]

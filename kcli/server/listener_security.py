@@ -1,89 +1,117 @@
-"""The security of each listener: how its connections log in.
+"""The security of each listener: its TLS, and how its connections log in.
 
-A node makes the security of all listeners at its start, and does not start if one of them has a mistake.
+A node makes the security of all listeners at its start, and does not start if one of them has a mistake. The code of
+TLS and SASL is imported late, so that a node with PLAINTEXT listeners starts faster.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
 from kcli.config.listener_config import ListenerConfig
 from kcli.config.listeners import Listener
-from kcli.metadata.image import MetadataImage, ScramCredential, ScramKey
+from kcli.metadata.image import MetadataImage
 from kcli.runtime.clock import Clock
-from kcli.security.mechanisms.scram import Mechanism, ScramUsers
-from kcli.security.server_mechanisms import server_mechanisms
-from kcli.security.tokens import TokenCredentials
-from kcli.server.network.connection import Authenticate, anonymous
-from kcli.server.network.failed_logins import FailedLogins
+from kcli.security.principal import Session
+from kcli.server.network.connection import Authenticate, Connection, anonymous
+from kcli.server.network.phase import Phase
+from kcli.server.network.tls_transport import ServerTls
 from kcli.server.requests.dispatch import Dispatch
-from kcli.server.requests.login import LoginSettings, user_principal
-from kcli.server.requests.quotas import ClientQuotas
 
-LOGIN_THREADS = 4
-"""The threads for steps of logins that take long or wait for another server. There are few, because such a step uses
-the CPU of the node before its client is known."""
-
-_SECRET_BYTES = 32
+if TYPE_CHECKING:
+    from kcli.server.listener_tls import ListenerTls
+    from kcli.server.sasl_logins import SaslLogins
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """The security of one listener. `authenticate` begins the login of each new connection."""
+    """The security of one listener. `authenticate` begins the login of each new connection. `tls` is None on a listener
+    without TLS."""
 
     authenticate: Authenticate = anonymous
+    tls: ServerTls | None = None
 
 
 class NodeSecurity:
     """The parts that the logins on all listeners of a node share."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, image: Callable[[], MetadataImage]) -> None:
-        """`image` returns the current metadata, which has the users of SCRAM."""
+        """`image` returns the current metadata."""
         self._config = config
         self._clock = clock
         self._image = image
-        self._failures = FailedLogins()
-        self._threads = ThreadPoolExecutor(LOGIN_THREADS, "kcli-login")
-        tokens = TokenCredentials(
-            config.text("delegation.token.secret.key") or None, lambda: image().delegation_tokens
-        )
-        self._users = ScramUsers(
-            self._credential_of, tokens.credential_of, secret=secrets.token_bytes(_SECRET_BYTES)
-        )
+        self._logins: SaslLogins | None = None
+        self._tls: dict[str, ListenerTls] = {}
 
     def of(self, listener: Listener, dispatch: Dispatch) -> ListenerSecurity:
         """The security of a listener whose requests `dispatch` serves.
 
         Raises ConfigError if the configuration has a mistake.
         """
-        if not listener.security_protocol.startswith("SASL_"):
-            return ListenerSecurity()
-        config = ListenerConfig(self._config, listener.name)
-        return ListenerSecurity(self._login(config, dispatch))
+        config, protocol = ListenerConfig(self._config, listener.name), listener.security_protocol
+        tls = self._tls_of(config) if protocol.endswith("SSL") else None
+        if protocol.startswith("SASL_"):
+            return ListenerSecurity(self._sasl_logins().of(config, dispatch), tls)
+        if tls is None:
+            return ListenerSecurity(_named(config, anonymous))
+        from kcli.server.certificate_login import certificate_login
 
-    def _login(self, config: ListenerConfig, dispatch: Dispatch) -> LoginSettings:
-        mechanisms = server_mechanisms(config, self._users)
-        return LoginSettings(
-            mechanisms=mechanisms,
-            max_reauth_ms={name: config.integer("connections.max.reauth.ms", name) for name in mechanisms},
-            frame_size_max_bytes=config.integer("sasl.server.max.receive.size"),
-            failure_delay_seconds=self._config.integer("connection.failed.authentication.delay.ms") / 1000,
-            # Quotas do not apply before the login.
-            serve_versions=dispatch.versions_only(ClientQuotas(self._config, self._clock)),
-            refuse=dispatch.refuse,
-            principal_of=user_principal,
-            clock=self._clock,
-            failures=self._failures,
-            executor=self._threads,
-        )
+        return ListenerSecurity(_named(config, certificate_login(config)), tls)
 
-    def _credential_of(self, name: str, mechanism: Mechanism) -> ScramCredential | None:
-        return self._image().scram.get(ScramKey(name, mechanism.number))
+    def _sasl_logins(self) -> SaslLogins:
+        if self._logins is None:
+            from kcli.server.sasl_logins import SaslLogins
+
+            self._logins = SaslLogins(self._config, self._clock, self._image)
+        return self._logins
+
+    def _tls_of(self, config: ListenerConfig) -> ServerTls:
+        from kcli.server.listener_tls import ListenerTls
+
+        try:
+            made = self._tls[config.listener] = ListenerTls(config)
+        except ConfigError as error:
+            raise error.at(self._config.texts.where(error.key) if error.key else "") from None
+        return made.served
+
+    def check_change(self, after: BrokerConfig) -> None:
+        """Raises ConfigError if a running listener cannot take over the changed keys (KIP-226)."""
+        for tls in self._tls.values():
+            tls.check(after)
+
+    def change(self, after: BrokerConfig) -> None:
+        """Takes over changed keys of the TLS stores."""
+        for tls in self._tls.values():
+            tls.change(after)
+
+    def look_at_files(self) -> None:
+        """Loads the TLS stores again whose files have changed."""
+        for tls in self._tls.values():
+            tls.look()
 
     def close(self) -> None:
-        """Ends the threads, without waiting for their work."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._logins is not None:
+            self._logins.close()
+
+
+def _named(config: ListenerConfig, authenticate: Authenticate) -> Authenticate:
+    """The same logins without SASL, with principals of the builder in `principal.builder.class`."""
+    if config.key_of("principal.builder.class") is None:
+        return authenticate
+    from kcli.security.callbacks import principal_builder
+    from kcli.server.sasl_logins import logged_in
+
+    builder = principal_builder(config)
+    if builder is None:
+        return authenticate
+
+    def begin(connection: Connection) -> Session | Phase:
+        session = authenticate(connection)
+        assert isinstance(session, Session), "a login without SASL has no phase"
+        return Session(builder.build(logged_in(connection, None, session.principal.name)))
+
+    return begin

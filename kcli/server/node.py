@@ -26,6 +26,7 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
 from kcli.config.listeners import Listener
 from kcli.config.topic import LogConfig
+from kcli.controller.policies import NO_POLICIES, configured_policies
 from kcli.errors import StorageError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
@@ -84,6 +85,8 @@ _log = logging.getLogger("kcli.server.KafkaRaftServer")
 BACKGROUND_THREADS = 2
 # The interval at which the node searches for idle connections.
 IDLE_CHECK_INTERVAL_MS = 10_000
+# The interval at which the node looks at the modification times of its certificates.
+CERTIFICATES_CHECK_INTERVAL_MS = 10_000
 
 
 class Node:
@@ -122,6 +125,7 @@ class Node:
         self.registrar: ControllerRegistrar | None = None
         self._is_made = False
         self.authorizer = node_authorizer(config)
+        self._policies = configured_policies(config) if config.is_controller else NO_POLICIES
 
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
@@ -183,7 +187,14 @@ class Node:
         )
 
     def _make_controller(self) -> ControllerRole:
-        return ControllerRole(self.quorum, self.config, self.clock, self.rng, on_fatal=self._halt)
+        return ControllerRole(
+            self.quorum,
+            self.config,
+            self.clock,
+            self.rng,
+            on_fatal=self._halt,
+            policies=self._policies,
+        )
 
     def _make_broker(self, cleaner_executor: Executor | None) -> BrokerRole:
         return BrokerRole(
@@ -426,7 +437,10 @@ class Node:
             is_controller = listener.name in self.config.controller_listener_names
             security = self.security.of(listener, dispatches[is_controller])
             opened = await self.sockets.listen(
-                listener_settings(self.config, listener), served[is_controller], security.authenticate
+                listener_settings(self.config, listener),
+                served[is_controller],
+                security.authenticate,
+                security.tls,
             )
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 
@@ -455,6 +469,7 @@ class Node:
         image = self.metadata
         # Subscribe first, so that stored configs take effect in the same way as later changes.
         self.dynamic_config.subscribe(self._reconfigure)
+        self.dynamic_config.check_with(self.security.check_change)
         self._update_config(image)
         self.quotas.load(image)
         self.loader.subscribe(self._metadata_changed)
@@ -467,11 +482,13 @@ class Node:
     def _update_config(self, image: MetadataImage) -> None:
         own = ConfigResource(ConfigResourceType.BROKER, str(self.config.node_id))
         self.dynamic_config.update(default=image.config(CLUSTER_DEFAULT), own=image.config(own))
+        self.security.look_at_files()
 
     def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
         self.sockets.limits = connection_limits(after)
         for listener in self.config.listeners:
             self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
+        self.security.change(after)
         self.sockets.admit_held()
 
     # Work by the clock.
@@ -480,6 +497,7 @@ class Node:
         jobs = [
             *log_jobs(self.logs, self.config, self.clock),
             PeriodicJob("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
+            PeriodicJob("changed certificates", CERTIFICATES_CHECK_INTERVAL_MS, self.security.look_at_files),
         ]
         if self.broker is not None:
             # As in Kafka, a replica leaves the ISR 1 to 1.5 times this lag after it had caught up for the last time.
@@ -496,6 +514,7 @@ class Node:
             return None
         from kcli.server.beans.broker_beans import BeanSources
         from kcli.server.beans.endpoint import MetricsEndpoint
+        from kcli.server.beans.endpoint_security import endpoint_security
 
         sources = BeanSources(
             ports=self.ports,
@@ -504,7 +523,8 @@ class Node:
             cleaning=None if self.broker is None else self.broker.cleaning,
             is_ready=lambda: self.is_ready,
         )
-        return MetricsEndpoint(sources, self.network, *self.config.metrics_address)
+        security = endpoint_security(self.config)
+        return MetricsEndpoint(sources, self.network, *self.config.metrics_address, security)
 
     # Failures.
 

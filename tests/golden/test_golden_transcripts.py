@@ -16,6 +16,7 @@ pytestmark = [
 ]
 
 STORIES = (
+    "acls-basic",
     "topics-basic",
     "configs-topics-brokers",
     "configs-users-quotas",
@@ -33,6 +34,17 @@ STORIES = (
     "transactions",
 )
 
+SECURITY_STORIES = (
+    "sec-acls-shortcuts",
+    "sec-allow-everyone",
+    "sec-authorizer-log",
+    "sec-permissions",
+    "sec-permissions-admin",
+    "sec-sasl-login",
+    "sec-scram",
+    "sec-tls",
+    "sec-txn-idempotent-autocreate",
+)
 
 # The story cl-node-down waits for time-outs of clients for two minutes, so it is played by hand (rigs/replay).
 CLUSTER_STORIES = (
@@ -56,6 +68,12 @@ def test_each_step_prints_and_exits_as_recorded(name: str, tmp_path: Path) -> No
 @pytest.mark.skipif(not replay.CLI_2.is_dir(), reason="the recordings (../shared/golden2/cli) are not here")
 @pytest.mark.parametrize("name", CLUSTER_STORIES)
 def test_each_step_on_three_nodes_prints_and_exits_as_recorded(name: str, tmp_path: Path) -> None:
+    check(replay.stories(replay.CLI_2)[name], tmp_path)
+
+
+@pytest.mark.skipif(not replay.CLI_2.is_dir(), reason="the recordings (../shared/golden2/cli) are not here")
+@pytest.mark.parametrize("name", SECURITY_STORIES)
+def test_each_step_on_a_secured_node_prints_and_exits_as_recorded(name: str, tmp_path: Path) -> None:
     check(replay.stories(replay.CLI_2)[name], tmp_path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from kcli.config.definition import ConfigError
 from kcli.http import client
 from kcli.model.addresses import Address
+from kcli.testing.rigs.certificates import Certificates
 from rigs.node import running
 
 Ask = Callable[[str], Awaitable[client.Response]]
@@ -71,3 +74,60 @@ def test_the_process_has_its_threads_and_tasks(tmp_path: Path) -> None:
 def test_the_http_library_is_loaded_only_when_it_is_used(program: str) -> None:
     script = f"import sys, {program}\nassert not {{'aiohttp', 'yarl'}} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+USERS = {"kcli_metrics_users": "ann:one-secret bob:two:secrets"}
+
+
+def test_with_users_each_request_needs_a_login(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0", **USERS) as node:
+            assert node.metrics_endpoint is not None
+            address = Address("127.0.0.1", node.metrics_endpoint.port)
+
+            async def status(target: str, credentials: str | None) -> int:
+                answer = await client.get(address, target, body_max_bytes=10_000_000, credentials=credentials)
+                return answer.status
+
+            for target in ("/", "/metrics", "/jmx", "/requests", "/unknown"):
+                assert await status(target, None) == 401
+            assert await status("/metrics", "ann:one-secret") == 200
+            assert await status("/jmx", "bob:two:secrets") == 200
+            assert await status("/jmx", "bob:wrong") == 401
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("users", ["ann", "ann:", ":secret", "ann:a ann:b"])
+def test_invalid_users_are_refused_without_their_passwords(tmp_path: Path, users: str) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0", kcli_metrics_users=users):
+            raise AssertionError("the node must not start")
+
+    with pytest.raises(ConfigError) as error:
+        asyncio.run(story())
+    assert "secret" not in str(error.value)
+
+
+def test_the_endpoint_speaks_tls(tmp_path: Path, certificates: Certificates) -> None:
+    async def story() -> None:
+        settings = {
+            f"listener.name.metrics.{key}": text for key, text in certificates.broker_config().items()
+        }
+        async with running(
+            tmp_path, kcli_metrics_listener="127.0.0.1:0", kcli_metrics_protocol="HTTPS", **USERS, **settings
+        ) as node:
+            assert node.metrics_endpoint is not None
+            address = Address("127.0.0.1", node.metrics_endpoint.port)
+            trusted = ssl.create_default_context(cafile=certificates.authority.pem)
+            answer = await client.get(
+                address, "/metrics", body_max_bytes=10_000_000, credentials="ann:one-secret", tls=trusted
+            )
+            assert answer.status == 200 and answer.body.startswith(b"# TYPE ")
+            with pytest.raises(OSError):
+                stranger = ssl.create_default_context(cafile=certificates.other_authority.pem)
+                await client.get(address, "/metrics", body_max_bytes=100, tls=stranger)
+            with pytest.raises((client.NotHttp, OSError)):
+                await client.get(address, "/metrics", body_max_bytes=100)
+
+    asyncio.run(story())

@@ -18,6 +18,8 @@ from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.mechanisms.client import Credentials
 from kcli.security.mechanisms.client import client_exchange as scram_client
+from kcli.server.metrics.metrics import listener_counts
+from kcli.server.network.login_counts import LoginCounts
 from rigs.loops import PATIENCE_S, until
 from rigs.node import RunningNode, connect, running
 from rigs.sasl import ALICE, BOB, SASL_LISTENER, add_user, handshake, log_in, send_token
@@ -314,6 +316,7 @@ def test_an_expired_session_ends_at_the_next_request_and_a_new_login_saves_it(tm
         await until(lambda: loop.time() > ends)
         assert await again(prompt) == (NONE, None, 40)
         assert await step(late, "list") == CLOSED
+        assert node.sockets.listeners["SASL"].logins.expired == 1
 
     with_sasl(tmp_path, story, **{"listener.name.sasl.plain.connections.max.reauth.ms": "40"})
 
@@ -346,3 +349,25 @@ def test_the_log_has_one_line_a_second_about_failures(
     assert len(lines) <= 2
     assert "/127.0.0.1 on listener SASL (Authentication failed: Invalid username or password)" in lines[0]
     assert "s3cret" not in caplog.text
+
+
+def test_logins_are_counted_for_the_metrics_of_the_listener(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
+        client = await connect(node, "SASL")
+        await again(client)
+        await again(client)
+        client = await connect(node, "SASL")
+        await again(client)
+        await again(client, BOB)
+        old = await connect(node, "SASL")
+        await handshake(old, "PLAIN", 0)
+        await step(old, "raw")
+        await again(await connect(node, "SASL"), Credentials("PLAIN", "alice", "wrong"))
+        counts = node.sockets.listeners["SASL"].logins
+        assert counts == LoginCounts(
+            succeeded=3, succeeded_without_again=1, succeeded_again=1, failed=1, failed_again=1
+        )
+        assert node.sockets.listeners["PLAINTEXT"].logins == LoginCounts()
+        assert listener_counts(node.sockets.listeners["SASL"])["failed-authentication"] == 1
+
+    with_sasl(tmp_path, story, **HOUR)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,16 +13,22 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from kcli.client.admin.admin import AdminClient as KcliAdminClient
+from kcli.client.config import ClientConfig
+from kcli.errors import SaslAuthenticationException
+from kcli.model.addresses import Address
+from kcli.security.client import client_security
+from kcli.testing.rigs.certificates import Certificates
 from rigs.secure_cluster import AUTHORIZED, FAST, SASL, SecureCluster
 
 PATIENCE_S = 30.0
 TOPIC, PARTITIONS = "orders", 3
 
 
-def settings(cluster: SecureCluster, protocol: str) -> dict[str, Any]:
+def settings(cluster: SecureCluster, certificates: Certificates) -> dict[str, Any]:
     return {
+        **certificates.librdkafka_config(protocol="sasl_ssl"),
         "bootstrap.servers": cluster.bootstrap(),
-        "security.protocol": protocol,
         "sasl.mechanism": "PLAIN",
         "sasl.username": "admin",
         "sasl.password": "admin-secret",
@@ -77,12 +85,11 @@ def states(admin: AdminClient) -> dict[int, tuple[int, int]]:
     return {number: (each.leader, len(each.isrs)) for number, each in partitions.items()}
 
 
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT"])
-def test_all_links_of_a_cluster_log_in(tmp_path: Path, protocol: str) -> None:
-    protocols = dict.fromkeys(("CLIENTS", "BROKERS", "CONTROLLER"), protocol)
-    cluster = SecureCluster(tmp_path, protocols, FAST | SASL | AUTHORIZED)
+def test_all_links_of_a_cluster_log_in_over_tls(tmp_path: Path, certificates: Certificates) -> None:
+    protocols = dict.fromkeys(("CLIENTS", "BROKERS", "CONTROLLER"), "SASL_SSL")
+    cluster = SecureCluster(tmp_path, protocols, FAST | SASL | AUTHORIZED | certificates.broker_config())
     with cluster.processes:
-        config = settings(cluster, protocol)
+        config = settings(cluster, certificates)
         admin = AdminClient(config)
         created = admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)], request_timeout=PATIENCE_S)
         created[TOPIC].result(PATIENCE_S)
@@ -92,6 +99,7 @@ def test_all_links_of_a_cluster_log_in(tmp_path: Path, protocol: str) -> None:
         produce(config, range(300, 330), **{"transactional.id": "t"})
         assert consumed(config, 330, "first") == list(range(330))
         _alter_over_each_node(cluster, config)
+        asyncio.run(_use_a_token_on_each_node(cluster, certificates))
         killed, _ = states(admin)[0]
         cluster.nodes[killed].kill()
         until(lambda: all(leader not in (-1, killed) for leader, _ in states(admin).values()), "new leaders")
@@ -112,6 +120,38 @@ def _alter_over_each_node(cluster: SecureCluster, config: dict[str, Any]) -> Non
         )
         resource = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+
+
+async def _use_a_token_on_each_node(cluster: SecureCluster, certificates: Certificates) -> None:
+    """Creates a token over one node, and logs in with it on every node. The node must have read the metadata, which
+    may take a moment."""
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    async with _admin(
+        cluster, 1, certificates, "PLAIN", f'{plain} username="alice" password="alice-secret";'
+    ) as alice:
+        token = await alice.create_delegation_token()
+    password = base64.b64encode(token.hmac).decode()
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    jaas = f'{scram} username="{token.token_id}" password="{password}" tokenauth=true;'
+    for node_id in cluster.nodes:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            async with _admin(cluster, node_id, certificates, "SCRAM-SHA-256", jaas) as by_token:
+                try:
+                    assert await by_token.list_topics() == [], "alice may see no topic"
+                    break
+                except SaslAuthenticationException:
+                    assert time.monotonic() < deadline
+                    await asyncio.sleep(0.1)
+
+
+def _admin(
+    cluster: SecureCluster, node_id: int, certificates: Certificates, mechanism: str, jaas: str
+) -> KcliAdminClient:
+    properties = certificates.client_config(protocol="SASL_SSL")
+    properties |= {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+    address = Address("127.0.0.1", cluster.ports[node_id, "CLIENTS"])
+    return KcliAdminClient(ClientConfig(servers=(address,), security=client_security(properties)))
 
 
 def test_a_node_with_a_wrong_password_does_not_join(tmp_path: Path) -> None:

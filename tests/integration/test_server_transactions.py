@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kcli.errors import ErrorCode
+from kcli.errors import ErrorCode, UnknownTopicOrPartitionException
 from kcli.protocol.batches.batch import iter_batches
 from kcli.protocol.messages import (
     add_offsets_to_txn,
@@ -108,11 +108,14 @@ async def test_a_hanging_transaction_is_found_and_ended(session: Session) -> Non
     assert await session.send("hangs", version=9) is ErrorCode.NONE  # without AddPartitionsToTxn
     topic = describe_producers.TopicRequest(name="t", partition_indexes=(0, 5))
     misnamed = describe_producers.TopicRequest(name="no name", partition_indexes=(0,))
-    request = describe_producers.DescribeProducersRequest(topics=(topic, misnamed))
+    unknown = describe_producers.TopicRequest(name="none", partition_indexes=(0,))
+    request = describe_producers.DescribeProducersRequest(topics=(topic, misnamed, unknown))
     response = await session.client.call(request, ApiKey.DESCRIBE_PRODUCERS, 0)
     here, missing = response.topics[0].partitions
     assert response.topics[1].partitions[0].error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert missing.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert missing.error_message is None, "Kafka gives a text only if the topic is unknown"
+    assert response.topics[2].partitions[0].error_message == UnknownTopicOrPartitionException().message
     (producer,) = here.active_producers
     assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (0, -1)
     assert await session.end(True) is ErrorCode.INVALID_TXN_STATE

@@ -26,6 +26,7 @@ from kcli.security.mechanisms import plain, scram
 from kcli.security.mechanisms.server import ServerMechanism, Success
 from kcli.security.principal import ANONYMOUS_SESSION, Principal, Session
 from kcli.server.network.failed_logins import FailedLogins
+from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.phase import LoginStep
 from kcli.server.requests.answers import finished
 from kcli.server.requests.login import Login, LoginSettings, user_principal
@@ -131,7 +132,9 @@ def refuse(_connection: object, _frame: bytes, error: KafkaError) -> bytes:
 
 
 def login(old: Session | None = None) -> Login:
-    connection: Any = SimpleNamespace(listener="SASL", peer_host="h", session=old or ANONYMOUS_SESSION)
+    connection: Any = SimpleNamespace(
+        listener="SASL", peer_host="h", session=old or ANONYMOUS_SESSION, logins=LoginCounts()
+    )
     settings = LoginSettings(
         mechanisms={name: ServerMechanism(name, begin) for name, begin in MECHANISMS.items()},
         max_reauth_ms=dict.fromkeys(MECHANISMS, 0),

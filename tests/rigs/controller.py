@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from kcli.config.features import supported_ranges
+from kcli.config.features import METADATA_VERSION, supported_ranges
 from kcli.controller import brokers
 from kcli.controller.api import (
     BROKER_HEARTBEAT,
@@ -15,7 +15,7 @@ from kcli.controller.api import (
     ControllerApi,
     ControllerRequestContext,
 )
-from kcli.controller.bootstrap import bootstrap_records, first_log_records
+from kcli.controller.bootstrap import bootstrap_records, encode_records, first_log_records
 from kcli.controller.controller import Controller
 from kcli.controller.decision import Decision, Steps
 from kcli.controller.settings import ControllerSettings
@@ -53,9 +53,14 @@ class ControllerRig:
         records = list(records)
         if not records:
             return
+        encode_records(records, self._metadata_version(records))  # fails if a record cannot be written
         last = self.controller.next_offset + len(records) - 1
         delta = self.controller.replay(records, last_offset=last, epoch=1, timestamp_ms=self.now_ms)
         self.deltas.append(delta)
+
+    def _metadata_version(self, records: Iterable[Any]) -> int:
+        levels = [each.feature_level for each in records if getattr(each, "name", "") == METADATA_VERSION]
+        return max(levels, default=self.image.metadata_version)
 
     def decide(self, api: ControllerApi, request: Any, **context: Any) -> Decision:
         if api.arrived is not None:

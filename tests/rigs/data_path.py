@@ -4,6 +4,7 @@ and the test makes the metadata."""
 from __future__ import annotations
 
 import asyncio
+import ssl
 import uuid
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from kcli.server.handlers.served import served_on_broker
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
+from kcli.server.network.tls_transport import ServerTls
 from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.replicas import Replicas
@@ -100,6 +102,8 @@ class BrokerRig:
     def __init__(
         self, directory: Path, *topics: TopicImage, config: LogConfig | None = None, configs: Any = None
     ) -> None:
+        self.tls: ServerTls | None = None
+        self.client_tls: ssl.SSLContext | None = None
         self.clock = SystemClock()
         self.disk = SystemDisk()
         self.directory = str(directory)
@@ -177,7 +181,7 @@ class BrokerRig:
         )
         self.dispatch = Dispatch(self, served_on_broker(), quotas=self.quotas, metrics=self.metrics)
         self.listener = await self.sockets.listen(
-            ListenerSettings("PLAINTEXT", "127.0.0.1", 0), self.dispatch
+            ListenerSettings("PLAINTEXT", "127.0.0.1", 0), self.dispatch, tls=self.tls
         )
         self.clients = []
         return self
@@ -191,7 +195,7 @@ class BrokerRig:
         self.logs.close()
 
     async def connect(self) -> Client:
-        client = await connect(self.listener.port)
+        client = await connect(self.listener.port, self.client_tls)
         self.clients.append(client)
         return client
 

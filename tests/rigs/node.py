@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -99,9 +100,11 @@ def with_node(directory: Path | str, story: Story, /, **overrides: str) -> None:
     asyncio.run(main())
 
 
-async def connect(node: RunningNode, listener: str = "PLAINTEXT") -> Client:
+async def connect(
+    node: RunningNode, listener: str = "PLAINTEXT", tls: ssl.SSLContext | None = None
+) -> Client:
     """A client of the node, closed before the node stops."""
-    client = await wire_client.connect(node.port(listener))
+    client = await wire_client.connect(node.port(listener), tls)
     node.clients.append(client)
     return client
 

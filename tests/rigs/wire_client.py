@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from typing import Any
 
@@ -48,6 +49,6 @@ class Client:
         self.writer.close()
 
 
-async def connect(port: int) -> Client:
+async def connect(port: int, tls: ssl.SSLContext | None = None) -> Client:
     """A client of the listener on this port."""
-    return Client(*await asyncio.open_connection("127.0.0.1", port))
+    return Client(*await asyncio.open_connection("127.0.0.1", port, ssl=tls))

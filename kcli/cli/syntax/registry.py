@@ -184,6 +184,13 @@ TOOLS: dict[str, Tool] = {
             _CLUSTER,
         ),
         Tool(
+            "acls",
+            "kafka-acls.sh",
+            "Add, remove, list and check ACLs.",
+            _CLUSTER,
+            place="acls.command",
+        ),
+        Tool(
             "delegation-tokens",
             "kafka-delegation-tokens.sh",
             "Create, renew, expire and describe delegation tokens.",

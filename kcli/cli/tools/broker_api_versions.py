@@ -10,7 +10,7 @@ from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, OnParseError, require
 from kcli.client.admin.cluster import ApiVersionRange
-from kcli.client.client import Node
+from kcli.client.client import AUTHENTICATION_ERRORS, Node
 from kcli.errors import KafkaError
 from kcli.protocol.wire.api import API, ApiSpec
 
@@ -33,6 +33,8 @@ async def run(options: ClusterOptions, output: Output) -> None:
     async with admin(options) as client:
         try:
             nodes = await client.nodes()
+        except AUTHENTICATION_ERRORS as error:
+            raise CommandError(error.message) from error
         except KafkaError as error:
             shown = ", ".join(
                 str(Node(-1 - number, each.host, each.port))

@@ -12,10 +12,15 @@ from kcli.cli.syntax.options import Command, CommandError, UsageError, flag, opt
 from kcli.client.config import ClientConfig
 from kcli.client.diagnosis.doctor import Wishes, diagnose
 from kcli.client.diagnosis.finding import Finding, Status
-from kcli.security.mechanisms.client import Credentials
+from kcli.config.definition import ConfigError
+from kcli.security.client import ClientSecurity
 from kcli.security.principal import ANONYMOUS
+from kcli.security.tls.contexts import ClientTls
+from kcli.security.tls.distinguished_name import subject_text
 
 STATUS_WIDTH = max(len(status) for status in Status)
+UNKNOWN_PRINCIPAL = "User:<your name>"
+"""The name in ACLs of a client whose settings do not show its name, such as a token of another program."""
 STEP_WIDTH = len("certificate")
 
 
@@ -48,12 +53,27 @@ async def run(options: DoctorOptions, output: Output) -> None:
 
 def _principal(config: ClientConfig) -> str:
     """The name of the client in ACLs, as far as its settings show it."""
-    sasl = config.security.sasl if config.security is not None else None
-    if isinstance(sasl, Credentials):
-        return f"User:{sasl.username}"
-    if sasl is None and (config.security is None or config.security.tls is None):
+    security = config.security or ClientSecurity()
+    if security.sasl is not None:
+        return f"User:{security.sasl.username}"
+    if security.tls is None:
         return str(ANONYMOUS)
-    return "User:<your name>"
+    return _principal_of_certificate(security.tls)
+
+
+def _principal_of_certificate(tls: ClientTls) -> str:
+    """The principal that a broker without mapping rules makes from the client's certificate."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from kcli.security.tls.stores import load_key_store
+
+    try:
+        keys = load_key_store(tls.stores)
+    except ConfigError:
+        return UNKNOWN_PRINCIPAL  # the walk names the mistake
+    if keys is None:
+        return str(ANONYMOUS)
+    return f"User:{subject_text(keys.entries[0].chain[0].public_bytes(Encoding.DER))}"
 
 
 def _line(finding: Finding) -> str:

@@ -12,8 +12,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from kcli.cli.broker_metrics import BeanValues, MetricsUnavailable, Value, fetch_beans
+from kcli.cli.broker_metrics import BeanValues, MetricsAccess, MetricsUnavailable, Value, fetch_beans
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
@@ -22,13 +23,16 @@ from kcli.config.definition import java_double
 from kcli.model.addresses import Address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
+if TYPE_CHECKING:
+    import ssl
+
 # The time-outs of Kafka's tool for the first connection and for --wait.
 CONNECT_MAX_MS = 10_000
 WAIT_MAX_MS = 10_000
 RETRY_PAUSE_S = 0.1
 
 _SERVICE_URL = re.compile(r"service:jmx:rmi:///jndi/rmi://([^/:]*|\[[^\]]*\]):(\d+)/.*", re.ASCII)
-_HTTP_URL = re.compile(r"(?:http://)?([^/:]+|\[[^\]]*\]):(\d+)(?:/.*)?", re.ASCII)
+_HTTP_URL = re.compile(r"(?:https?://)?([^/:]+|\[[^\]]*\]):(\d+)(?:/.*)?", re.ASCII)
 _PORT_MAX = 65535
 
 _FORMATS = {"properties": "{key}={value}", "csv": '{key},"{value}"', "tsv": "{key}\t{value}"}
@@ -64,8 +68,8 @@ class JmxOptions(CommonOptions):
         metavar="format",
     )
     jmx_url: str = option(
-        "The metrics endpoint of the broker, as http://host:port. Only host and port of a JMX service URL "
-        "are used.",
+        "The metrics endpoint of the broker, as http://host:port or https://host:port. Only host and port "
+        "of a JMX service URL are used.",
         metavar="service-url",
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
@@ -76,15 +80,18 @@ class JmxOptions(CommonOptions):
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "The credentials, as user=password. The command sends the credentials as HTTP Basic authentication. "
-        "Only a proxy can check the credentials, because the endpoint itself has no authentication.",
+        "The user and the password, as user=password. They are those of kcli.metrics.users of the broker.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(
-        "The value true is refused, because the endpoint has no TLS.",
+        "Read the metrics over TLS, as with a URL https://host:port.",
         Kind.BOOLEAN,
         metavar="ssl-enable",
         default=False,
+    )
+    jmx_ssl_truststore: str | None = option(
+        "A PEM file with the certificates that the command trusts. Default: those of the operating system.",
+        metavar="file",
     )
     wait: bool = flag("Wait until all objects exist. With this option, no object name may be a pattern.")
 
@@ -95,10 +102,10 @@ class Endpoint:
 
     url: str
     address: Address
-    credentials: str | None
+    access: MetricsAccess
 
     async def beans(self, queries: Sequence[str]) -> list[BeanValues]:
-        return await fetch_beans(self.address, queries, credentials=self.credentials)
+        return await fetch_beans(self.address, queries, self.access)
 
 
 async def run(options: JmxOptions, output: Output) -> None:
@@ -246,15 +253,11 @@ def _object_names(texts: Sequence[str]) -> list[ObjectName]:
 
 
 def _endpoint(options: JmxOptions) -> Endpoint:
-    if options.jmx_ssl_enable:
-        raise CommandError(
-            "--jmx-ssl-enable true: the metrics endpoint speaks plain HTTP. Leave the option out, and let a "
-            "proxy add TLS if the network is not trusted"
-        )
     found = _SERVICE_URL.fullmatch(options.jmx_url) or _HTTP_URL.fullmatch(options.jmx_url)
     if found is None or not 0 < int(found[2]) <= _PORT_MAX:
         raise CommandError(
-            f"--jmx-url {options.jmx_url} is neither service:jmx:rmi:///jndi/rmi://host:port/jmxrmi nor http://host:port"
+            f"--jmx-url {options.jmx_url} is neither service:jmx:rmi:///jndi/rmi://host:port/jmxrmi nor "
+            "http://host:port"
         )
     credentials = None
     if options.jmx_auth_prop is not None:
@@ -263,7 +266,18 @@ def _endpoint(options: JmxOptions) -> Endpoint:
             raise CommandError("--jmx-auth-prop takes user=password")
         credentials = f"{user}:{password}"
     host = found[1].strip("[]") or "localhost"
-    return Endpoint(options.jmx_url, Address(host, int(found[2])), credentials)
+    uses_tls = options.jmx_ssl_enable or options.jmx_url.startswith("https:")
+    tls = _tls(options.jmx_ssl_truststore) if uses_tls else None
+    return Endpoint(options.jmx_url, Address(host, int(found[2])), MetricsAccess(credentials, tls))
+
+
+def _tls(truststore: str | None) -> ssl.SSLContext:
+    import ssl  # only HTTPS needs it
+
+    try:
+        return ssl.create_default_context(cafile=truststore)
+    except OSError as error:
+        raise CommandError(f"--jmx-ssl-truststore {truststore} cannot be read: {error.strerror}") from error
 
 
 def _now(date_format: str | None) -> str:

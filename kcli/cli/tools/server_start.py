@@ -81,6 +81,7 @@ def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
     _import_server()
     from kcli.config.definition import ConfigError
     from kcli.config.not_built import check_can_serve
+    from kcli.controller.policies import configured_policies
     from kcli.security.acls.configured import node_authorizer
     from kcli.server.main import configured
 
@@ -88,6 +89,7 @@ def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
         config = configured(file, overrides)
         check_can_serve(config)
         node_authorizer(config)
+        configured_policies(config)
     except ConfigError as error:
         raise CommandError(error.located()) from None
     except OSError as error:

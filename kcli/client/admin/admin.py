@@ -10,6 +10,7 @@ modules.
 from __future__ import annotations
 
 from kcli.client.admin import (
+    acls,
     cluster,
     configs,
     features,
@@ -47,6 +48,10 @@ class AdminClient(Client):
     alter_client_quotas = quotas.alter_client_quotas
     describe_user_scram_credentials = quotas.describe_user_scram_credentials
     alter_user_scram_credentials = quotas.alter_user_scram_credentials
+
+    describe_acls = acls.describe_acls
+    create_acls = acls.create_acls
+    delete_acls = acls.delete_acls
 
     create_delegation_token = tokens.create_delegation_token
     renew_delegation_token = tokens.renew_delegation_token

@@ -280,20 +280,23 @@ def _of_topics(
             continue
         hopeless[topic.name or ""] = error
     return {
-        TopicPartition(topic, number): _unknown(topic, number)
-        if hopeless[topic].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else hopeless[topic]
+        TopicPartition(topic, number): _without_metadata(TopicPartition(topic, number), hopeless[topic])
         for topic, number in partitions
         if topic in hopeless
     }
 
 
-def _unknown(topic: str, number: int) -> KafkaError:
-    return error_for(
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        f"Failed to fetch metadata for partition {topic}-{number} because metadata for topic `{topic}` "
-        "could not be found",
-    )
+def _without_metadata(partition: TopicPartition, error: KafkaError) -> KafkaError:
+    """The error with the text of Java's client."""
+    what = f"Failed to fetch metadata for partition {partition.topic}-{partition.partition}"
+    match error.code:
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            why = f"because metadata for topic `{partition.topic}` could not be found"
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            why = "due to topic authorization failure"
+        case _:
+            return error
+    return error_for(error.code, f"{what} {why}")
 
 
 def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:

@@ -21,6 +21,7 @@ from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client, Node
+    from kcli.protocol.messages.describe_producers import PartitionResponse
 
 T = TypeVar("T")
 
@@ -181,6 +182,17 @@ async def describe_producers(
     return found
 
 
+def _refused(topic: str, answer: PartitionResponse) -> KafkaError | None:
+    """The error of a partition, or None. A missing right has the text of Java's client."""
+    text = answer.error_message
+    if answer.error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        text = (
+            f"Failed to describe active producers for partition {topic}-{answer.partition_index} due to "
+            f"authorization failure on topic `{topic}`"
+        )
+    return error_of(answer.error_code, text)
+
+
 async def _producers_at(
     client: Client, node: int, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
@@ -196,7 +208,7 @@ async def _producers_at(
     async def attempt() -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
         response = await client.send(request, ApiKey.DESCRIBE_PRODUCERS, to=node)
         return {
-            TopicPartition(topic.name, each.partition_index): error_of(each.error_code, each.error_message)
+            TopicPartition(topic.name, each.partition_index): _refused(topic.name, each)
             or tuple(map(_producer, each.active_producers))
             for topic in response.topics
             for each in topic.partitions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterable
@@ -107,7 +108,8 @@ class ClusterWalk:
                 return
             raise_for(group.error_code)
         except KafkaError as error:
-            yield wrong(GROUP, group_id, error.message, self._grant("Read", "group", group_id))
+            reason = error.message or error.default_message
+            yield wrong(GROUP, group_id, reason, self._grant("Read", "group", group_id))
             return
         yield self._rights(group.authorized_operations, "group", group_id, (AclOperation.READ,))
 
@@ -224,7 +226,8 @@ class ClusterWalk:
         )
 
     def _grant(self, operation: str, kind: str, name: str) -> str:
-        return f"kcli acls --add --allow-principal {self._principal} --operation {operation} --{kind} {name}"
+        principal, resource = shlex.quote(self._principal), shlex.quote(name)
+        return f"kcli acls --add --allow-principal {principal} --operation {operation} --{kind} {resource}"
 
 
 def _replicas(topic: MetadataResponseTopic) -> Finding:

@@ -15,6 +15,7 @@ from kcli.client.connection import Connection, WrongPeer
 from kcli.client.diagnosis import certificates, ports
 from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
 from kcli.client.diagnosis.ports import Speaks, TlsLook
+from kcli.config.definition import ConfigError
 from kcli.errors import (
     ErrorCode,
     KafkaError,
@@ -118,6 +119,11 @@ class ServerWalk:
         tls = self._security.tls
         assert tls is not None
         try:
+            context = tls.context()
+        except ConfigError as error:
+            yield wrong(TLS, str(address), str(error), "correct the ssl.* settings of the client")
+            return
+        try:
             seen = await asyncio.to_thread(ports.look_unchecked, address, self._timeout_s)
         except OSError as error:
             yield await self._no_tls(address, error)
@@ -128,10 +134,10 @@ class ServerWalk:
             if finding.is_wrong:
                 return
         try:
-            await asyncio.to_thread(ports.look_at_tls, address, tls.context(), self._timeout_s)
+            await asyncio.to_thread(ports.look_at_tls, address, context, self._timeout_s)
         except ssl.SSLCertVerificationError as error:
             yield self._untrusted(address, seen, error)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             yield wrong(
                 TLS,
                 str(address),

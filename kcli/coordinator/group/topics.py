@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Sequence
 from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
@@ -21,6 +21,10 @@ _HEAD = struct.Struct("<BQQ")
 _INT32 = struct.Struct("<i")
 _UINT64 = struct.Struct("<Q")
 _LOW_HALF = 0xFFFFFFFFFFFFFFFF
+
+
+VisibleTopics = Callable[[Iterable[str]], Generator[None, None, Container[str]]]
+"""Returns those of the names that a client may describe, in steps."""
 
 
 class Topic:

@@ -54,14 +54,20 @@ class _Cell:
     allowed: int = 0
     denied: int = 0
 
-    def changed(self) -> None:
-        """Sets the bits again after a change of the entries."""
+    def add(self, acl_id: uuid.UUID, acl: AclEntry) -> None:
+        self.entries[acl_id] = acl
+        if acl.permission_type == AclPermissionType.ALLOW:
+            self.allowed |= allowed_bits(acl.operation)
+        else:
+            self.denied |= denied_bits(acl.operation)
+
+    def remove(self, acl_id: uuid.UUID) -> None:
+        """Removes an ACL. Other ACLs may have the same bits, so all bits are set again."""
+        del self.entries[acl_id]
+        others = list(self.entries.items())
         self.allowed = self.denied = 0
-        for acl in self.entries.values():
-            if acl.permission_type == AclPermissionType.ALLOW:
-                self.allowed |= allowed_bits(acl.operation)
-            else:
-                self.denied |= denied_bits(acl.operation)
+        for other_id, other in others:
+            self.add(other_id, other)
 
 
 _Hosts = dict[str, _Cell]
@@ -81,7 +87,8 @@ class _OfType:
 
     def prefix_added(self, name: str) -> None:
         self._prefixes_of_length[len(name)] += 1
-        self.lengths = sorted(self._prefixes_of_length)
+        if self._prefixes_of_length[len(name)] == 1:
+            self.lengths = sorted(self._prefixes_of_length)
 
     def prefix_removed(self, name: str) -> None:
         self._prefixes_of_length[len(name)] -= 1
@@ -126,16 +133,20 @@ class AclIndex:
             self.remove(acl_id)
         self._any.clear()
         self._by_id[acl_id] = acl
-        of_type = self._types.setdefault(acl.resource_type, _OfType())
+        of_type = self._types.get(acl.resource_type)
+        if of_type is None:
+            of_type = self._types[acl.resource_type] = _OfType()
         patterns = of_type.patterns(acl.pattern_type)
         principals = patterns.get(acl.resource_name)
         if principals is None:
             principals = patterns[acl.resource_name] = {}
             if patterns is of_type.prefixed:
                 of_type.prefix_added(acl.resource_name)
-        cell = principals.setdefault(acl.principal, {}).setdefault(acl.host, _Cell())
-        cell.entries[acl_id] = acl
-        cell.changed()
+        hosts = principals.setdefault(acl.principal, {})
+        cell = hosts.get(acl.host)
+        if cell is None:
+            cell = hosts[acl.host] = _Cell()
+        cell.add(acl_id, acl)
 
     def remove(self, acl_id: uuid.UUID) -> None:
         """Removes an ACL. Does nothing if the id is unknown."""
@@ -148,8 +159,7 @@ class AclIndex:
         principals = patterns[acl.resource_name]
         hosts = principals[acl.principal]
         cell = hosts[acl.host]
-        del cell.entries[acl_id]
-        cell.changed()
+        cell.remove(acl_id)
         if cell.entries:
             return
         del hosts[acl.host]
@@ -168,15 +178,22 @@ class AclIndex:
         found = of_type.matching(name)
         if not found:
             return Verdict.NO_ACLS
+        allowed = denied = 0
+        for principals in found:  # like `_cells`, without a list for each pattern
+            if (hosts := principals.get(principal)) is not None:
+                if (cell := hosts.get(host)) is not None:
+                    allowed, denied = allowed | cell.allowed, denied | cell.denied
+                if (cell := hosts.get(WILDCARD)) is not None:
+                    allowed, denied = allowed | cell.allowed, denied | cell.denied
+            if (hosts := principals.get(WILDCARD_PRINCIPAL)) is not None:
+                if (cell := hosts.get(host)) is not None:
+                    allowed, denied = allowed | cell.allowed, denied | cell.denied
+                if (cell := hosts.get(WILDCARD)) is not None:
+                    allowed, denied = allowed | cell.allowed, denied | cell.denied
         bit = 1 << operation
-        is_allowed = False
-        for principals in found:
-            for cell in _cells(principals, principal, host):
-                if cell.denied & bit:
-                    return Verdict.DENIED
-                if cell.allowed & bit:
-                    is_allowed = True
-        return Verdict.ALLOWED if is_allowed else Verdict.NO_MATCH
+        if denied & bit:
+            return Verdict.DENIED
+        return Verdict.ALLOWED if allowed & bit else Verdict.NO_MATCH
 
     def deciding(
         self, principal: str, host: str, operation: int, resource_type: int, name: str

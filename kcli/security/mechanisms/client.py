@@ -3,20 +3,29 @@
 The caller owns the connection. The caller sends the bytes that `respond` returns, and passes the server's answer to
 `respond`. It repeats both steps until `respond` returns None:
 
-    exchange = client_exchange(credentials)
+    exchange = client_exchange(credentials, host)
     ours = exchange.respond(b"")
     while ours is not None:
         ours = exchange.respond(ask(ours))
+
+Both functions may block, because a token endpoint must answer first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kcli.security.mechanisms import plain, scram
+from kcli.security.token_sources import TokenSource
 
-CLIENT_MECHANISMS = (plain.NAME, *scram.MECHANISMS)
+OAUTHBEARER = "OAUTHBEARER"
+
+PASSWORD_MECHANISMS = (plain.NAME, *scram.MECHANISMS)
+"""The mechanisms with a user name and a password."""
+
+CLIENT_MECHANISMS = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 """The mechanisms that `client_exchange` knows."""
 
 
@@ -33,6 +42,26 @@ class Credentials:
     is_token: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class BearerCredentials:
+    """A source of tokens for OAUTHBEARER, and SASL extensions (KIP-342)."""
+
+    source: TokenSource = field(repr=False)
+    extensions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mechanism(self) -> str:
+        return OAUTHBEARER
+
+    @property
+    def username(self) -> str:
+        """The text that errors show in place of a user name. The server reads the name from the token."""
+        return "the token"
+
+
+ClientCredentials = Credentials | BearerCredentials
+
+
 class ClientExchange(Protocol):
     """The client's side of one login. A second login needs a new exchange."""
 
@@ -44,8 +73,16 @@ class ClientExchange(Protocol):
         """
 
 
-def client_exchange(credentials: Credentials) -> ClientExchange:
-    """Begins a login. Raises KeyError if the mechanism is not one of CLIENT_MECHANISMS."""
+def client_exchange(credentials: ClientCredentials, host: str = "") -> ClientExchange:
+    """Begins a login to the server `host`.
+
+    Raises KeyError if the mechanism is not one of CLIENT_MECHANISMS, and SaslAuthenticationException if no token can be
+    had.
+    """
+    if isinstance(credentials, BearerCredentials):
+        from kcli.security.mechanisms.oauthbearer import BearerClient
+
+        return BearerClient(credentials.source.token(), credentials.extensions)
     username, password = credentials.username, credentials.password
     if credentials.mechanism == plain.NAME:
         return plain.PlainClient(username, password)

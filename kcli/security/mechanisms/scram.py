@@ -38,17 +38,18 @@ CHALLENGE_ITERATIONS_MAX = 100 * MAX_ITERATIONS
 hours. The limit is 100 times the largest number that Kafka allows for a credential. So many iterations take about a
 second."""
 
-# The grammar of RFC 5802. As in Kafka, values have only 7-bit characters.
+# The grammar of RFC 5802. As in Kafka, values have only 7-bit characters. The patterns are compiled at the first login,
+# because the start of a node does not need them.
 _VALUE = r"[\x01-\x2b\x2d-\x7f]+"
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS = rf"(?P<extensions>(?:,[A-Za-z]+={_VALUE})*)"
 _BASE64 = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{2}==|[a-zA-Z0-9/+]{3}=)?"
-_CLIENT_FIRST = re.compile(
+_CLIENT_FIRST = (
     rf"(?P<header>n,(?:a=(?P<authzid>{_NAME}))?,)(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})"
     rf"{_EXTENSIONS})"
 )
-_CLIENT_FINAL = re.compile(
+_CLIENT_FINAL = (
     rf"(?P<said>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
 _BY_TOKEN = "tokenauth"
@@ -219,7 +220,7 @@ class ScramServer:
         return self._final(text, state)
 
     def _first(self, text: str) -> Challenge | InThread:
-        found = _CLIENT_FIRST.fullmatch(text)
+        found = re.fullmatch(_CLIENT_FIRST, text)
         if found is None:
             raise LoginRefused("Invalid SCRAM client first message format")
         name = _unescaped(found["name"])
@@ -264,7 +265,7 @@ class ScramServer:
         return Challenge(challenge.encode())
 
     def _final(self, text: str, state: _Challenged) -> Success:
-        found = _CLIENT_FINAL.fullmatch(text)
+        found = re.fullmatch(_CLIENT_FINAL, text)
         if found is None:
             raise LoginRefused("Invalid SCRAM client final message format")
         if found["nonce"] != state.nonce:

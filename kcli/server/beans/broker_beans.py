@@ -23,6 +23,7 @@ from kcli.server.beans.bean import Bean, bean, gauge
 from kcli.server.beans.fetcher_beans import fetcher_beans
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.meters import Attributes, Meter
+from kcli.server.metrics.metrics import listener_counts
 from kcli.server.metrics.requests import ApiTimes
 from kcli.server.network.listener import SocketServer
 from kcli.server.partitions.leader_partition import LeaderPartition
@@ -185,16 +186,18 @@ def _of_api(times: ApiTimes, request: str, now: float) -> Iterator[Bean]:
 
 def _sockets(sources: BeanSources) -> Iterator[Bean]:
     for name, listener in sources.sockets.listeners.items():
+        attributes: Attributes = {
+            "connection-count": len(listener.served),
+            "expired-connections-killed-count": listener.logins.expired,
+            "successful-authentication-no-reauth-total": listener.logins.succeeded_without_again,
+        }
+        for what, count in listener_counts(listener).items():
+            attributes[f"{what}-rate"] = sources.ports.metrics.listener_rate(listener, what)
+            attributes[f"{what}-total"] = count
         yield bean(
             SERVER,
             "socket-server-metrics",
-            {
-                "connection-close-rate": sources.ports.metrics.connection_rate(listener, "close"),
-                "connection-close-total": listener.closed_count,
-                "connection-count": len(listener.served),
-                "connection-creation-rate": sources.ports.metrics.connection_rate(listener, "creation"),
-                "connection-creation-total": listener.opened_count,
-            },
+            attributes,
             listener=name,
             networkProcessor="0",
         )

@@ -4,9 +4,9 @@
     GET /jmx          {"beans": [{"name": OBJECT NAME, ATTRIBUTE: VALUE, …}, …]}; ?qry=PATTERN, any number of times
     GET /requests     {"requests": […]}: the slowest requests of the last minutes
 
-`kcli.metrics.listener` or the environment variable JMX_PORT opens the endpoint. Like Kafka's JMX port, it has no
-authentication. So bind it to an address that only operators can reach. Its clients can read metrics, but cannot change
-anything.
+`kcli.metrics.listener` or the environment variable JMX_PORT opens the endpoint. Its clients can read metrics, but
+cannot change anything. endpoint_security.py has TLS and the users. Without users, every client that can connect may
+read.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kcli.model.object_name import MalformedObjectName, ObjectName
 from kcli.runtime.network import Network
 from kcli.server.beans.bean import Bean
 from kcli.server.beans.broker_beans import BeanSources, broker_beans
+from kcli.server.beans.endpoint_security import OPEN, EndpointSecurity
 from kcli.server.beans.exposition import CONTENT_TYPE, PrometheusText, json_bean
 
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
@@ -36,8 +37,11 @@ class MetricsEndpoint:
     """The HTTP server for metrics. It starts before the broker's listeners and stops after them, so that operators can
     watch the start and the stop."""
 
-    def __init__(self, sources: BeanSources, network: Network, host: str, port: int) -> None:
+    def __init__(
+        self, sources: BeanSources, network: Network, host: str, port: int, security: EndpointSecurity = OPEN
+    ) -> None:
         self.port = port
+        self._scheme = "http" if security.tls is None else "https"
         self._sources = sources
         self._host = host or None  # None: every interface
         routes = [
@@ -47,14 +51,16 @@ class MetricsEndpoint:
             get("/requests", self._requests),
             get("/{path:.*}", self._unknown),
         ]
-        self._server = HttpServer(routes, network)
+        self._server = HttpServer(routes, network, tls=security.tls, logins=security.logins)
         # Only one scrape runs at a time, because a scrape uses the event loop that also serves clients.
         self._reading = asyncio.Lock()
 
     async def start(self) -> None:
         """Starts to listen. Raises OSError if the port is not free."""
         self.port = await self._server.start(self._host, self.port)
-        _log.info("Metrics are served on http://%s:%d/metrics", self._host or "0.0.0.0", self.port)
+        _log.info(
+            "Metrics are served on %s://%s:%d/metrics", self._scheme, self._host or "0.0.0.0", self.port
+        )
 
     async def stop(self) -> None:
         await self._server.stop()

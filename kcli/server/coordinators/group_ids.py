@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -35,15 +35,16 @@ def client_host(context: RequestContext[object]) -> str:
     return f"/{context.peer_host}"
 
 
-def existing(topics: Topics, asked: tuple[TopicT, ...]) -> Steps[tuple[TopicT, ...]]:
-    """Returns the requested partitions that exist. If all exist, returns `asked` itself.
+def existing(topics: Topics, asked: tuple[TopicT, ...], allowed: Container[str]) -> Steps[tuple[TopicT, ...]]:
+    """Returns the requested partitions that exist and whose topic is allowed. If these are all, returns `asked`
+    itself.
 
     Yields after each partition.
     """
     known: list[TopicT] = []
     are_all = True
     for topic in asked:
-        image = topics.topic(topic.name)
+        image = topics.topic(topic.name) if topic.name in allowed else None
         numbers = () if image is None else image.partitions
         there = []
         for each in topic.partitions:
@@ -86,11 +87,13 @@ def is_one_decision(topics: tuple[TopicT, ...]) -> bool:
 def merged_codes(
     asked: tuple[TopicT, ...],
     answered: Sequence[OffsetCommitResponseTopic | OffsetDeleteResponseTopic],
+    allowed: Container[str],
     part: Callable[[int, ErrorCode], PartT],
     shape: Callable[[str, tuple[PartT, ...]], ShapedT],
 ) -> Steps[tuple[ShapedT, ...]]:
     """Returns each requested topic with its partitions. The code of a partition is the group's code. If the partition
-    does not exist, the group was not asked, and the code is UNKNOWN_TOPIC_OR_PARTITION.
+    does not exist, the group was not asked, and the code is UNKNOWN_TOPIC_OR_PARTITION. If its topic is not allowed,
+    the code is TOPIC_AUTHORIZATION_FAILED.
 
     Yields after each partition. `part` makes the result of a partition, and `shape` makes the result of a topic.
     """
@@ -101,7 +104,12 @@ def merged_codes(
             yield
 
     def result(topic: TopicT, number: int) -> PartT:
-        return part(number, codes.get((topic.name, number), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        unasked = (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic.name in allowed
+            else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        )
+        return part(number, codes.get((topic.name, number), unasked))
 
     return (
         yield from nested_steps(

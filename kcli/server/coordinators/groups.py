@@ -28,6 +28,9 @@ from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
 from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.requests.answers import finished
+from kcli.server.requests.rights import CHECKS_PER_TURN
+from kcli.server.requests.turns import run_in_turns
 from kcli.storage.log.producer_state import Verification
 
 GroupRunner = ShardRunner[LogRecord, GroupSend, GroupShard]
@@ -182,6 +185,12 @@ class GroupCoordinator:
         found = None
         try:
             found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())
+            if asked.visible is not None:
+                names = (name for names in found.values() for name in names)
+                seen = await finished(run_in_turns(asked.visible(names), CHECKS_PER_TURN))
+                found = {
+                    regex: tuple(name for name in names if name in seen) for regex, names in found.items()
+                }
         except Exception:
             _log.exception("[GroupId %s] Couldn't update regular expressions", asked.group_id)
         version = asked.topics.version

@@ -26,6 +26,8 @@ _PRODUCER_FENCED_FROM = 2
 def handle(
     context: BrokerContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
+    context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
+    context.rights.require_on(READ_GROUP, request.group_id)
     partition = TopicPartition(GROUP_TOPIC.name, context.ports.groups.partition_of(request.group_id))
     answer = context.ports.transactions.add_partitions(
         request.transactional_id, request.producer_id, request.producer_epoch, (partition,), TV0

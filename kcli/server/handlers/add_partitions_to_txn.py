@@ -9,7 +9,7 @@ gets TRANSACTION_ABORTABLE.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
@@ -29,6 +29,7 @@ from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.fenced import fenced_code
+from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import Steps, nested_steps, next_turn, run_in_turns
 
 ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, WRITE_TOPIC, CLUSTER_ACTION)
@@ -48,12 +49,19 @@ all partitions in one decision."""
 def handle(
     context: BrokerContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    rights = context.rights
     if context.api_version >= _BATCHED_FROM:
+        rights.require(CLUSTER_ACTION)
         return _of_brokers(context, request)
-    refused = run_in_turns(
-        _refused(context, request.v3_and_below_topics, is_client=True), PARTITIONS_PER_TURN
-    )
-    return then(refused, lambda codes: _add_checked(context, request, codes))
+    rights.require_on(WRITE_TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
+    topics = request.v3_and_below_topics
+    names = (topic.name for topic in topics if not is_internal(topic.name))
+
+    def check(allowed: Container[str]) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+        refused = run_in_turns(_refused(context, topics, allowed, is_client=True), PARTITIONS_PER_TURN)
+        return then(refused, lambda codes: _add_checked(context, request, codes))
+
+    return then(rights.allowed_in_turns(WRITE_TOPIC, names), check)
 
 
 def error_response(
@@ -121,7 +129,7 @@ async def _begin(
 ) -> Codes | Awaitable[Codes]:
     """Returns the code of each partition. If the transaction must be written first, returns an awaitable of the
     codes."""
-    refused = _refused(context, transaction.topics, is_client=False)
+    refused = _refused(context, transaction.topics, EVERY_NAME, is_client=False)
     codes = await finished(run_in_turns(refused, PARTITIONS_PER_TURN))
     if any(code is not ErrorCode.NONE for code in codes.values()):
         return codes
@@ -135,7 +143,11 @@ async def _begin(
 
 
 def _refused(
-    context: BrokerContext, topics: tuple[AddPartitionsToTxnTopic, ...], *, is_client: bool
+    context: BrokerContext,
+    topics: tuple[AddPartitionsToTxnTopic, ...],
+    allowed: Container[str],
+    *,
+    is_client: bool,
 ) -> Steps[dict[TopicPartition, ErrorCode]]:
     """The error code of each partition. All codes are NONE if all partitions can be added. Otherwise a partition that
     cannot be added has its error, and each other partition has OPERATION_NOT_ATTEMPTED."""
@@ -143,8 +155,13 @@ def _refused(
     codes: dict[TopicPartition, ErrorCode] = {}
     are_all = True
     for topic in topics:
+        is_refused = topic.name not in allowed or (is_client and is_internal(topic.name))
         for partition in topic.partitions:
-            code = _error_of(image, topic.name, partition, is_client=is_client)
+            code = (
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                if is_refused
+                else _error_of(image, topic.name, partition)
+            )
             codes[TopicPartition(topic.name, partition)] = code
             are_all = are_all and code is ErrorCode.NONE
             yield
@@ -158,9 +175,7 @@ def _refused(
     return codes
 
 
-def _error_of(image: MetadataImage, topic: str, partition: int, *, is_client: bool) -> ErrorCode:
-    if is_client and is_internal(topic):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+def _error_of(image: MetadataImage, topic: str, partition: int) -> ErrorCode:
     if image.partition(topic, partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE

@@ -23,6 +23,7 @@ from kcli.server.handlers.shared.config_changes import (
     check_resources,
     merged,
     passed,
+    require_alter,
 )
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import (
@@ -70,6 +71,7 @@ def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
     )
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         raise InvalidRequestException(f"Unknown resource type {resource.resource_type}")
+    require_alter(context, resource)
     changes = [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
     check_resource(context, resource, changes, replace_all=True)
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.errors import ErrorCode, KafkaError, UnsupportedVersionException
+from kcli.model.acl import ResourceType
 from kcli.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -18,11 +19,13 @@ from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.answers import then
-from kcli.server.requests.operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kcli.server.requests.rights import Rights
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
+
+HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 MEMBERS_PER_TURN = 100
 """Groups and members that are described in one turn of the loop. A member takes 10 to 20 µs."""
@@ -39,12 +42,19 @@ def handle(
 def _all(
     context: BrokerContext, request: ConsumerGroupDescribeRequest
 ) -> Steps[ConsumerGroupDescribeResponse]:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
+    rights = context.rights
     groups = []
     for group_id in request.group_ids:
+        if not rights.allows(DESCRIBE_GROUP, group_id):
+            # Kafka's answer has no text.
+            groups.append(DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            yield
+            continue
         group = yield from _described(context, group_id)
-        if group.error_code is ErrorCode.NONE and operations != NOT_REQUESTED:
-            group = replace(group, authorized_operations=operations)
+        if group.error_code is ErrorCode.NONE and request.include_authorized_operations:
+            group = replace(group, authorized_operations=rights.operations(ResourceType.GROUP, group_id))
+        if not rights.is_open:
+            group = yield from _visible(rights, group)
         groups.append(group)
         yield
     return ConsumerGroupDescribeResponse(groups=tuple(groups))
@@ -55,6 +65,22 @@ def error_response(
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
     groups = in_turns(request.group_ids, lambda group_id: _failed(group_id, error), REFUSALS_PER_TURN)
     return then(groups, lambda failed: ConsumerGroupDescribeResponse(groups=tuple(failed)))
+
+
+def _visible(rights: Rights, group: DescribedGroup) -> Steps[DescribedGroup]:
+    """The group, or an error if the client may not describe a topic of its members."""
+    names = []
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            names += [topic.topic_name for topic in assignment.topic_partitions]
+        yield
+    unique = dict.fromkeys(names)
+    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, unique)
+    if all(name in seen for name in unique):
+        return group
+    return DescribedGroup(
+        group_id=group.group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=HIDDEN_TOPICS
+    )
 
 
 def _described(context: BrokerContext, group_id: str) -> Steps[DescribedGroup]:

@@ -6,10 +6,12 @@ UNSUPPORTED_VERSION if group.coordinator.rebalance.protocols or the finalized gr
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container
+from functools import partial
 
 from kcli.coordinator.group.classic.join import Caller
-from kcli.errors import UnsupportedVersionException
+from kcli.coordinator.group.topics import VisibleTopics
+from kcli.errors import ErrorCode, UnsupportedVersionException
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -17,6 +19,7 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
 from kcli.server.coordinators.group_ids import client_host
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP, per_resource
+from kcli.server.requests.answers import then
 
 ACCESS = per_resource(READ_GROUP, DESCRIBE_TOPIC)
 
@@ -27,13 +30,38 @@ def handle(
     groups = context.ports.groups
     if not groups.serves_consumer_protocol:
         raise UnsupportedVersionException
+    rights = context.rights
+    if not rights.allows(READ_GROUP, request.group_id):
+        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    asked = request.subscribed_topic_names or ()
+    seen = rights.allowed_in_turns(DESCRIBE_TOPIC, asked)
+    return then(seen, lambda names: _heartbeat(context, request, names))
+
+
+def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    """The refusal of a client. As in Kafka, it has no text."""
+    return ConsumerGroupHeartbeatResponse(error_code=code)
+
+
+def _heartbeat(
+    context: BrokerContext, request: ConsumerGroupHeartbeatRequest, seen: Container[str]
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+    if any(name not in seen for name in request.subscribed_topic_names or ()):
+        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     caller = Caller(
         api_version=context.api_version,
         client_id=context.client_id or "",
         client_host=client_host(context),
+        visible=_visible(context),
     )
-    return groups.call(
+    return context.ports.groups.call(
         request.group_id,
         lambda shard, token, now_ms: shard.consumer_heartbeat(request, caller, token, now_ms),
         shows_writes=True,
     )
+
+
+def _visible(context: BrokerContext) -> VisibleTopics | None:
+    """Finds the topics that the client may describe, among those that match its regular expression."""
+    rights = context.rights
+    return None if rights.is_open else partial(rights.allowed_steps, DESCRIBE_TOPIC, traced=True)

@@ -20,7 +20,7 @@ from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import in_turns
 
-ACCESS = whole_request(ALTER_CLUSTER)
+ACCESS = whole_request(ALTER_CLUSTER, shows_request=True)
 
 PER_TURN = 1000
 """Elements of a request that are checked in one turn of the loop. A check takes about 1 µs."""

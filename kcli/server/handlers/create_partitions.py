@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from kcli.controller.api import CREATE_PARTITIONS
 from kcli.controller.decision import ApiError
-from kcli.errors import KafkaError
+from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -15,14 +17,30 @@ from kcli.protocol.messages.create_partitions import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import ALTER_TOPIC, per_resource
-from kcli.server.requests.answers import then
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
 
 ACCESS = per_resource(ALTER_TOPIC)
 
 
 async def handle(context: NodeContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    return await ask_controller(context, CREATE_PARTITIONS, request)
+    # The controller refuses duplicates, whatever the rights of the client are.
+    counts = Counter(topic.name for topic in request.topics)
+    names = (name for name, count in counts.items() if count == 1)
+    allowed = await finished(context.rights.allowed_in_turns(ALTER_TOPIC, names))
+    if allowed is EVERY_NAME:
+        return await ask_controller(context, CREATE_PARTITIONS, request)
+    asked = tuple(topic for topic in request.topics if counts[topic.name] > 1 or topic.name in allowed)
+    response = await ask_controller(context, CREATE_PARTITIONS, replace(request, topics=asked))
+    refused = tuple(
+        CreatePartitionsTopicResult(
+            name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=None
+        )
+        for name, count in counts.items()
+        if count == 1 and name not in allowed
+    )
+    return replace(response, results=response.results + refused)
 
 
 def error_response(

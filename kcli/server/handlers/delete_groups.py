@@ -6,7 +6,7 @@ when all writes are committed. It has the order of the request.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.delete_groups import (
@@ -27,29 +27,37 @@ GROUPS_PER_TURN = 200
 
 
 async def handle(context: BrokerContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    allowed = await finished(context.rights.allowed_in_turns(DELETE_GROUP, request.groups_names))
     codes: dict[str, ErrorCode] = {}
-    for group_ids in await finished(run_in_turns(_writes(context, request), GROUPS_PER_TURN)):
+    for group_ids in await finished(run_in_turns(_writes(context, request, allowed), GROUPS_PER_TURN)):
         part = DeleteGroupsRequest(groups_names=tuple(group_ids))
         response = await _delete(context, part)
         codes.update({result.group_id: result.error_code for result in response.results})
         await next_turn()
     results = in_turns(
         tuple(dict.fromkeys(request.groups_names)),
-        lambda group_id: DeletableGroupResult(group_id=group_id, error_code=codes[group_id]),
+        lambda group_id: DeletableGroupResult(
+            group_id=group_id, error_code=codes.get(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        ),
         REFUSALS_PER_TURN,
     )
     return DeleteGroupsResponse(results=tuple(await finished(results)))
 
 
-def _writes(context: BrokerContext, request: DeleteGroupsRequest) -> Steps[list[list[str]]]:
-    """The group ids of each write. All groups of a write are in the same shard, and the size of a write is bounded."""
+def _writes(
+    context: BrokerContext, request: DeleteGroupsRequest, allowed: Container[str]
+) -> Steps[list[list[str]]]:
+    """The allowed group ids of each write. All groups of a write are in the same shard, and the size of a write is
+    bounded."""
     by_partition: dict[int, list[list[str]]] = {}
     for group_id in dict.fromkeys(request.groups_names):
+        yield
+        if group_id not in allowed:
+            continue
         writes = by_partition.setdefault(context.ports.groups.partition_of(group_id), [[]])
         if len(writes[-1]) >= GROUPS_PER_TURN:
             writes.append([])
         writes[-1].append(group_id)
-        yield
     return [group_ids for writes in by_partition.values() for group_ids in writes]
 
 

@@ -7,7 +7,7 @@ of the request. A follower learns the log start offset of its leader by its next
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -62,11 +62,21 @@ class Deletion(NamedTuple):
 def handle(
     context: BrokerContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+    allowed = context.rights.allowed_in_turns(DELETE_TOPIC, (topic.name for topic in request.topics))
+    return then(allowed, lambda names: _delete_allowed(context, request, names))
+
+
+def _delete_allowed(
+    context: BrokerContext, request: DeleteRecordsRequest, allowed: Container[str]
+) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     waiting: list[Deletion] = []
-    response = run_in_turns(
-        _by_partition(request, lambda topic, part: _delete(context, topic.name, part, waiting)),
-        PARTITIONS_PER_TURN,
-    )
+
+    def delete(topic: DeleteRecordsTopic, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+        if topic.name not in allowed:
+            return _failed(part.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _delete(context, topic.name, part, waiting)
+
+    response = run_in_turns(_by_partition(request, delete), PARTITIONS_PER_TURN)
     return then(
         response,
         lambda deleted: _wait(context, request.timeout_ms, deleted, waiting) if waiting else deleted,

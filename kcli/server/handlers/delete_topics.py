@@ -5,12 +5,20 @@ The request contains topic names. From version 6 on it may contain names or ids 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from kcli.controller.api import DELETE_TOPICS
 from kcli.controller.decision import ApiError
 from kcli.controller.topics import DELETE_BY_ID_SINCE
-from kcli.errors import KafkaError
+from kcli.errors import (
+    KafkaError,
+    TopicAuthorizationException,
+    UnknownTopicIdException,
+    UnknownTopicOrPartitionException,
+)
+from kcli.metadata.image import TopicImage, Topics
 from kcli.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -20,14 +28,88 @@ from kcli.protocol.messages.delete_topics import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC, per_resource
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
+from kcli.server.requests.answers import finished, then
+from kcli.server.requests.rights import CHECKS_PER_TURN, Rights
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(DELETE_CLUSTER, DESCRIBE_TOPIC, DELETE_TOPIC)
 
 
 async def handle(context: NodeContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    return await ask_controller(context, DELETE_TOPICS, request)
+    rights = context.rights
+    if rights.is_open or rights.allows(DELETE_CLUSTER, traced=True):
+        return await ask_controller(context, DELETE_TOPICS, request)
+    checked = run_in_turns(_checked(context, rights, _states(context, request)), CHECKS_PER_TURN)
+    asked, refused = await finished(checked)
+    if context.api_version >= DELETE_BY_ID_SINCE:
+        request = replace(request, topics=asked)
+    else:
+        request = replace(request, topic_names=tuple(state.name or "" for state in asked))
+    # The controller is asked even if nothing is left, because it may refuse all deletions.
+    response = await ask_controller(context, DELETE_TOPICS, request)
+    return replace(response, responses=response.responses + refused)
+
+
+def _states(context: NodeContext, request: DeleteTopicsRequest) -> tuple[DeleteTopicState, ...]:
+    """The topics of a request of any version, in the form of version 6."""
+    if context.api_version >= DELETE_BY_ID_SINCE:
+        return request.topics
+    return tuple(DeleteTopicState(name=name) for name in request.topic_names)
+
+
+def _checked(
+    context: NodeContext, rights: Rights, states: tuple[DeleteTopicState, ...]
+) -> Steps[tuple[tuple[DeleteTopicState, ...], tuple[DeletableTopicResult, ...]]]:
+    """Divides the topics into those that the controller is asked for, and the refused ones.
+
+    The controller is also asked for names and ids that occur twice, because it refuses them.
+    """
+    topics = context.ports.metadata.topics
+    counts = Counter(states)
+    images: dict[DeleteTopicState, TopicImage | None] = {}
+    for state in states:
+        if counts[state] == 1 and (state.name is None) != (state.topic_id is None):
+            images[state] = _image(topics, state)
+        yield
+    names = [name for state, image in images.items() if (name := _name(state, image)) is not None]
+    described = yield from rights.allowed_steps(DESCRIBE_TOPIC, names)
+    deleted = yield from rights.allowed_steps(DELETE_TOPIC, names)
+    asked: list[DeleteTopicState] = []
+    refused: list[DeletableTopicResult] = []
+    for state in states:
+        yield
+        if state not in images:
+            asked.append(state)
+            continue
+        image = images[state]
+        name = _name(state, image)
+        if name is None:
+            refused.append(_refused(state, UnknownTopicIdException()))
+        elif name not in described:
+            refused.append(_refused(state, TopicAuthorizationException()))
+        elif image is None:
+            refused.append(_refused(state, UnknownTopicOrPartitionException()))
+        elif name not in deleted:
+            # The client may see the topic, so the answer may have its name.
+            refused.append(_refused(replace(state, name=name), TopicAuthorizationException()))
+        else:
+            asked.append(state)
+    return tuple(asked), tuple(refused)
+
+
+def _image(topics: Topics, state: DeleteTopicState) -> TopicImage | None:
+    return topics.topic_by_id(state.topic_id) if state.name is None else topics.topic(state.name)
+
+
+def _name(state: DeleteTopicState, image: TopicImage | None) -> str | None:
+    """The name of a topic, or None if the request has an unknown id."""
+    return state.name if image is None else image.name
+
+
+def _refused(state: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=state.name, topic_id=state.topic_id, error_code=error.code, error_message=error.message
+    )
 
 
 def error_response(

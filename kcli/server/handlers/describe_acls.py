@@ -21,7 +21,7 @@ from kcli.server.handlers.ports import NodeContext
 from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.turns import Steps, run_in_turns
 
-ACCESS = whole_request(DESCRIBE_CLUSTER)
+ACCESS = whole_request(DESCRIBE_CLUSTER, shows_request=True)
 
 PER_TURN = 1000
 """ACLs that are compared with the filter in one turn of the loop. An ACL takes about 1 µs."""

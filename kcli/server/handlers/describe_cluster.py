@@ -9,11 +9,13 @@ from __future__ import annotations
 from enum import IntEnum
 
 from kcli.errors import (
+    ErrorCode,
     InvalidRequestException,
     KafkaError,
     MismatchedEndpointTypeException,
     UnsupportedEndpointTypeException,
 )
+from kcli.model.acl import ResourceType
 from kcli.model.ids import NO_LEADER
 from kcli.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -22,10 +24,17 @@ from kcli.protocol.messages.describe_cluster import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.cluster_view import random_alive_broker
-from kcli.server.requests.access import ALTER_CLUSTER, DESCRIBE_CLUSTER, per_resource
-from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from kcli.server.requests.access import (
+    ALTER_CLUSTER,
+    DESCRIBE_CLUSTER,
+    per_resource,
+    require_whole,
+    whole_request,
+)
+from kcli.server.requests.operations import NOT_REQUESTED
 
 ACCESS = per_resource(DESCRIBE_CLUSTER, ALTER_CLUSTER)
+_ON_CONTROLLER = whole_request(ALTER_CLUSTER, shows_request=True)
 
 
 class EndpointType(IntEnum):
@@ -36,7 +45,13 @@ class EndpointType(IntEnum):
 def handle(context: NodeContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     image = context.ports.metadata
     served = _served_type(context)
+    rights = context.rights
+    if served is EndpointType.CONTROLLER:
+        require_whole(context, _ON_CONTROLLER)
     _check_type(context, request, served)
+    operations = NOT_REQUESTED
+    if request.include_cluster_authorized_operations:
+        operations = rights.operations(ResourceType.CLUSTER) if rights.allows(DESCRIBE_CLUSTER) else 0
     if served is EndpointType.BROKER:
         nodes, controller_id = _brokers(context, request), random_alive_broker(context)
     else:
@@ -49,9 +64,7 @@ def handle(context: NodeContext, request: DescribeClusterRequest) -> DescribeClu
         cluster_id=image.cluster_id,
         controller_id=controller_id,
         brokers=nodes,
-        cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
-        ),
+        cluster_authorized_operations=operations,
     )
 
 
@@ -109,6 +122,9 @@ def _controllers(context: NodeContext) -> tuple[DescribeClusterBroker, ...]:
 def error_response(
     context: NodeContext, _request: DescribeClusterRequest, error: KafkaError
 ) -> DescribeClusterResponse:
+    # As in Kafka, a client without rights does not learn the type of the endpoint.
+    is_refused = error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    endpoint_type = EndpointType.BROKER if is_refused else _served_type(context)
     return DescribeClusterResponse(
-        error_code=error.code, error_message=error.message, endpoint_type=int(_served_type(context))
+        error_code=error.code, error_message=error.message, endpoint_type=int(endpoint_type)
     )

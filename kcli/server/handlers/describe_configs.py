@@ -32,8 +32,9 @@ from kcli.protocol.messages.describe_configs import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.handlers.shared.config_answers import EntriesKind
-from kcli.server.handlers.shared.config_changes import require_own_id
+from kcli.server.handlers.shared.config_changes import needed, require_own_id
 from kcli.server.requests.access import (
+    DESCRIBE_CONFIGS,
     DESCRIBE_CONFIGS_CLUSTER,
     DESCRIBE_CONFIGS_GROUP,
     DESCRIBE_CONFIGS_TOPIC,
@@ -79,6 +80,10 @@ def _describe(
 ) -> DescribeConfigsResult:
     if resource.resource_type not in DESCRIBED:
         raise InvalidRequestException  # refuses the whole request
+    try:
+        context.rights.require_on(*needed(DESCRIBE_CONFIGS, resource))
+    except KafkaError as error:
+        return _failed(resource, error, error.message)
     try:
         configs = _entries(context, image, request, resource)
     except UnknownTopicOrPartitionException as error:

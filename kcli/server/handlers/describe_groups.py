@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.acl import ResourceType
 from kcli.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -18,7 +19,7 @@ from kcli.protocol.messages.describe_groups import (
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_GROUP, per_resource
 from kcli.server.requests.answers import then
-from kcli.server.requests.operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kcli.server.requests.rights import STEPS_OF_REFUSAL
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP)
@@ -36,14 +37,20 @@ def handle(
 
 
 def _all(context: BrokerContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
+    rights = context.rights
     groups = []
     for group_id in request.groups:
+        if not rights.allows(DESCRIBE_GROUP, group_id):
+            # Kafka's answer has no text.
+            groups.append(DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            for _ in range(STEPS_OF_REFUSAL):
+                yield
+            continue
         group = _described(context, group_id)
         for _ in range(1 + len(group.members)):
             yield
-        if group.error_code is ErrorCode.NONE and operations != NOT_REQUESTED:
-            group = replace(group, authorized_operations=operations)
+        if group.error_code is ErrorCode.NONE and request.include_authorized_operations:
+            group = replace(group, authorized_operations=rights.operations(ResourceType.GROUP, group_id))
         groups.append(group)
     return DescribeGroupsResponse(groups=tuple(groups))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from kcli.errors import KafkaError
-from kcli.model.topic_names import validate
+from kcli.errors import KafkaError, TopicAuthorizationException, UnknownTopicOrPartitionException
+from kcli.model.topic_names import is_valid, validate
 from kcli.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -51,11 +51,17 @@ def error_response(
 def _described_topics(
     context: BrokerContext, request: DescribeProducersRequest
 ) -> Steps[DescribeProducersResponse]:
+    rights = context.rights
     topics = []
     for topic in request.topics:
+        # A name that no topic can have is invalid for everybody, so the answer does not need a right.
+        is_refused = is_valid(topic.name) and not rights.allows(READ_TOPIC, topic.name)
         partitions = []
         for index in topic.partition_indexes:
-            partitions.append((yield from _described(context, topic.name, index)))
+            if is_refused:
+                partitions.append(_failed(index, TopicAuthorizationException()))
+            else:
+                partitions.append((yield from _described(context, topic.name, index)))
             yield
         topics.append(TopicResponse(name=topic.name, partitions=tuple(partitions)))
         yield
@@ -67,10 +73,12 @@ def _described(context: BrokerContext, topic: str, index: int) -> Steps[Partitio
         validate(topic)
     except KafkaError as error:
         return _failed(index, error)
+    if topic not in context.ports.metadata.topics:
+        return _failed(index, UnknownTopicOrPartitionException())
     try:
         log = context.ports.replicas.hosted(topic, index).log
     except KafkaError as error:
-        # Kafka gives a text only if the name is invalid.
+        # Kafka gives a text only for a topic that is unknown, invalid or refused.
         return PartitionResponse(partition_index=index, error_code=error.code)
     producers = []
     for entry in log.active_producers():

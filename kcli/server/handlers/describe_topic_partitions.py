@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.metadata.image import MetadataImage, TopicImage
 from kcli.model import topic_names
+from kcli.model.acl import ResourceType
 from kcli.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -20,7 +21,7 @@ from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import view_partition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.answers import then
-from kcli.server.requests.operations import TOPIC_OPERATIONS
+from kcli.server.requests.rights import EVERY_NAME, Rights
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns, sorted_steps
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
@@ -55,13 +56,21 @@ def _page(
     room = max(1, min(request.response_partition_limit, limit))
     first = 0 if request.cursor is None else request.cursor.partition_index
     start = None if request.cursor is None else request.cursor.topic_name
-    topics = []
-    names = yield from _names(image, request)
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    rights = context.rights
+    asked = yield from _names(image, request)
+    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, asked)
+    # A cursor must not name a topic that the client may not see.
+    names = asked if seen is EVERY_NAME else [name for name in asked if name in seen]
+    refused = [name for name in asked if name not in seen] if request.topics else []
+    for name in refused:
+        topics.append(_refused(name))
+        yield
     for at, name in enumerate(names):
         yield
         topic = image.topics.topic(name)
         if topic is None:
-            topics.append(_missing(name))
+            topics.append(_missing(rights, name))
             continue
         begin = first if name == start else 0
         numbers = [number for number in sorted(topic.partitions) if number >= begin]
@@ -98,13 +107,18 @@ def _after(names: Sequence[str], at: int) -> ResponseCursor | None:
     return ResponseCursor(topic_name=names[at + 1], partition_index=0) if at + 1 < len(names) else None
 
 
-def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """The answer for a topic that the client may not describe. It does not tell whether the topic exists."""
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+
+
+def _missing(rights: Rights, name: str) -> DescribeTopicPartitionsResponseTopic:
     valid = topic_names.is_valid(name)
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,
         is_internal=topic_names.is_internal(name),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=rights.operations(ResourceType.TOPIC, name),
     )
 
 
@@ -134,5 +148,5 @@ def _topic(
         topic_id=topic.topic_id,
         is_internal=topic_names.is_internal(topic.name),
         partitions=tuple(partitions),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=context.rights.operations(ResourceType.TOPIC, topic.name),
     )

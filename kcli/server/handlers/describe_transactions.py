@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.describe_transactions import (
@@ -25,7 +26,7 @@ IDS_PER_TURN = 200
 def handle(
     context: BrokerContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
-    states = in_turns(request.transactional_ids, lambda name: _described(context, name), IDS_PER_TURN)
+    states = in_turns(request.transactional_ids, lambda name: _allowed(context, name), IDS_PER_TURN)
     return then(states, _response)
 
 
@@ -42,6 +43,19 @@ def error_response(
 
 def _response(states: list[TransactionState]) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(transaction_states=tuple(states))
+
+
+def _allowed(context: BrokerContext, transactional_id: str) -> TransactionState:
+    """The state of a transactional id, without the topics that the client may not describe."""
+    rights = context.rights
+    if not rights.allows(DESCRIBE_TRANSACTIONAL_ID, transactional_id):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return TransactionState(transactional_id=transactional_id, error_code=code)
+    state = _described(context, transactional_id)
+    if rights.is_open or not state.topics:
+        return state
+    seen = rights.allowed(DESCRIBE_TOPIC, (topic.topic for topic in state.topics))
+    return replace(state, topics=tuple(topic for topic in state.topics if topic.topic in seen))
 
 
 def _described(context: BrokerContext, transactional_id: str) -> TransactionState:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from kcli.controller.decision import ApiError
 from kcli.controller.scram import describe_user_scram_credentials
+from kcli.errors import KafkaError
 from kcli.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
@@ -27,3 +30,14 @@ def handle(
     context: NodeContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse | Awaitable[DescribeUserScramCredentialsResponse]:
     return run_in_turns(describe_user_scram_credentials(context.ports.metadata, request), USERS_PER_TURN)
+
+
+def error_response(
+    _context: NodeContext, request: DescribeUserScramCredentialsRequest, error: KafkaError
+) -> DescribeUserScramCredentialsResponse:
+    """The response with the error at the top, and once for each user. As in Kafka, the users have no names."""
+    message = ApiError.of(error).message
+    refused = DescribeUserScramCredentialsResult(error_code=error.code, error_message=message)
+    return DescribeUserScramCredentialsResponse(
+        error_code=error.code, error_message=message, results=(refused,) * len(request.users or ())
+    )

@@ -24,6 +24,7 @@ _TV2_FROM = 5
 
 
 def handle(context: BrokerContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+    context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     version = context.api_version
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)

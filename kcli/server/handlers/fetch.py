@@ -12,8 +12,21 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import cast
 
-from kcli.errors import ErrorCode, KafkaError, KafkaStorageException, StorageError
-from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint, PartitionData
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    KafkaStorageException,
+    StorageError,
+    TopicAuthorizationException,
+)
+from kcli.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    NodeEndpoint,
+    PartitionData,
+)
+from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
 from kcli.replica.waiting import FetchWait
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import has_ended
@@ -25,11 +38,11 @@ from kcli.server.handlers.shared.partition_reads import (
     read_all,
     read_partition,
 )
-from kcli.server.partitions.fetch_sessions import FetchScope, replica_of
+from kcli.server.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchScope, replica_of
 from kcli.server.partitions.fetch_targets import FetchTarget
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
-from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.server.requests.turns import Steps, nested_steps, run_in_turns
 from kcli.storage.log.log import LogSlice
 
 ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
@@ -60,7 +73,12 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
             context.throttle.exempt()
         else:
             request = context.throttle.limit_fetch(request)
+    # A client that calls itself a follower must not touch any state before its right is checked.
+    if replica_id >= 0 and not context.rights.allows(CLUSTER_ACTION):
+        return (yield from _refused_follower(context, request))
     scope = yield from broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
+    if replica_id < 0 and not context.authorizer.is_open:
+        yield from _check_topics(context, scope)
     reads = yield from read_all(context, scope, is_arrival=True)
     min_bytes = min(request.min_bytes, request.max_bytes, broker.fetch_max_bytes)
     # A partition with an error, a divergence or a preferred replica is answered at once.
@@ -69,6 +87,43 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
         if sum(sizes.values()) < min_bytes:
             return _WaitingFetch(context, scope, reads, sizes, min_bytes)
     return (yield from _respond(context, scope, reads))
+
+
+def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
+    """Finds the topics of a consumer's fetch that the consumer may read. A session has every partition checked in each
+    fetch, also those that have nothing new."""
+    topics = context.ports.metadata.topics
+    by_id = context.api_version >= TOPIC_ID_FROM
+
+    def name_of(target: FetchTarget) -> str | None:
+        if not by_id:
+            return target.topic
+        found = topics.topic_by_id(target.topic_id)
+        return None if found is None else found.name
+
+    names = (name for target in scope.by_key.values() if (name := name_of(target)) is not None)
+    scope.allowed = yield from context.rights.allowed_steps(READ_TOPIC, names)
+    for target in scope.quiet_targets():
+        if name_of(target) not in scope.allowed:
+            scope.wake(target)
+        yield
+
+
+def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse]:
+    """The answer to a client that may not act as a broker: an error for each partition, and no session."""
+    if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        # The request does not list all partitions of the session. A full fetch follows, and gets the errors.
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    refused = TopicAuthorizationException()
+    topics = yield from nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda topic, part: failed_read(context, topic.topic, part.partition, refused),
+        lambda topic, parts: FetchableTopicResponse(
+            topic_id=topic.topic_id, topic=topic.topic, partitions=parts
+        ),
+    )
+    return FetchResponse(responses=topics)
 
 
 def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:

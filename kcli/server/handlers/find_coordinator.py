@@ -8,11 +8,12 @@ because this broker does not store the state of share groups.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Container, Iterable
+from dataclasses import replace
 from typing import Protocol
 
 from kcli.coordinator.hashing import partition_for
-from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.errors import ClusterAuthorizationException, ErrorCode, KafkaError, error_for
 from kcli.metadata.image import MetadataImage
 from kcli.model.request_values import CoordinatorType
 from kcli.protocol.messages.find_coordinator import (
@@ -30,6 +31,7 @@ from kcli.server.requests.access import (
     per_resource,
 )
 from kcli.server.requests.answers import finished, then
+from kcli.server.requests.rights import EVERY_NAME, refusal
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
@@ -62,9 +64,59 @@ _TOPICS: dict[int, InternalTopic] = {
 def handle(
     context: BrokerContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    if request.key_type == CoordinatorType.SHARE and not context.rights.allows(CLUSTER_ACTION):
+        return _refused_share_keys(context, request)
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)
+    need = DESCRIBE_GROUP if topic is GROUP_TOPIC else DESCRIBE_TRANSACTIONAL_ID
+    allowed = context.rights.allowed_in_turns(need, _keys(context.api_version, request))
+    refused_code = refusal(need.resource_type).code
+
+    def find(names: Container[str]) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+        if names is EVERY_NAME:
+            return _find_allowed(context, request, topic)
+        asked = tuple(key for key in _keys(context.api_version, request) if key in names)
+        if context.api_version < _BATCHED_FROM or not asked:
+            if asked:
+                return _find_allowed(context, request, topic)
+            return _failed(context.api_version, request, refused_code)
+        found = _find_allowed(context, replace(request, coordinator_keys=asked), topic)
+        return then(found, lambda response: _with_refused(request, response, names, refused_code))
+
+    return then(allowed, find)
+
+
+def _refused_share_keys(
+    context: BrokerContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """The refusal of keys of share groups. Only these entries have a text in Kafka."""
+    refused = ClusterAuthorizationException()
+    keys = _keys(context.api_version, request)
+    found = in_turns(
+        keys,
+        lambda key: replace(_nowhere(key, refused.code), error_message=refused.message),
+        REFUSALS_PER_TURN,
+    )
+    return then(found, lambda coordinators: _response(context.api_version, tuple(coordinators)))
+
+
+def _with_refused(
+    request: FindCoordinatorRequest, response: FindCoordinatorResponse, names: Container[str], code: ErrorCode
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """The response with an error for each key that the client may not describe, in the order of the request."""
+    found = iter(response.coordinators)
+    coordinators = in_turns(
+        request.coordinator_keys,
+        lambda key: next(found) if key in names else _nowhere(key, code),
+        REFUSALS_PER_TURN,
+    )
+    return then(coordinators, lambda merged: FindCoordinatorResponse(coordinators=tuple(merged)))
+
+
+def _find_allowed(
+    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     if topic.name not in context.ports.metadata.topics:
         return _create_and_find(context, request, topic)
     return then(

@@ -17,6 +17,7 @@ _FINE = HeartbeatResponse()
 
 
 def handle(context: BrokerContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    context.rights.require_on(READ_GROUP, request.group_id)
     require_group_id(request.group_id)
     groups = context.ports.groups
     try:

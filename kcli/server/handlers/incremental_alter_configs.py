@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from kcli.controller.api import INCREMENTAL_ALTER_CONFIGS
 from kcli.controller.configs import ConfigChange
+from kcli.controller.decision import ApiError
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.messages.incremental_alter_configs import (
@@ -28,6 +29,7 @@ from kcli.server.handlers.shared.config_changes import (
     check_resources,
     merged,
     passed,
+    require_alter,
 )
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import (
@@ -60,7 +62,7 @@ async def handle(
     responses = merged(
         request.resources,
         errors,
-        lambda resource, error: _told(resource, error.code, error.message),
+        lambda resource, error: _told(resource, error.code, _text(resource, error)),
         lambda resource: (
             None if resource.resource_type == ConfigResourceType.BROKER_LOGGER else next(decided)
         ),
@@ -93,6 +95,7 @@ def error_response(
 
 
 def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
+    require_alter(context, resource)
     nulls = [
         config.name
         for config in resource.configs
@@ -105,6 +108,14 @@ def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
                 f"Unknown config operation {config.config_operation} for {config.name}"
             )
     check_resource(context, resource, _changes(resource), replace_all=False)
+
+
+def _text(resource: AlterConfigsResource, error: ApiError) -> str | None:
+    """The text for a refused resource. As in Kafka, the refusal of a change of log levels has none."""
+    is_refused = error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return (
+        None if is_refused and resource.resource_type == ConfigResourceType.BROKER_LOGGER else error.message
+    )
 
 
 def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import replace
 
-from kcli.errors import ErrorCode, KafkaError
+from kcli.errors import ClusterAuthorizationException, ErrorCode, KafkaError
 from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.server.handlers.ports import BrokerContext
@@ -33,6 +33,7 @@ _PRODUCER_FENCED_FROM = 4
 def handle(
     context: BrokerContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+    _require_rights(context, request.transactional_id)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
@@ -45,6 +46,18 @@ def handle(
         return replace(answer, error_code=code)
 
     return then(context.ports.transactions.init_producer_id(request), answered)
+
+
+def _require_rights(context: BrokerContext, transactional_id: str | None) -> None:
+    """Raises KafkaError if the client may not get a producer id. An idempotent producer needs the right to write to
+    any topic (KIP-679), or the older IdempotentWrite."""
+    rights = context.rights
+    if rights.is_open:
+        return
+    if transactional_id is not None:
+        rights.require_on(WRITE_TRANSACTIONAL_ID, transactional_id)
+    elif not rights.allows(IDEMPOTENT_WRITE, traced=True) and not rights.allows_some(WRITE_TOPIC):
+        raise ClusterAuthorizationException
 
 
 def error_response(

@@ -22,6 +22,7 @@ _NULL_PROTOCOL_FROM = 7
 def handle(
     context: BrokerContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    context.rights.require_on(READ_GROUP, request.group_id)
     require_group_id(request.group_id)
     caller = Caller(
         api_version=context.api_version,

@@ -15,6 +15,7 @@ ACCESS = per_resource(READ_GROUP)
 def handle(
     context: BrokerContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+    context.rights.require_on(READ_GROUP, request.group_id)
     require_group_id(request.group_id)
     version = context.api_version
     return context.ports.groups.call(

@@ -28,11 +28,15 @@ def handle(
 def _listed(context: BrokerContext, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
     states = {state.lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
+    rights = context.rights
+    sees_all = rights.allows(DESCRIBE_CLUSTER, traced=True)
     groups = []
     for runner in tuple(context.ports.groups.runners()):
         for group in runner.ask(lambda shard, _: shard.list_groups()):
-            if (not states or group.group_state.lower() in states) and (
-                not types or group.group_type.lower() in types
+            if (
+                (not states or group.group_state.lower() in states)
+                and (not types or group.group_type.lower() in types)
+                and (sees_all or rights.allows(DESCRIBE_GROUP, group.group_id, traced=True))
             ):
                 groups.append(group)
             yield

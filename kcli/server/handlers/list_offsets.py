@@ -14,12 +14,13 @@ If there is no such offset, the response has -1 and no error.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Container, Generator
 from dataclasses import dataclass
 
 from kcli.errors import (
     CorruptRecordError,
     CorruptRecordException,
+    ErrorCode,
     InvalidRequestException,
     KafkaError,
     KafkaStorageException,
@@ -85,7 +86,14 @@ SLICE_NAMES = 5000
 def handle(
     context: BrokerContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    turns = _answer_all(context, request)
+    allowed = context.rights.allowed_in_turns(DESCRIBE_TOPIC, (topic.name for topic in request.topics))
+    return then(allowed, lambda names: _answer_allowed(context, request, names))
+
+
+def _answer_allowed(
+    context: BrokerContext, request: ListOffsetsRequest, allowed: Container[str]
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    turns = _answer_all(context, request, allowed)
     try:
         return _answer_later(context, turns, next(turns))
     except StopIteration as end:
@@ -112,7 +120,7 @@ async def _answer_later(
 
 
 def _answer_all(
-    context: BrokerContext, request: ListOffsetsRequest
+    context: BrokerContext, request: ListOffsetsRequest, allowed: Container[str]
 ) -> Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse]:
     """Yields after each slice of the partitions, and for each partition that takes long."""
     # As in Kafka, a topic or partition that is asked for twice has one answer.
@@ -138,6 +146,9 @@ def _answer_all(
             nth += 1
             if nth % SLICE_PARTITIONS == 0:
                 yield None
+            if name not in allowed:
+                rows.append(_failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                continue
             answering = _answer(context, request, name, part, (name, index) in twice)
             try:
                 next(answering)
@@ -157,9 +168,7 @@ def error_response(
     topics = nested_steps(
         request.topics,
         lambda topic: topic.partitions,
-        lambda _, part: ListOffsetsPartitionResponse(
-            partition_index=part.partition_index, error_code=error.code
-        ),
+        lambda _, part: _failed(part.partition_index, error.code),
         lambda topic, parts: ListOffsetsTopicResponse(name=topic.name, partitions=parts),
     )
     return then(run_in_turns(topics, REFUSALS_PER_TURN), lambda failed: ListOffsetsResponse(topics=failed))
@@ -180,16 +189,20 @@ def _answer(
             source = leader_of(source, part.current_leader_epoch)
         found = yield from _find(context, source, part.timestamp, request)
     except KafkaError as error:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+        return _failed(index, error.code)
     except StorageError as error:
         wrong = CorruptRecordException if isinstance(error, CorruptRecordError) else KafkaStorageException
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=wrong.code)
+        return _failed(index, wrong.code)
     return ListOffsetsPartitionResponse(
         partition_index=index,
         offset=found.offset,
         timestamp=found.timestamp,
         leader_epoch=found.leader_epoch,
     )
+
+
+def _failed(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
 
 
 def _check_version(timestamp: int, version: int) -> None:

@@ -6,7 +6,7 @@ RE2 matches the expression. RE2 needs only linear time for any expression, so it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -44,16 +44,24 @@ def handle(
     def listed(runner: TransactionRunner) -> tuple[ListedTransaction, ...]:
         return runner.ask(lambda shard, now_ms: shard.list_transactions(request, pattern, now_ms))
 
+    def visible(
+        found: list[tuple[ListedTransaction, ...]],
+    ) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
+        states = tuple(chain.from_iterable(found))
+        names = (state.transactional_id for state in states)
+        allowed = context.rights.allowed_in_turns(DESCRIBE_TRANSACTIONAL_ID, names)
+        return then(allowed, lambda seen: _response(request, states, seen))
+
     runners = tuple(context.ports.transactions.shards.runners())
-    return then(in_turns(runners, listed, SHARDS_PER_TURN), lambda found: _response(request, found))
+    return then(in_turns(runners, listed, SHARDS_PER_TURN), visible)
 
 
 def _response(
-    request: ListTransactionsRequest, found: list[tuple[ListedTransaction, ...]]
+    request: ListTransactionsRequest, found: tuple[ListedTransaction, ...], seen: Container[str]
 ) -> ListTransactionsResponse:
     return ListTransactionsResponse(
         unknown_state_filters=tuple(name for name in request.state_filters if name not in _STATES),
-        transaction_states=tuple(chain.from_iterable(found)),
+        transaction_states=tuple(state for state in found if state.transactional_id in seen),
     )
 
 

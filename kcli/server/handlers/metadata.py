@@ -11,11 +11,12 @@ While a topic is being created, the response reports it as unknown. The client a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Container, Iterable
 
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kcli.model import topic_names
+from kcli.model.acl import ResourceType
 from kcli.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -28,7 +29,7 @@ from kcli.protocol.wire.shared_array import SharedArray
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import alive_brokers, random_alive_broker, view_partition
 from kcli.server.handlers.shared.controller_requests import controller_context
-from kcli.server.handlers.shared.topic_answers import AnswerKind, KindOfAnswers, TopicArray
+from kcli.server.handlers.shared.topic_answers import AnswerKind, KindOfAnswers, TopicAnswers, TopicArray
 from kcli.server.requests.access import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
@@ -37,7 +38,8 @@ from kcli.server.requests.access import (
     per_resource,
 )
 from kcli.server.requests.answers import then
-from kcli.server.requests.operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kcli.server.requests.operations import NOT_REQUESTED
+from kcli.server.requests.rights import EVERY_NAME, Rights
 from kcli.server.requests.turns import Steps, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CLUSTER)
@@ -74,7 +76,8 @@ def _response(
         request.include_cluster_authorized_operations
         and CLUSTER_OPERATIONS_SINCE <= context.api_version <= CLUSTER_OPERATIONS_UNTIL
     ):
-        operations = CLUSTER_OPERATIONS
+        rights = context.rights
+        operations = rights.operations(ResourceType.CLUSTER) if rights.allows(DESCRIBE_CLUSTER) else 0
     return MetadataResponse(
         brokers=brokers,
         cluster_id=image.cluster_id,
@@ -96,15 +99,18 @@ def error_response(_context: BrokerContext, request: MetadataRequest, error: Kaf
 
 def _topics(context: BrokerContext, request: MetadataRequest, image: MetadataImage) -> Steps[TopicArray]:
     """The topics of the response. Yields after each name, topic and partition."""
+    rights = context.rights
+    # The operations depend on the client, so these answers cannot be shared.
+    is_shared = rights.is_open or not request.include_topic_authorized_operations
     answers = KindOfAnswers(
-        context.ports.topic_answers,
+        context.ports.topic_answers if is_shared else TopicAnswers(),
         image,
         AnswerKind(context.api_version, context.listener, request.include_topic_authorized_operations),
         lambda topic: _found(context, request, image, topic),
     )
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
-        return (yield from answers.of_all_topics())
+        return (yield from _all_visible(rights, answers, image))
     names: dict[str, None] = {}
     ids: dict[uuid.UUID, None] = {}
     for topic in asked:
@@ -118,11 +124,34 @@ def _topics(context: BrokerContext, request: MetadataRequest, image: MetadataIma
             names[topic.name] = None
         yield
     if ids:
-        return (yield from _by_id(answers, image, ids))
+        return (yield from _by_id(rights, answers, image, ids))
     return (yield from _by_name(context, request, answers, image, names))
 
 
-def _by_id(answers: KindOfAnswers, image: MetadataImage, ids: Iterable[uuid.UUID]) -> Steps[TopicArray]:
+def _all_visible(rights: Rights, answers: KindOfAnswers, image: MetadataImage) -> Steps[TopicArray]:
+    """All topics that the client may describe. The other topics are left out without an error."""
+    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, image.topics.names, traced=True)
+    if seen is EVERY_NAME:
+        return (yield from answers.of_all_topics())
+    parts = []
+    for topic in image.topics:
+        if topic.name in seen:
+            parts.append((yield from answers.of_topic(topic)))
+        yield
+    return SharedArray.joined(parts)
+
+
+def _refused(name: str | None, topic_id: uuid.UUID | None = None) -> TopicArray:
+    """The answer for a topic that the client may not describe. Only the name or the id of the request is in it."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return SharedArray((MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id),))
+
+
+def _by_id(
+    rights: Rights, answers: KindOfAnswers, image: MetadataImage, ids: Iterable[uuid.UUID]
+) -> Steps[TopicArray]:
+    found = (topic.name for topic_id in ids if (topic := image.topics.topic_by_id(topic_id)) is not None)
+    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, found)
     parts = []
     for topic_id in ids:
         topic = image.topics.topic_by_id(topic_id)
@@ -131,6 +160,8 @@ def _by_id(answers: KindOfAnswers, image: MetadataImage, ids: Iterable[uuid.UUID
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
             )
             parts.append(SharedArray((unknown,)))
+        elif topic.name not in seen:
+            parts.append(_refused(None, topic_id))
         else:
             parts.append((yield from answers.of_topic(topic)))
         yield
@@ -144,19 +175,30 @@ def _by_name(
     image: MetadataImage,
     names: Iterable[str],
 ) -> Steps[TopicArray]:
+    rights = context.rights
+    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, names)
     parts, missing = [], []
     for name in names:
         topic = image.topics.topic(name)
-        if topic is None:
+        if name not in seen:
+            parts.append(_refused(name))
+        elif topic is None:
             missing.append(name)
         else:
             parts.append((yield from answers.of_topic(topic)))
         yield
+    creatable: Container[str] = EVERY_NAME
     if missing and _may_create(context, request):
-        context.ports.topics.create_missing(missing, controller_context(context))
+        if not rights.allows(CREATE_CLUSTER, traced=True):
+            creatable = yield from rights.allowed_steps(CREATE_TOPIC, missing)
+        created = [name for name in missing if name in creatable]
+        context.ports.topics.create_missing(created, controller_context(context))
     unknown = []
     for name in missing:
-        unknown.append(_missing(name))
+        if name in creatable:
+            unknown.append(_missing(name))
+        else:
+            parts.append(_refused(name))
         yield
     return SharedArray.joined([*parts, SharedArray(unknown)])
 
@@ -192,7 +234,9 @@ def _found(
         is_internal=topic_names.is_internal(topic.name),
         partitions=tuple(partitions),
         topic_authorized_operations=(
-            TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
+            context.rights.operations(ResourceType.TOPIC, topic.name)
+            if request.include_topic_authorized_operations
+            else NOT_REQUESTED
         ),
     )
 

@@ -7,7 +7,7 @@ these partitions gets the error of the group.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import replace
 
 from kcli.errors import ErrorCode, KafkaError
@@ -37,7 +37,8 @@ def handle(
     context: BrokerContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     version = context.api_version
-    return commit_existing(
+    context.rights.require_on(READ_GROUP, request.group_id)
+    return commit_allowed(
         context,
         request,
         lambda known: context.ports.groups.call(
@@ -46,15 +47,26 @@ def handle(
     )
 
 
-def commit_existing(
+def commit_allowed(
     context: BrokerContext, request: OffsetCommitRequest, commit: Commit
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    """Commits the offsets of existing partitions, and refuses missing partitions.
+    """Commits the offsets of existing partitions that the client may read, and refuses the other partitions.
 
     The checks and the merging run in turns. A large request is committed in several decisions of the group.
     """
-    known = run_in_turns(existing(context.ports.metadata.topics, request.topics), PARTITIONS_PER_TURN)
-    return then(known, lambda topics: _commit_known(request, topics, commit))
+    allowed = context.rights.allowed_in_turns(READ_TOPIC, (topic.name for topic in request.topics))
+    return then(allowed, lambda names: commit_existing(context, request, names, commit))
+
+
+def commit_existing(
+    context: BrokerContext, request: OffsetCommitRequest, allowed: Container[str], commit: Commit
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    """Does the same as `commit_allowed` after the check of the rights. `allowed` are the topics of the request that
+    the client may read."""
+    known = run_in_turns(
+        existing(context.ports.metadata.topics, request.topics, allowed), PARTITIONS_PER_TURN
+    )
+    return then(known, lambda topics: _commit_known(request, topics, allowed, commit))
 
 
 def error_response(
@@ -64,15 +76,21 @@ def error_response(
 
 
 def _commit_known(
-    request: OffsetCommitRequest, known: tuple[OffsetCommitRequestTopic, ...], commit: Commit
+    request: OffsetCommitRequest,
+    known: tuple[OffsetCommitRequestTopic, ...],
+    allowed: Container[str],
+    commit: Commit,
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     if known and known is request.topics and is_one_decision(known):
         return commit(request)
-    return _merged(request, known, commit)
+    return _merged(request, known, allowed, commit)
 
 
 async def _merged(
-    request: OffsetCommitRequest, known: tuple[OffsetCommitRequestTopic, ...], commit: Commit
+    request: OffsetCommitRequest,
+    known: tuple[OffsetCommitRequestTopic, ...],
+    allowed: Container[str],
+    commit: Commit,
 ) -> OffsetCommitResponse:
     """Merges the answers of all decisions and the refused partitions, in the order of the request. If a decision fails,
     the partitions after this decision get the same error."""
@@ -88,7 +106,7 @@ async def _merged(
             except KafkaError as error:
                 failure = error
         answered += (await finished(run_in_turns(_failed(part, failure), REFUSALS_PER_TURN))).topics
-    merging = merged_codes(request.topics, answered, _partition, _topic)
+    merging = merged_codes(request.topics, answered, allowed, _partition, _topic)
     return OffsetCommitResponse(topics=await finished(run_in_turns(merging, PARTITIONS_PER_TURN)))
 
 

@@ -5,7 +5,7 @@ Partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, unless the group re
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container
 from dataclasses import replace
 
 from kcli.errors import ErrorCode
@@ -32,13 +32,26 @@ PARTITIONS_PER_TURN = 500
 def handle(
     context: BrokerContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    context.rights.require_on(DELETE_GROUP, request.group_id)
     require_group_id(request.group_id)
-    known = run_in_turns(existing(context.ports.metadata.topics, request.topics), PARTITIONS_PER_TURN)
-    return then(known, lambda topics: _delete(context, request, topics))
+    allowed = context.rights.allowed_in_turns(READ_TOPIC, (topic.name for topic in request.topics))
+    return then(allowed, lambda names: _delete_existing(context, request, names))
+
+
+def _delete_existing(
+    context: BrokerContext, request: OffsetDeleteRequest, allowed: Container[str]
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    known = run_in_turns(
+        existing(context.ports.metadata.topics, request.topics, allowed), PARTITIONS_PER_TURN
+    )
+    return then(known, lambda topics: _delete(context, request, topics, allowed))
 
 
 async def _delete(
-    context: BrokerContext, request: OffsetDeleteRequest, known: tuple[OffsetDeleteRequestTopic, ...]
+    context: BrokerContext,
+    request: OffsetDeleteRequest,
+    known: tuple[OffsetDeleteRequestTopic, ...],
+    allowed: Container[str],
 ) -> OffsetDeleteResponse:
     """Merges the answers of all decisions and the refused partitions, in the order of the request. A request without
     partitions still asks the group, which may refuse it."""
@@ -49,7 +62,7 @@ async def _delete(
         if response.error_code is not ErrorCode.NONE:
             return response
         answered += response.topics
-    merging = merged_codes(request.topics, answered, _partition, _topic)
+    merging = merged_codes(request.topics, answered, allowed, _partition, _topic)
     return OffsetDeleteResponse(topics=await finished(run_in_turns(merging, PARTITIONS_PER_TURN)))
 
 

@@ -29,6 +29,7 @@ from kcli.protocol.messages.offset_fetch import (
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.answers import finished, then
+from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, nested_steps, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
@@ -137,14 +138,18 @@ def _fetch(
     So the offsets of one answer may come from different commits. If a client needs offsets of the same commit, it must
     fetch them after this commit.
     """
+    rights = context.rights
     try:
+        rights.require_on(DESCRIBE_GROUP, group.group_id)
         runner = context.ports.groups.runner(group.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     if group.topics is None:
-        wanted = runner.ask(lambda shard, _: shard.partitions_with_offsets(group.group_id))
+        asked = runner.ask(lambda shard, _: shard.partitions_with_offsets(group.group_id))
     else:
-        wanted = tuple([(topic.name, topic.partition_indexes) for topic in group.topics])
+        asked = tuple([(topic.name, topic.partition_indexes) for topic in group.topics])
+    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, (name for name, _ in asked))
+    wanted = asked if seen is EVERY_NAME else tuple([each for each in asked if each[0] in seen])
     found: list[tuple[str, list[OffsetFetchResponsePartitions]]] = []
     for question in _questions(wanted):
         answer = runner.ask(partial(_ask, group=group, question=question, require_stable=require_stable))
@@ -157,12 +162,33 @@ def _fetch(
                 found.append((topic.name, list(topic.partitions)))
             for _ in range(1 + len(topic.partitions)):
                 yield
+    if group.topics is not None and len(wanted) < len(asked):
+        found += yield from _refused([each for each in asked if each[0] not in seen])
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
         topics=tuple(
             [OffsetFetchResponseTopics(name=name, partitions=tuple(parts)) for name, parts in found]
         ),
     )
+
+
+def _refused(
+    asked: list[tuple[str, tuple[int, ...]]],
+) -> Steps[list[tuple[str, list[OffsetFetchResponsePartitions]]]]:
+    """The answer for topics that the client may not describe."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    refused = []
+    for name, partitions in asked:
+        parts = []
+        for index in partitions:
+            parts.append(
+                OffsetFetchResponsePartitions(
+                    partition_index=index, committed_offset=_NO_OFFSET, error_code=code
+                )
+            )
+            yield
+        refused.append((name, parts))
+    return refused
 
 
 class _Part(NamedTuple):

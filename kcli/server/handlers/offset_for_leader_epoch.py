@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 
 from kcli.errors import ErrorCode, KafkaError, KafkaStorageException, StorageError
 from kcli.model.ids import LeaderEpoch
@@ -17,6 +17,8 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import leader_of
 from kcli.server.requests.access import CLUSTER_ACTION, DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.answers import then
+from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
 ACCESS = per_resource(CLUSTER_ACTION, DESCRIBE_TOPIC)
@@ -29,9 +31,22 @@ PARTITIONS_PER_TURN = 200
 def handle(
     context: BrokerContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
-    return run_in_turns(
-        _by_partition(request, lambda topic, part: _answer(context, topic.topic, part)), PARTITIONS_PER_TURN
-    )
+    rights = context.rights
+    if rights.allows(CLUSTER_ACTION, traced=True):
+        return _answer_allowed(context, request, EVERY_NAME)
+    allowed = rights.allowed_in_turns(DESCRIBE_TOPIC, (topic.topic for topic in request.topics))
+    return then(allowed, lambda names: _answer_allowed(context, request, names))
+
+
+def _answer_allowed(
+    context: BrokerContext, request: OffsetForLeaderEpochRequest, allowed: Container[str]
+) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
+    def answer(topic: OffsetForLeaderTopic, part: OffsetForLeaderPartition) -> EpochEndOffset:
+        if topic.topic not in allowed:
+            return _failed(part.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _answer(context, topic.topic, part)
+
+    return run_in_turns(_by_partition(request, answer), PARTITIONS_PER_TURN)
 
 
 def error_response(

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import repeat
 from typing import NamedTuple
 
 from kcli.errors import (
@@ -24,6 +25,7 @@ from kcli.errors import (
     KafkaError,
     NotLeaderOrFollowerException,
     ProtocolError,
+    TopicAuthorizationException,
     TransactionalIdAuthorizationException,
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
@@ -65,6 +67,7 @@ from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import is_unfinished, then
+from kcli.server.requests.rights import EVERY_NAME
 from kcli.storage.log.log import AppendResult, PartitionLog
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
@@ -117,6 +120,7 @@ class Progress:
     """
 
     now_ms: int
+    allowed: Container[str]
     verdicts: VerificationResults
     pending: Pending
     later: dict[tuple[int, int], asyncio.Task[PartitionProduceResponse]]
@@ -129,14 +133,34 @@ def handle(
         return error_response(context, request, InvalidRequiredAcksException())
     transactional = list(_transactional_batches(context, request))
     if not transactional:
-        return _produce(context, request, NO_VERDICTS)
-    if request.transactional_id is None:
+        return _produce(context, request, _allowed(context, request), NO_VERDICTS)
+    transactional_id = request.transactional_id
+    if transactional_id is None or not context.rights.allows(WRITE_TRANSACTIONAL_ID, transactional_id):
         return error_response(context, request, TransactionalIdAuthorizationException())
-    verdicts = _verify(context, request, transactional)
+    allowed = _allowed(context, request)
+    verdicts = _verify(context, request, allowed, transactional)
     if is_unfinished(verdicts):
         kept = _kept(request)
-        return then(verdicts, partial(_produce, context, kept))
-    return _produce(context, request, verdicts)
+        return then(verdicts, partial(_produce, context, kept, allowed))
+    return _produce(context, request, allowed, verdicts)
+
+
+def _allowed(context: BrokerContext, request: ProduceRequest) -> Container[str]:
+    """The topics of the request to which the client may write."""
+    if context.authorizer.is_open:
+        return EVERY_NAME
+    return context.rights.allowed(WRITE_TOPIC, _partition_topics(context, request))
+
+
+def _partition_topics(context: BrokerContext, request: ProduceRequest) -> Iterator[str]:
+    """The name of the topic of each partition. Unknown topic ids are left out."""
+    for topic in request.topic_data:
+        name: str | None = topic.name
+        if context.api_version >= TOPIC_ID_FROM:
+            found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
+            name = None if found is None else found.name
+        if name is not None:
+            yield from repeat(name, len(topic.partition_data))
 
 
 def _kept(request: ProduceRequest) -> ProduceRequest:
@@ -157,11 +181,11 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
 
 
 def _produce(
-    context: BrokerContext, request: ProduceRequest, verdicts: VerificationResults
+    context: BrokerContext, request: ProduceRequest, allowed: Container[str], verdicts: VerificationResults
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Appends to every partition. Returns None if acks=0. Returns an awaitable if a thread checks a batch, or if
-    records wait for their commit."""
-    progress = Progress(context.ports.clock.now_ms(), verdicts, [], {})
+    """Appends to every partition of the allowed topics. Returns None if acks=0. Returns an awaitable if a thread checks
+    a batch, or if records wait for their commit."""
+    progress = Progress(context.ports.clock.now_ms(), allowed, verdicts, [], {})
     topics = tuple([_append_topic(context, request, nth, progress) for nth in range(len(request.topic_data))])
     response = ProduceResponse(responses=topics)
     if progress.later:
@@ -227,6 +251,15 @@ def _append_topic(
             rows = tuple(_failed(part.index, error) for part in topic.partition_data)
             return TopicProduceResponse(topic_id=topic.topic_id, partition_responses=rows)
         name = found.name
+    if progress.allowed is not EVERY_NAME and name not in progress.allowed:
+        refused = TopicAuthorizationException()
+        rows = tuple(
+            [
+                _refused(context, name, part.index, len(part.records or b""), refused, None)
+                for part in topic.partition_data
+            ]
+        )
+        return TopicProduceResponse(topic_id=topic.topic_id, partition_responses=rows, name=topic.name)
     rows = tuple(
         [
             _append(context, request, name, part, (nth, row), progress)
@@ -355,7 +388,10 @@ def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> L
 
 
 def _verify(
-    context: BrokerContext, request: ProduceRequest, batches: list[TransactionalBatch]
+    context: BrokerContext,
+    request: ProduceRequest,
+    allowed: Container[str],
+    batches: list[TransactionalBatch],
 ) -> VerificationResults | Awaitable[VerificationResults]:
     """Verifies that each partition belongs to the transaction. Raises KafkaError if the request has batches of several
     producers."""
@@ -371,7 +407,12 @@ def _verify(
         adds=version >= _TV2_FROM,
         knows_abortable=version >= _ABORTABLE_FROM,
     )
-    led = [(batch.leader, batch.producer.base_sequence) for batch in batches if batch.leader is not None]
+    # The coordinator may add the partitions to the transaction, so the client must be allowed to write to them.
+    led = [
+        (batch.leader, batch.producer.base_sequence)
+        for batch in batches
+        if batch.leader is not None and batch.leader.topic in allowed
+    ]
     return context.ports.verifier.verify(client, led)
 
 

@@ -23,6 +23,7 @@ _PROTOCOL_REQUIRED_FROM = 5
 def handle(
     context: BrokerContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    context.rights.require_on(READ_GROUP, request.group_id)
     if context.api_version >= _PROTOCOL_REQUIRED_FROM and (
         request.protocol_type is None or request.protocol_name is None
     ):

@@ -25,7 +25,7 @@ from kcli.protocol.messages.txn_offset_commit import (
 )
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
-from kcli.server.handlers.offset_commit import PARTITIONS_PER_TURN, commit_existing
+from kcli.server.handlers.offset_commit import PARTITIONS_PER_TURN, commit_allowed
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
@@ -44,10 +44,12 @@ def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     """First refuses missing partitions. Only existing partitions reach the group and the transaction."""
+    context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
+    context.rights.require_on(READ_GROUP, request.group_id)
     asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)
     committed = then(
         asked,
-        lambda commit: commit_existing(context, commit, lambda known: _verify(context, request, known)),
+        lambda commit: commit_allowed(context, commit, lambda known: _verify(context, request, known)),
     )
     return then(committed, lambda response: run_in_turns(_lowered(context, response), PARTITIONS_PER_TURN))
 

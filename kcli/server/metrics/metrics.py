@@ -74,7 +74,7 @@ class Metrics:
         for topic, traffic in self.traffic.topics.items():
             self._copy_counts(self._of_topics.setdefault(topic, {}), traffic, now)
         for name, listener in listeners.items():
-            for what, count in (("creation", listener.opened_count), ("close", listener.closed_count)):
+            for what, count in listener_counts(listener).items():
                 self._rate(name, what).tick(count, now)
 
     # Sources of beans.
@@ -85,9 +85,9 @@ class Metrics:
         yield None, self._total
         yield from list(self._of_topics.items())
 
-    def connection_rate(self, listener: Acceptor, what: str) -> float:
-        """The rate of connections per second. `what` is `creation` or `close`."""
-        count = listener.opened_count if what == "creation" else listener.closed_count
+    def listener_rate(self, listener: Acceptor, what: str) -> float:
+        """The rate per second of one of the `listener_counts`."""
+        count = listener_counts(listener)[what]
         return self._rate(listener.settings.name, what).a_second(count, self.clock.monotonic())
 
     def _rate(self, listener: str, what: str) -> WindowedRate:
@@ -106,3 +106,16 @@ class Metrics:
                 meter = meters[name] = Meter(now, began=self._began)
             meter.count = count
             meter.tick(now)
+
+
+def listener_counts(listener: Acceptor) -> dict[str, int]:
+    """The counts of connections and logins since the start, by Kafka's names without their ending `-total`."""
+    logins = listener.logins
+    return {
+        "connection-close": listener.closed_count,
+        "connection-creation": listener.opened_count,
+        "failed-authentication": logins.failed,
+        "failed-reauthentication": logins.failed_again,
+        "successful-authentication": logins.succeeded,
+        "successful-reauthentication": logins.succeeded_again,
+    }

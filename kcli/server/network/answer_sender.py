@@ -6,7 +6,8 @@ needs less CPU time than sendfile. It also needs much less than a new buffer for
 map and clear the pages of each new buffer. If the socket accepts only a part of a piece, the transport gets the rest.
 The sender continues when the transport has sent the rest.
 
-A transport without a socket of its own (TLS, the simulated network) gets copies of the pieces, in the same order.
+A transport without a socket of its own gets the pieces in the same order: TLS encrypts them, and the simulated network
+gets copies.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import cast
 
 from kcli.errors import StorageError
 from kcli.model.buffers import FileRange, Part
+from kcli.server.network.tls_transport import TlsTransport
 
 # The size of a piece. Larger pieces would not save CPU time, and the transport would keep more bytes for a client that
 # does not read. The transport keeps at most a copy of one piece. For a copy of this size, glibc does not yet map new
@@ -97,6 +99,7 @@ class AnswerSender:
 
     __slots__ = (
         "_at",
+        "_encrypts",
         "_failed",
         "_fd",
         "_loop",
@@ -133,6 +136,7 @@ class AnswerSender:
         self._read: asyncio.Task[None] | None = None
         self._read_ahead = b""  # the next bytes of the first part, already read from the device
         self._fd = _descriptor(transport)
+        self._encrypts = isinstance(transport, TlsTransport)
 
     @property
     def is_busy(self) -> bool:
@@ -248,7 +252,8 @@ class AnswerSender:
             with suppress(BlockingIOError):
                 sent = os.write(self._fd, piece)
         if sent < len(piece):
-            self._transport.write(bytes(piece[sent:]))
+            # TLS encrypts the piece before the call returns. Other transports may keep it, so they get a copy.
+            self._transport.write(piece if self._encrypts else bytes(piece[sent:]))
 
     def _end_turn(self) -> None:
         if self._parts:

@@ -36,9 +36,11 @@ from kcli.model.buffers import Buffer, Part
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.answer_sender import WRITE_HIGH_WATER_BYTES, AnswerSender, size_in_memory
+from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.phase import LoginStep, Phase
 from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN
+from kcli.server.network.tls_transport import TlsTransport
 
 Answer = Buffer | list[Part] | None
 """A whole response frame, as one buffer or several parts. None if the client expects no answer (Produce with
@@ -128,8 +130,10 @@ class Connection(asyncio.BufferedProtocol):
         request_size_max_bytes: int,
         now: Callable[[], float],
         authenticate: Authenticate = anonymous,
+        logins: LoginCounts | None = None,
     ) -> None:
         self.listener = listener
+        self.logins = logins or LoginCounts()
         self.session = ANONYMOUS_SESSION
         self.peer_host = ""
         self.peer_port = 0
@@ -172,6 +176,11 @@ class Connection(asyncio.BufferedProtocol):
             self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
         # The limits come first, so that a refused connection costs no login.
         self._gate.opened(self)
+        if not isinstance(transport, TlsTransport):
+            self.secured()
+
+    def secured(self) -> None:
+        """Begins the login. With TLS, the transport calls this method after the handshake."""
         if self._closed:
             return
         try:
@@ -248,6 +257,8 @@ class Connection(asyncio.BufferedProtocol):
     def admit(self) -> None:
         """Begins to serve a connection that `hold` delayed."""
         self._admitted = True
+        if isinstance(self.transport, TlsTransport):
+            self.transport.begin()
         if self._phase is not None:
             self._start_login_timer(self._phase)
         self._go_on()
@@ -480,6 +491,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.enter(phase)
                 return self._serve_in_phase(frame)
         if self._now() >= self.session.expires_at:
+            self.logins.expired += 1
             raise ProtocolError(f"the session of {self.session.principal} has expired")
         return self._serve_requests(self, frame)
 
@@ -636,6 +648,12 @@ class Connection(asyncio.BufferedProtocol):
             f"Invalid receive (size = {size} is not within 0 and {self._frame_size_max_bytes}, "
             f"{limit}){_speaks(prefix)}"
         )
+
+    def tls_failed(self, reason: str) -> None:
+        """Logs the reason for which the transport closes the connection."""
+        if not self._closed:
+            self._closed = True
+            self._warn(reason)
 
     def _refuse(self, reason: str) -> None:
         self._warn(reason)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 from kcli.runtime.network import Network
 from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
+from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
+from kcli.server.network.tls_transport import ServerTls, TlsTransport
 
 _log = logging.getLogger("kcli.server.SocketServer")
 
@@ -64,18 +66,30 @@ class SocketServer:
         self._are_closed = asyncio.Event()
 
     async def listen(
-        self, settings: ListenerSettings, serve: Serve, authenticate: Authenticate = anonymous
+        self,
+        settings: ListenerSettings,
+        serve: Serve,
+        authenticate: Authenticate = anonymous,
+        tls: ServerTls | None = None,
     ) -> Acceptor:
         """Opens a port. Raises OSError if the port is not available.
 
-        `authenticate` is called for each new connection. `serve` gets the requests of a connection with a session.
+        `authenticate` is called for each new connection, with `tls` after its handshake. `serve` gets the requests of a
+        connection with a session.
         """
-        listener = Acceptor(settings, self, serve, authenticate)
+        listener = Acceptor(settings, self, serve, authenticate, tls)
         await listener.open(self._network)
         self.listeners[settings.name] = listener
         return listener
 
-    def connection(self, listener: Acceptor, serve: Serve, authenticate: Authenticate) -> Connection:
+    def accepted(
+        self, listener: Acceptor, serve: Serve, authenticate: Authenticate, tls: ServerTls | None
+    ) -> asyncio.BufferedProtocol:
+        """The protocol of a new socket."""
+        connection = self._connection(listener, serve, authenticate)
+        return connection if tls is None else TlsTransport(connection, tls, self.shared.tls)
+
+    def _connection(self, listener: Acceptor, serve: Serve, authenticate: Authenticate) -> Connection:
         return Connection(
             listener=listener.settings.name,
             serve=serve,
@@ -84,6 +98,7 @@ class SocketServer:
             request_size_max_bytes=self._request_size_max_bytes + listener.settings.envelope_bytes_max,
             now=self._now,
             authenticate=authenticate,
+            logins=listener.logins,
         )
 
     def count(self, connection: Connection) -> bool:
@@ -188,16 +203,23 @@ class Acceptor:
     """One open port. As the `Gate` of its connections, it admits, delays or refuses them."""
 
     def __init__(
-        self, settings: ListenerSettings, sockets: SocketServer, serve: Serve, authenticate: Authenticate
+        self,
+        settings: ListenerSettings,
+        sockets: SocketServer,
+        serve: Serve,
+        authenticate: Authenticate,
+        tls: ServerTls | None = None,
     ) -> None:
         self.settings = settings
         self.port = settings.port
         self.served: dict[Connection, None] = {}
         self.opened_count = 0  # connections served since the start
         self.closed_count = 0
+        self.logins = LoginCounts()
         self._sockets = sockets
         self._serve = serve
         self._authenticate = authenticate
+        self._tls = tls
         self._held: deque[Connection] = deque()
         self._server: asyncio.AbstractServer | None = None
         self._is_closed = False
@@ -206,7 +228,7 @@ class Acceptor:
 
     async def open(self, network: Network) -> None:
         self._server = await network.create_server(
-            lambda: self._sockets.connection(self, self._serve, self._authenticate),
+            lambda: self._sockets.accepted(self, self._serve, self._authenticate, self._tls),
             self.settings.host,
             self.settings.port,
             backlog=self.settings.backlog,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from kcli.server.network.answer_sender import SharedSending
 from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.request_line import QUEUED_REQUESTS_MAX, RequestLine
+from kcli.server.network.tls_transport import SharedTls
 
 
 class LoopShared:
     """The buffers, the limits and the request line that all connections of an event loop share."""
 
-    __slots__ = ("frames", "line", "sending")
+    __slots__ = ("frames", "line", "sending", "tls")
 
     def __init__(
         self, *, queued_bytes_max: int | None = None, queued_requests_max: int = QUEUED_REQUESTS_MAX
@@ -19,4 +20,5 @@ class LoopShared:
         queued.max.requests."""
         self.frames = FrameBuffers(queued_bytes_max)
         self.sending = SharedSending()
+        self.tls = SharedTls()
         self.line = RequestLine(queued_requests_max)

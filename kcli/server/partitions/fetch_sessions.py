@@ -9,7 +9,7 @@ fetch that closes the session or needs no session.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Container, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -251,6 +251,7 @@ class FetchScope:
         "_session",
         "_sessions",
         "_wants_session",
+        "allowed",
         "by_key",
         "error_code",
         "replica_id",
@@ -269,6 +270,8 @@ class FetchScope:
         wants_session: bool = False,
         error_code: ErrorCode = ErrorCode.NONE,
     ) -> None:
+        self.allowed: Container[str] | None = None
+        """The topics that the client may read, or None if it may read every topic."""
         self.by_key = targets
         self.request = request
         self.replica_id = replica_of(request)
@@ -291,6 +294,15 @@ class FetchScope:
         """Makes a partition quiet. The next fetch reads it only if it has changed."""
         assert self._session is not None, "only a session remembers partitions"
         self._session.rest(target, partition, now_ms)
+
+    def quiet_targets(self) -> list[FetchTarget]:
+        """The partitions that this fetch does not read, because they have nothing new."""
+        return [] if self._session is None else list(self._session.quiet)
+
+    def wake(self, target: FetchTarget) -> None:
+        """Makes a quiet partition be read by this fetch."""
+        if self._session is not None:
+            self._session.wake(target)
 
     def wait(self, parked: ParkedFetch) -> None:
         """Passes on the changes of quiet partitions to the parked fetch."""

@@ -18,6 +18,7 @@ from kcli.config.listeners import SECURITY_PROTOCOLS, Listener
 from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestContext
 from kcli.controller.bootstrap import first_log_records
 from kcli.controller.controller import Controller
+from kcli.controller.policies import NO_POLICIES, Policies
 from kcli.controller.settings import ControllerSettings, TokenSettings
 from kcli.errors import NotControllerException, StorageError
 from kcli.metadata.image import ControllerRegistration, Endpoint, VersionRange
@@ -44,6 +45,7 @@ class ControllerRole:
         rng: Rng,
         *,
         on_fatal: Callable[[BaseException], None],
+        policies: Policies = NO_POLICIES,
     ) -> None:
         """`on_fatal` ends the node, and is called if the controller cannot begin its work."""
         self.active: ActiveController | None = None
@@ -55,6 +57,7 @@ class ControllerRole:
         self._clock = clock
         self._rng = rng
         self._on_fatal = on_fatal
+        self._policies = policies
         self._is_stopped = False
         quorum.on_leadership(Leadership(self._begin, self._end))
 
@@ -108,7 +111,7 @@ class ControllerRole:
             self._quorum.log.end_offset,
         )
         replayer = ImageReplayer.at(self._quorum.committed.point)
-        settings = controller_settings(self._config, self._quorum.view.kraft_version)
+        settings = controller_settings(self._config, self._quorum.view.kraft_version, self._policies)
         controller = Controller(replayer, settings, self._rng, session_ms(self._clock))
         active = ActiveController(controller, replayer, self._quorum, self._clock)
         try:
@@ -169,7 +172,9 @@ COMMIT_TIMEOUT_S = 5.0
 """The longest wait for the commit of appended records at a stop. Without a majority they are never committed."""
 
 
-def controller_settings(config: BrokerConfig, kraft_version: int) -> ControllerSettings:
+def controller_settings(
+    config: BrokerConfig, kraft_version: int, policies: Policies = NO_POLICIES
+) -> ControllerSettings:
     return ControllerSettings(
         node_id=config.node_id,
         supported_features=_supported_features(),
@@ -180,6 +185,7 @@ def controller_settings(config: BrokerConfig, kraft_version: int) -> ControllerS
         unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
         remote_log_storage_system_enable=config.boolean("remote.log.storage.system.enable"),
         kraft_version=kraft_version,
+        policies=policies,
         tokens=TokenSettings(
             config.text("delegation.token.secret.key") or None,
             max_lifetime_ms=config.integer("delegation.token.max.lifetime.ms"),

@@ -52,6 +52,10 @@ UNKNOWN_CONTROLLER_PAUSE_S = 0.1
 # The pause before a new connection (reconnect.backoff.ms of Kafka's clients).
 RECONNECT_BACKOFF_S = 0.05
 
+OPENING_MIN_S = 2.0
+"""The least time for a connection with its TLS handshake and its login. The limit of a heartbeat may be shorter, and a
+slow node would then never get a connection."""
+
 FORWARDING_LIMIT_S = 60.0
 """The time limit of forwarded requests and of allocations of producer ids, as in Kafka."""
 ASSIGNMENTS_LIMIT_S = 60.0
@@ -95,6 +99,7 @@ class RemoteController:
         self._client_id = client_id
         self.limit_s = limit_s
         self._timeout_s = socket_timeout_s if limit_s is None else min(socket_timeout_s, limit_s)
+        self._opening_s = min(socket_timeout_s, max(self._timeout_s, OPENING_MIN_S))
         self._queue: OrderedDict[_Asked, None] = OrderedDict()
         self._sender: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
@@ -246,7 +251,7 @@ class RemoteController:
                 return self._connection
             self._forget()
         self._connection = await open_link(
-            self._network, address, self._client_id, self._timeout_s, self._secure
+            self._network, address, self._client_id, self._opening_s, self._secure
         )
         self.versions = self._connection.versions
         return self._connection

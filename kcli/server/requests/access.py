@@ -16,7 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kcli.errors import ClusterAuthorizationException
 from kcli.model.acl import AclOperation, ResourceType
+from kcli.protocol.wire.api import API
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.rights import Need
 
@@ -34,13 +36,18 @@ class Access:
 
     needs: tuple[Need, ...]
     is_whole_request: bool = False
+    shows_request: bool = False
 
 
-def whole_request(*needs: Need) -> Access:
+def whole_request(*needs: Need, shows_request: bool = False) -> Access:
     """The rule that the principal needs one of these operations on the cluster. Without any of them the whole request
-    is refused."""
+    is refused.
+
+    If `shows_request`, the error message contains the request and the last operation, as in Kafka's answer for this
+    API.
+    """
     assert needs and all(need.resource_type is ResourceType.CLUSTER for need in needs)
-    return Access(needs, is_whole_request=True)
+    return Access(needs, is_whole_request=True, shows_request=shows_request)
 
 
 def per_resource(*needs: Need) -> Access:
@@ -64,6 +71,18 @@ DELETE_GROUP = Need(AclOperation.DELETE, ResourceType.GROUP)
 DESCRIBE_GROUP = Need(AclOperation.DESCRIBE, ResourceType.GROUP)
 DESCRIBE_CONFIGS_GROUP = Need(AclOperation.DESCRIBE_CONFIGS, ResourceType.GROUP)
 ALTER_CONFIGS_GROUP = Need(AclOperation.ALTER_CONFIGS, ResourceType.GROUP)
+
+DESCRIBE_CONFIGS = {
+    ResourceType.TOPIC: DESCRIBE_CONFIGS_TOPIC,
+    ResourceType.GROUP: DESCRIBE_CONFIGS_GROUP,
+    ResourceType.CLUSTER: Need(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
+}
+ALTER_CONFIGS = {
+    ResourceType.TOPIC: ALTER_CONFIGS_TOPIC,
+    ResourceType.GROUP: ALTER_CONFIGS_GROUP,
+    ResourceType.CLUSTER: Need(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),
+}
+"""The needs for configs, by the type of the resource that is checked."""
 
 CREATE_CLUSTER = Need(AclOperation.CREATE, ResourceType.CLUSTER)
 DELETE_CLUSTER = Need(AclOperation.DELETE, ResourceType.CLUSTER)
@@ -92,7 +111,26 @@ def guarded(
         return handle
 
     def handle_if_allowed(context: RequestContext[object], request: Request) -> Answer:
-        context.rights.require(*access.needs)
+        require_whole(context, access)
         return handle(context, request)
 
     return handle_if_allowed
+
+
+def require_whole(context: RequestContext[object], access: Access) -> None:
+    """Raises ClusterAuthorizationException if the rule for the whole request refuses the client."""
+    try:
+        context.rights.require(*access.needs)
+    except ClusterAuthorizationException:
+        if not access.shows_request:
+            raise
+        raise ClusterAuthorizationException(_refusal_text(context, access.needs[-1])) from None
+
+
+def _refusal_text(context: RequestContext[object], need: Need) -> str:
+    """The error message. Kafka shows its request object here. This text has the parts of it that help an operator."""
+    about = (
+        f"api={API[context.api_key].name}, version={context.api_version}, "
+        f"principal={context.session.principal}, client={context.peer_host}, listener={context.listener}"
+    )
+    return f"Request Request({about}) needs {need.operation.name} permission."

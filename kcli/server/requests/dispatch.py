@@ -342,6 +342,8 @@ class Dispatch:
         if context.is_forwarded and isinstance(known, NotControllerException):
             raise known  # the broker must find the new controller, so the Envelope gets the error (KIP-590)
         self._metrics.request_failed(context.api_key, known.code)
+        if context.throttle is not None and known.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            context.throttle.refuse()
         try:
             response = route.error_response(context, request, known)
             if is_unfinished(response):

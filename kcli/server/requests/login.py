@@ -82,13 +82,17 @@ class _State(Enum):
     ENDED = auto()
 
 
+PrincipalOf = Callable[[Connection, str, Success], Principal]
+"""Makes the principal of a client from its connection, the mechanism, and the end of its login."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
     """The settings of all logins on one listener.
 
     `serve_versions` answers ApiVersions. `refuse` makes the error response to a request of another API.
-    `max_reauth_ms` has connections.max.reauth.ms of each mechanism, and 0 means no limit. `principal_of` makes the
-    principal from the mechanism and the end of the login. `executor` runs the steps that take long.
+    `max_reauth_ms` has connections.max.reauth.ms of each mechanism, and 0 means no limit. `executor` runs the
+    steps that take long.
     """
 
     mechanisms: Mapping[str, ServerMechanism]
@@ -97,7 +101,7 @@ class LoginSettings:
     failure_delay_seconds: float
     serve_versions: Serve
     refuse: Callable[[Connection, bytes, KafkaError], Answer | Waiting]
-    principal_of: Callable[[str, Success], Principal]
+    principal_of: PrincipalOf
     clock: Clock
     failures: FailedLogins
     executor: Executor | None = None
@@ -107,7 +111,7 @@ class LoginSettings:
         return Login(self, connection)
 
 
-def user_principal(_mechanism: str, success: Success) -> Principal:
+def user_principal(_connection: Connection, _mechanism: str, success: Success) -> Principal:
     """The principal of Kafka's default principal builder: the authorization id."""
     return Principal("User", success.authorization_id, token_authenticated=success.by_token)
 
@@ -250,7 +254,7 @@ class Login:
         if isinstance(outcome, Challenge):
             self._state = self._exchanging
             return LoginStep(self._answers.token(outcome.token, 0))
-        principal = self._settings.principal_of(self._mechanism, outcome)
+        principal = self._settings.principal_of(self._connection, self._mechanism, outcome)
         if self._old is not None and principal != self._old.principal:
             before = self._old.principal
             raise SaslAuthenticationException(
@@ -259,11 +263,20 @@ class Login:
             )
         lifetime_ms = self._lifetime_ms(outcome)
         expires_at = None if lifetime_ms is None else self._now() + lifetime_ms / 1000
+        self._count_success()
         _log.debug("Successfully authenticated %s with %s", principal, self._connection.peer_host)
         return LoginStep(
             self._answers.token(outcome.token, lifetime_ms or 0),
             Session(principal, self._mechanism, expires_at),
         )
+
+    def _count_success(self) -> None:
+        logins = self._connection.logins
+        if self._old is not None:
+            logins.succeeded_again += 1
+            return
+        logins.succeeded += 1
+        logins.succeeded_without_again += not self._answers.has_lifetime
 
     def _lifetime_ms(self, success: Success) -> int | None:
         """The lifetime of the session, or None if it does not end. 0 means that the session has already ended."""
@@ -286,7 +299,9 @@ class Login:
         if isinstance(error, LoginInterrupted):
             raise ProtocolError(f"the login is interrupted: {error}") from error
         if isinstance(error, SaslAuthenticationException):
-            return self._failed(error, self._answers.refusal(error))
+            cause = error.__cause__
+            reason = f"{error.message}: {cause}" if isinstance(cause, LoginRefused) else None
+            return self._failed(error, self._answers.refusal(error), reason)
         when = "authentication" if self._old is None else "re-authentication"
         shown = SaslAuthenticationException(
             f"Authentication failed during {when} due to invalid credentials with SASL mechanism "
@@ -301,6 +316,10 @@ class Login:
         self, error: KafkaError, answer: bytes | None, reason: str | None = None
     ) -> LoginStep | Awaitable[LoginStep]:
         connection = self._connection
+        if self._old is None:
+            connection.logins.failed += 1
+        else:
+            connection.logins.failed_again += 1
         self._settings.failures.failed(
             connection.peer_host, self._now(), connection.listener, reason or error.message
         )
@@ -350,6 +369,8 @@ class _Request:
 class _RawAnswers:
     """The answers after SaslHandshake v0: tokens without a header. A failure has no answer."""
 
+    has_lifetime = False
+
     def token(self, token: bytes, _lifetime_ms: int) -> bytes:
         return INT32.pack(len(token)) + token
 
@@ -362,6 +383,11 @@ class _WrappedAnswers:
     """The answers to a SaslAuthenticate request."""
 
     request: _Request
+
+    @property
+    def has_lifetime(self) -> bool:
+        """Whether the client learns the lifetime of its session, so that it can log in again in time."""
+        return self.request.version >= 1
 
     def token(self, token: bytes, lifetime_ms: int) -> bytes:
         return self.request.encode(

@@ -200,6 +200,7 @@ class RequestThrottle:
         "_busy",
         "_client",
         "_is_exempt",
+        "_is_refused",
         "_is_timed",
         "_mute",
         "_quotas",
@@ -217,6 +218,7 @@ class RequestThrottle:
         self._size_bytes = size_bytes
         self._mute = mute
         self._is_exempt = False
+        self._is_refused = False
         self._is_timed = False
         self._busy = 0.0
         self._since: float | None = quotas.clock.monotonic()
@@ -260,6 +262,10 @@ class RequestThrottle:
     def exempt(self) -> None:
         """Exempts the request from quotas, because another broker has sent the request."""
         self._is_exempt = True
+
+    def refuse(self) -> None:
+        """Charges the request in any case, because its client is no broker: it has no right to the operation."""
+        self._is_refused = True
 
     def limit_fetch(self, request: FetchRequest) -> FetchRequest:
         """Limits the size of a fetch to the bytes that the quota allows in all of its windows together."""
@@ -318,7 +324,7 @@ class RequestThrottle:
         If `response` is None, the request is a Produce without a response. Only its bytes are charged.
         """
         self.resume()
-        if not self._is_exempt and key not in EXEMPT:
+        if self._is_refused or not (self._is_exempt or key in EXEMPT):
             if key is ApiKey.PRODUCE:
                 self._charge_produced()
             if response is not None:
@@ -333,7 +339,7 @@ class RequestThrottle:
 
     def finish(self) -> None:
         """Charges the time since `charge` to the next request. In this time the answer was encoded."""
-        if not self._is_exempt:
+        if self._is_refused or not self._is_exempt:
             quotas, now = self._quotas, self._quotas.clock.monotonic()
             metered = quotas.time.of(self._client, now)
             if metered is not None:

@@ -5,14 +5,35 @@ A handler asks for the rights on each resource that its request names. Without a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Container, Iterable
 from dataclasses import dataclass
 
-from kcli.errors import ClusterAuthorizationException
+from kcli.errors import (
+    ClusterAuthorizationException,
+    DelegationTokenAuthorizationException,
+    GroupAuthorizationException,
+    KafkaError,
+    TopicAuthorizationException,
+    TransactionalIdAuthorizationException,
+)
 from kcli.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kcli.security.authorizer import Asker, Audit, Authorizer, Resource
 from kcli.server.requests.operations import OPERATIONS
+from kcli.server.requests.turns import Steps, run_in_turns
+
+CHECKS_PER_TURN = 100
+"""Names that are checked in one turn of the loop. A check takes 5 to 10 µs, and 30 µs if its refusal is logged."""
+
+STEPS_OF_REFUSAL = 10
+"""Steps of 2 to 5 µs that take as long as a refusal with its line in the log."""
+
+_REFUSALS: dict[ResourceType, type[KafkaError]] = {
+    ResourceType.TOPIC: TopicAuthorizationException,
+    ResourceType.GROUP: GroupAuthorizationException,
+    ResourceType.CLUSTER: ClusterAuthorizationException,
+    ResourceType.TRANSACTIONAL_ID: TransactionalIdAuthorizationException,
+    ResourceType.DELEGATION_TOKEN: DelegationTokenAuthorizationException,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +42,23 @@ class Need:
 
     operation: AclOperation
     resource_type: ResourceType
+
+
+def refusal(resource_type: ResourceType) -> KafkaError:
+    """The error for a client that may not do an operation on a resource of this type."""
+    return _REFUSALS[resource_type]()
+
+
+class EveryName(Container[str]):
+    """The names on which a client has rights if it has every right. It contains every name."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY_NAME = EveryName()
 
 
 class Rights:
@@ -47,23 +85,64 @@ class Rights:
         audit = Audit.FILTER if traced else Audit.FULL
         return self._authorizer.authorize(self._asker, need.operation, resource, audit=audit, count=count)
 
-    def allowed(self, need: Need, names: Iterable[str], *, traced: bool = False) -> frozenset[str]:
-        """Returns the names on which the client may do the operation. Checks each name once."""
-        counts = Counter(names)
+    def allowed(self, need: Need, names: Iterable[str], *, traced: bool = False) -> Container[str]:
+        """Returns the names on which the client may do the operation. Checks each name once.
+
+        Use `allowed_steps` or `allowed_in_turns` if a client chooses the number of names.
+        """
         if self.is_open:
-            return frozenset(counts)
-        return frozenset(
-            name for name, count in counts.items() if self.allows(need, name, traced=traced, count=count)
-        )
+            return EVERY_NAME
+        steps = self.allowed_steps(need, names, traced=traced)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: Container[str] = end.value
+                return found
+
+    def allowed_steps(
+        self, need: Need, names: Iterable[str], *, traced: bool = False
+    ) -> Steps[Container[str]]:
+        """Does the same as `allowed`, in steps. Yields after each name."""
+        if self.is_open:
+            return EVERY_NAME
+        counts: dict[str, int] = {}
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1
+            yield
+        found = set()
+        for name, count in counts.items():
+            if self.allows(need, name, traced=traced, count=count):
+                found.add(name)
+            yield
+        return found
+
+    def allowed_in_turns(
+        self, need: Need, names: Iterable[str], *, traced: bool = False
+    ) -> Container[str] | Awaitable[Container[str]]:
+        """Does the same as `allowed`, some names in each turn of the loop."""
+        if self.is_open:
+            return EVERY_NAME
+        return run_in_turns(self.allowed_steps(need, names, traced=traced), CHECKS_PER_TURN)
 
     def allows_some(self, need: Need) -> bool:
         """Returns whether the client may do the operation on at least one resource of the type (KIP-679)."""
         return self._authorizer.authorize_any(self._asker, need.operation, need.resource_type)
 
     def require(self, *needs: Need) -> None:
-        """Raises ClusterAuthorizationException if the client may do none of these operations on the cluster."""
-        if not any(self.allows(need) for need in needs):
+        """Raises ClusterAuthorizationException if the client may do none of these operations on the cluster.
+
+        As in Kafka, the audit log does not show the refusal of an operation that has an alternative.
+        """
+        *first, last = needs
+        if not any(self.allows(need, traced=True) for need in first) and not self.allows(last):
             raise ClusterAuthorizationException
+
+    def require_on(self, need: Need, name: str) -> None:
+        """Raises the error for the type of resource if the client may not do the operation on the resource with this
+        name."""
+        if not self.is_open and not self.allows(need, name):
+            raise refusal(need.resource_type)
 
     def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
         """Returns the operations that the client may do on a resource, as the bits of KIP-430."""

@@ -16,7 +16,7 @@ from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import decode_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.client import ClientSecurity
-from kcli.security.mechanisms.client import Credentials, client_exchange
+from kcli.security.mechanisms.client import ClientCredentials, client_exchange
 from kcli.spark.client.calls import (
     API_VERSIONS,
     SASL_AUTHENTICATE,
@@ -90,7 +90,7 @@ class Connection:
                 f"no TLS with {self.address} ({error.reason}): check kafka.security.protocol"
             ) from error
 
-    def _log_in(self, credentials: Credentials) -> None:
+    def _log_in(self, credentials: ClientCredentials) -> None:
         mechanism = credentials.mechanism
         answer = self.request(SASL_HANDSHAKE, SaslHandshakeRequest(mechanism=mechanism))
         if answer.error_code:
@@ -106,7 +106,7 @@ class Connection:
                 raise SaslAuthenticationException(f"{self.address} refuses {credentials.username}: {why}")
             return answer.auth_bytes
 
-        exchange = client_exchange(credentials)
+        exchange = client_exchange(credentials, self.address.rpartition(":")[0])
         ours = exchange.respond(b"")
         while ours is not None:
             ours = exchange.respond(ask(ours))

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 from kcli.testing.broker_process import BrokerProcess, free_port
 from rigs.replay.comparison import Compared, Result, compare
 from rigs.replay.programs import import_tools
-from rigs.replay.stage import Stage
+from rigs.replay.stage import LOGS, Stage
 
 __all__ = ["CLI", "CLI_2", "Compared", "Result", "compare", "replay", "stories"]
 
@@ -53,6 +55,9 @@ _CLUSTER = {
 _QUORUM_TIMEOUTS = {1: ("500", "2000"), 2: ("2500", "2000"), 3: ("5000", "5000")}
 
 
+AUDIT_LOGGER = "kafka.authorizer.logger"
+
+
 def stories(cli: Path = CLI) -> dict[str, dict[str, Any]]:
     """The stories of a directory by name, each with its requirements and its `steps`."""
     with open(cli / "stories.jsonl", encoding="utf-8") as lines:
@@ -68,12 +73,18 @@ def replay(story: dict[str, Any], directory: Path) -> Iterator[Compared]:
     directory.mkdir(parents=True, exist_ok=True)
     nodes = _nodes(story, directory)
     stage = Stage(nodes, directory)
+    for node in nodes.values():
+        node.overrides = {key: stage.filled(value) for key, value in node.overrides.items()}
+    for name, place in story.get("copy", {}).items():
+        _unpack(CLI_2.parent / f"{name}.tar.gz", Path(stage.filled(place)).parent)
     import_tools()
     with contextlib.ExitStack() as stack:
         stack.callback(stage.end)
         if story["broker"]:
             stage.format({node_id: _format_arguments(story, node_id) for node_id in nodes})
             stage.start(story.get("start_nodes", nodes))
+        if AUDIT_LOGGER in story.get("server_note", ""):
+            stage.set_log_level(AUDIT_LOGGER, "DEBUG")
         for step in story["steps"]:
             came = stage.act(step)
             if came is not None:
@@ -82,7 +93,8 @@ def replay(story: dict[str, Any], directory: Path) -> Iterator[Compared]:
 
 def _nodes(story: dict[str, Any], directory: Path) -> dict[int, BrokerProcess]:
     if "cluster" not in story:
-        return {1: BrokerProcess(directory, _COMMON | story["broker_config"])}
+        logs = {**os.environ, "LOG_DIR": str(directory / LOGS)} if story.get("area") == "security" else None
+        return {1: BrokerProcess(directory, _COMMON | story["broker_config"], environment=logs)}
     nodes = {number: BrokerProcess(directory / f"node{number}") for number in range(1, story["cluster"] + 1)}
     # The tools list nodes in the order of their ports. So the ports rise with the ids, as in the recordings.
     ports = iter(sorted({free_port() for _ in range(2 * len(nodes))}))
@@ -103,6 +115,11 @@ def _nodes(story: dict[str, Any], directory: Path) -> dict[int, BrokerProcess]:
         }
         node.overrides = {key: value for key, value in overrides.items() if value is not None}
     return nodes
+
+
+def _unpack(archive: Path, place: Path) -> None:
+    with tarfile.open(archive) as files:
+        files.extractall(place, filter="data")
 
 
 def _format_arguments(story: dict[str, Any], node_id: int) -> list[str]:

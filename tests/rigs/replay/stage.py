@@ -30,6 +30,14 @@ SHORT_TIMEOUTS = {
     "offsets-deleterecords-logdirs/050": ("--timeout", "3000"),
     "groups-reset-offsets/051": ("--timeout", "3000"),
 }
+LOGS = "logs"
+"""The directory of the log files of a node, below the directory of the story."""
+# Lines of the audit log that only Kafka writes: its broker sends Envelopes to the controller in the same process.
+_OWN_REQUEST = re.compile(r" for request = Envelope ")
+# Names that clients choose at random.
+_RANDOM_GROUP = re.compile(r"console-consumer-\d+")
+_REFERENCES = re.compile(r"resourceRefCount = \d+")
+_LOGGED_AT = re.compile(r"\[[^\]]*\] ")
 # Placeholders for the ports of the recordings of security.
 OTHER_PORTS = ("SASLPORT", "SASLSSLPORT", "SSLPORT", "EXPPORT", "FREEPORT")
 # The pause between two runs of a tool that is repeated, as in the recordings.
@@ -46,13 +54,15 @@ class Stage:
         self._nodes = nodes
         self._directory = directory
         self._background: dict[str, Program] = {}
-        # Ports on which no node of ours listens. The recorded broker had listeners there.
+        self._captured: dict[str, str] = {}
+        self._log_positions: dict[str, int] = {}
+        # Listeners of the stories of security, and ports on which no node listens.
         self._other_ports = [(f"{{{name}}}", str(free_port())) for name in OTHER_PORTS]
 
     def format(self, arguments: Mapping[int, list[str]]) -> None:
         """Formats the log directories as in the recordings. `arguments` has those of each node."""
         for node_id, node in self._nodes.items():
-            given = map(self._filled, arguments[node_id])
+            given = map(self.filled, arguments[node_id])
             argv = ["storage", "format", "-t", CLUSTER_ID, "-c", str(node.write_properties()), *given]
             result = Program(argv, None, self._directory).wait(STEP_LIMIT_SECONDS)
             assert result.exit == 0, f"kcli {' '.join(argv)} failed: {result.stderr}"
@@ -73,9 +83,9 @@ class Stage:
         """Runs one step. Returns None if there is nothing to compare."""
         match step["action"]:
             case "file":
-                path = Path(self._filled(step["path"]))
+                path = Path(self.filled(step["path"]))
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(self._filled(step["content"]), encoding="utf-8")
+                path.write_text(self.filled(step["content"]), encoding="utf-8")
             case "sleep":
                 time.sleep(step["seconds"])
             case "start":
@@ -88,7 +98,31 @@ class Stage:
                 return self._poll(step)
             case "node":
                 getattr(self._nodes[step["node"]], step["do"])()
+            case "log":
+                return self._logged(step)
         return None
+
+    def set_log_level(self, logger: str, level: str) -> None:
+        """Sets the level of a logger of node 1."""
+        server = ["--bootstrap-server", self._nodes[1].bootstrap]
+        entity = ["--entity-type", "broker-loggers", "--entity-name", "1"]
+        argv = ["configs", *server, "--alter", *entity, "--add-config", f"{logger}={level}"]
+        result = Program(argv, None, self._directory).wait(STEP_LIMIT_SECONDS)
+        assert result.exit == 0, result.stderr
+
+    def _logged(self, step: dict[str, Any]) -> Result:
+        """The lines that the node has added to a file of its log since the last such step. Each line comes once."""
+        file = self._directory / LOGS / step["file"]
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        added = text[self._log_positions.get(step["file"], 0) :]
+        self._log_positions[step["file"]] = len(text)
+        lines = {_LOGGED_AT.sub("", line, count=1) for line in added.splitlines()}
+        known = set(step["stdout"].splitlines())
+        shown = {_REFERENCES.sub("resourceRefCount = {N}", self._text_of(line)) for line in lines}
+        sometimes = {_RANDOM_GROUP.sub("{GROUP}", line) for line in step.get("sometimes", ())}
+        kept = {line for line in shown if _RANDOM_GROUP.sub("{GROUP}", line) not in sometimes}
+        # A line that Kafka writes for its own requests counts as written.
+        return Result("".join(f"{line}\n" for line in kept | set(filter(_OWN_REQUEST.search, known))), "", 0)
 
     def end(self) -> None:
         """Stops the programs and the nodes that still run."""
@@ -116,8 +150,11 @@ class Stage:
             return None
         started = time.monotonic()
         limit = STEP_LIMIT_SECONDS if step["exit"] != TIMED_OUT else 3.0
-        argv = [tool.name, *map(self._filled, _hastened(step))]
+        argv = [tool.name, *map(self.filled, _hastened(step))]
         result = Program(argv, step["stdin"], self._directory, STICKS.get(step["id"])).wait(limit)
+        for name, pattern in step.get("capture", {}).items():
+            captured = re.search(pattern, result.stdout, re.MULTILINE)
+            self._captured[f"{{{name}}}"] = captured[1] if captured else f"no {name}"
         if self._background:
             # The next steps may show the effects of a program in the background. So a step takes at least as long as in
             # the recording.
@@ -128,7 +165,7 @@ class Stage:
         tool = SCRIPTS.get(step["tool"])
         if tool is None:
             return
-        argv = [tool.name, *map(self._filled, step["argv"])]
+        argv = [tool.name, *map(self.filled, step["argv"])]
         program = Program(argv, step.get("stdin"), self._directory, STICKS.get(step["id"]))
         self._background[step["name"]] = program
         deadline = time.monotonic() + STEP_LIMIT_SECONDS
@@ -149,9 +186,9 @@ class Stage:
             number = str(node_id) if len(self._nodes) > 1 else ""
             places.append((f"{{PORT{number}}}", str(node.port)))
             places.append((f"{{CPORT{number}}}", str(node.controller_port)))
-        return places + self._other_ports
+        return places + self._other_ports + list(self._captured.items())
 
-    def _filled(self, text: str) -> str:
+    def filled(self, text: str) -> str:
         for placeholder, value in self._places():
             text = text.replace(placeholder, value)
         return text

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from kcli.cli import broker_metrics
-from kcli.cli.broker_metrics import MetricsUnavailable, fetch_beans, fetch_slow_requests
+from kcli.cli.broker_metrics import MetricsAccess, MetricsUnavailable, fetch_beans, fetch_slow_requests
 from kcli.model.addresses import Address
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def ok(body: bytes) -> bytes:
 
 def test_beans_with_the_parts_of_their_names() -> None:
     body = rb'{"beans": [{"name": "d:type=T,path=\"/a,b\"", "Value": 1.5, "Text": "x"}]}'
-    (bean,), sent = asked(ok(body), lambda at: fetch_beans(at, ["d:*", "e:a=b c"], credentials="me:pw"))
+    (bean,), sent = asked(ok(body), lambda at: fetch_beans(at, ["d:*", "e:a=b c"], MetricsAccess("me:pw")))
     assert (bean.name, bean.type, bean.properties["path"]) == ('d:type=T,path="/a,b"', "T", "/a,b")
     assert bean.attributes == {"Value": 1.5, "Text": "x"}
     assert sent.startswith(b"GET /jmx?qry=d%3A%2A&qry=e%3Aa%3Db+c HTTP/1.1\r\n")

@@ -46,3 +46,47 @@ def test_a_file_that_cannot_be_understood_is_named_with_its_line(tmp_path: Path)
         client_properties(str(path), [])
     with pytest.raises(CommandError, match=r"client\.properties:2: Malformed"):
         load_properties(str(path))
+
+
+def test_variables_of_providers_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text("password=from-file\n")
+    (tmp_path / "token").write_text("from-directory")
+    monkeypatch.setenv("KCLI_TEST_USER", "from-environment")
+    package = "org.apache.kafka.common.config.provider"
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "config.providers=file,dir,env\n"
+        f"config.providers.file.class={package}.FileConfigProvider\n"
+        f"config.providers.dir.class={package}.DirectoryConfigProvider\n"
+        f"config.providers.env.class={package}.EnvVarConfigProvider\n"
+        f"ssl.key.password=${{file:{secrets}:password}}\n"
+        f"ssl.keystore.password=${{dir:{tmp_path}:token}}\n"
+    )
+    for found in (
+        client_properties(str(path), ["client.id=${env:KCLI_TEST_USER}"]),
+        {**load_properties(str(path)), "client.id": "from-environment"},
+    ):
+        assert found["ssl.key.password"] == "from-file"
+        assert found["ssl.keystore.password"] == "from-directory"
+        assert found["client.id"] == "from-environment"
+
+
+def test_a_provider_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(
+        "config.providers=v\nconfig.providers.v.class=com.example.Vault\nssl.key.password=${v:a}\n"
+    )
+    with pytest.raises(CommandError, match=r"com\.example\.Vault is not known"):
+        client_properties(str(path), [])
+
+
+@pytest.mark.parametrize(("mode", "is_warned"), [(0o644, True), (0o640, False), (0o600, False)])
+def test_a_private_key_that_all_may_read_is_warned_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: int, is_warned: bool
+) -> None:
+    key = tmp_path / "key.pem"
+    key.write_text("")
+    key.chmod(mode)
+    client_properties(None, [f"ssl.keystore.location={key}"])
+    assert (f"every user of this machine may read {key}" in capsys.readouterr().err) is is_warned

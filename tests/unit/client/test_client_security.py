@@ -178,7 +178,7 @@ def test_a_server_cannot_keep_a_login_going_for_ever(monkeypatch: pytest.MonkeyP
         def respond(self, received: bytes) -> bytes | None:
             return b"more"
 
-    monkeypatch.setattr("kcli.client.login.client_exchange", lambda credentials: Endless())
+    monkeypatch.setattr("kcli.client.login.client_exchange", lambda credentials, host: Endless())
     endless: Script = {ApiKey.SASL_AUTHENTICATE: lambda request, version: SaslAuthenticateResponse()}
     script = {**plain_server(), **endless}
     with ScriptedServer(script) as server, pytest.raises(ProtocolError, match="continued a login after 16"):

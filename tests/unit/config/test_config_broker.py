@@ -222,6 +222,34 @@ def test_keys_without_effect_are_warned_about(key: str, value: str, message: str
     assert start_up_warnings(config()) == []
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("sasl.jaas.config", "x", "should be prefixed with SASL mechanism name, ignoring config"),
+        ("listener.name.sasl.sasl.jaas.config", "x", "should be prefixed with SASL mechanism name"),
+        ("plain.sasl.jaas.config", "x", None),
+        ("listener.name.sasl.plain.sasl.jaas.config", "x", None),
+        (
+            "sasl.kerberos.ticket.renew.jitter",
+            "0.1",
+            "does nothing: the library of Kerberos renews tickets itself",
+        ),
+        ("plain.sasl.login.class", "com.example.Login", "does nothing: a Java class cannot run here"),
+        ("sasl.enabled.mechanisms", "PLAIN", None),
+        ("connections.max.reauth.ms", "1000", None),
+        ("connection.failed.authentication.delay.ms", "5", None),
+    ],
+)
+def test_keys_of_sasl_without_effect_are_warned_about(key: str, value: str, message: str | None) -> None:
+    sasl = COMBINED | {
+        "listeners": "PLAINTEXT://:9092,SASL://:9094,CONTROLLER://:9093",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+    before = start_up_warnings(node_config(sasl))
+    found = [each for each in start_up_warnings(node_config(sasl | {key: value})) if each not in before]
+    assert [message in each for each in found] == ([] if message is None else [True])
+
+
 def test_a_default_spelt_out_is_no_reason_to_warn() -> None:
     assert start_up_warnings(config(num_io_threads="8", num_network_threads="3")) == []
 
@@ -236,15 +264,6 @@ def test_a_broker_hears_which_keys_are_the_controllers() -> None:
 @pytest.mark.parametrize(
     ("base", "changes", "message"),
     [
-        (COMBINED, {"create.topic.policy.class.name": "x.Policy"}, "not built yet (topic creation policies)"),
-        (
-            COMBINED,
-            {"listeners": "SASL_SSL://:1,CONTROLLER://:2", "advertised.listeners": "SASL_SSL://h:1"}
-            | {"inter.broker.listener.name": "SASL_SSL", "sasl.mechanism.inter.broker.protocol": "PLAIN"}
-            | {"sasl.enabled.mechanisms": "PLAIN"}
-            | {"listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"},
-            "listener SASL_SSL needs SASL_SSL",
-        ),
         (COMBINED, {"remote.log.storage.system.enable": "true"}, "not built yet (tiered storage)"),
     ],
 )

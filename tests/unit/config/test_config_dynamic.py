@@ -156,7 +156,7 @@ def test_stored_values_that_cannot_be_used_are_passed_over(
             True,
             (
                 "These security configs can be dynamically updated only per-listener using the listener prefix: "
-                "Set(ssl.keystore.location)"
+                "HashSet(ssl.keystore.location)"
             ),
         ),
         (

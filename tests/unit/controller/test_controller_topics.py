@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from kcli.controller.api import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
+from kcli.controller.bootstrap import encode_records
 from kcli.errors import (
     ErrorCode,
     InvalidRequestException,
@@ -14,6 +15,7 @@ from kcli.errors import (
     TopicDeletionDisabledException,
 )
 from kcli.metadata.image import UNASSIGNED_DIRECTORY
+from kcli.metadata.snapshot import image_records
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
@@ -48,6 +50,23 @@ def test_a_topic_becomes_a_topic_its_configs_and_its_partitions(rig: ControllerR
     assert (partition.replicas, partition.isr, partition.leader) == ((1,), (1,), 1)
     assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)
     assert partition.directories == (uuid.UUID(int=10_000),)
+
+
+@pytest.mark.parametrize("level", [7, 16, 17])
+def test_partitions_have_no_directories_before_3_7(level: int) -> None:
+    rig = ControllerRig(features={"metadata.version": level})
+    rig.add_brokers(1, 2)
+    created = rig.decide(CREATE_TOPICS, ct.CreateTopicsRequest(topics=(creatable("t", 1, 2),))).records
+    rig.replay(created)
+    more = cp.CreatePartitionsTopic(name="t", count=2, assignments=None)
+    decision = rig.decide(CREATE_PARTITIONS, cp.CreatePartitionsRequest(topics=(more,)))
+    rig.obey(decision)
+    written = [
+        len(each.directories) for each in (*created, *decision.records) if isinstance(each, PartitionRecord)
+    ]
+    assert written == ([2, 2] if level == 17 else [0, 0])
+    assert len(rig.partition("t", 0).directories) == 2, "the image has an entry for each replica"
+    encode_records(image_records(rig.image), level)
 
 
 def test_min_insync_replicas_of_a_new_topic_clears_its_elr(rig: ControllerRig) -> None:

@@ -72,6 +72,7 @@ def test_an_installed_snapshot_replaces_the_history() -> None:
 def test_voters_are_added_removed_and_updated_by_key() -> None:
     two = voters(1, 2)
     assert two.with_voter(voters(3).voters[0]) == voters(1, 2, 3)
+    assert voters(1, 3).with_voter(voters(2).voters[0]) == voters(1, 2, 3), "in the order of Kafka's hash map"
     assert two.without(ReplicaKey(2, directory(2))) == voters(1)
     assert two.without(ReplicaKey(2, directory(9))) is None, "the disk must be the same"
     moved = Voter(ReplicaKey(2, directory(2)), {"CONTROLLER": Address("elsewhere", 1)})

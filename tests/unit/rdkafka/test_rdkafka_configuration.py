@@ -20,7 +20,6 @@ def test_renamed_and_dropped_keys() -> None:
             "fetch.max.wait.ms": "7",
             "key.serializer": "org.example.Any",
             "client.id": "c",
-            "ssl.endpoint.identification.algorithm": "",
         }
     )
     assert config == {
@@ -28,7 +27,6 @@ def test_renamed_and_dropped_keys() -> None:
         "queue.buffering.max.kbytes": 2,
         "fetch.wait.max.ms": "7",
         "client.id": "c",
-        "ssl.endpoint.identification.algorithm": "none",
     }
 
 
@@ -38,17 +36,6 @@ def test_assignors_by_their_java_names() -> None:
     )
     config = translate({"partition.assignment.strategy": names})
     assert config == {"partition.assignment.strategy": "range,cooperative-sticky"}
-
-
-def test_credentials_of_a_jaas_line() -> None:
-    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a b" password=secret;'
-    config = translate({"sasl.jaas.config": line})
-    assert config == {"sasl.username": "a b", "sasl.password": "secret"}
-
-
-def test_a_quoted_password_of_a_jaas_line_is_unescaped_as_in_java() -> None:
-    line = r'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="x\"y";'
-    assert translate({"sasl.jaas.config": line})["sasl.password"] == 'x"y'
 
 
 @pytest.mark.parametrize(

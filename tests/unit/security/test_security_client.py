@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kcli.security.client import PROPERTIES, ClientSecurity, client_security
 from kcli.security.mechanisms.client import Credentials
-from kcli.security.tls import ClientTls
+from kcli.security.tls.contexts import ClientTls
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";'
 LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
@@ -30,10 +32,35 @@ def test_an_error_names_the_property_as_the_caller_wrote_it() -> None:
         ValueError, match=r"^sasl\.jaas\.config has no username: expected … required username="
     ):
         client_security(LOGIN | {"sasl.jaas.config": "a.B required;"})
-    with pytest.raises(ValueError, match=r"^kafka\.sasl\.mechanism is OAUTHBEARER; PLAIN, SCRAM-SHA-256"):
-        client_security(
-            {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "OAUTHBEARER"}, "kafka."
-        )
+    with pytest.raises(ValueError, match=r"^kafka\.sasl\.mechanism is OTHER; PLAIN, SCRAM-SHA-256"):
+        client_security({"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "OTHER"}, "kafka.")
+
+
+def test_a_missing_line_of_jaas_has_the_text_of_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_OPTS", raising=False)
+    text = (
+        r"^Could not find a 'KafkaClient' entry in the JAAS configuration. System property "
+        r"'java\.security\.auth\.login\.config' is not set$"
+    )
+    with pytest.raises(ValueError, match=text):
+        client_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"})
+
+
+@pytest.mark.parametrize("is_variable", [True, False])
+def test_a_jaas_file_has_a_section_for_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_variable: bool
+) -> None:
+    path = tmp_path / "jaas.conf"
+    path.write_text('KafkaClient { a.PlainLoginModule required username="alice" password="secret"; };')
+    properties = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    if is_variable:
+        monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1G -Djava.security.auth.login.config={path} -Da=b")
+    else:
+        properties["java.security.auth.login.config"] = str(path)
+    assert client_security(properties).sasl == Credentials("PLAIN", "alice", "secret")
+    path.write_text("Other { a.B required; };")
+    with pytest.raises(ValueError, match="Could not find a 'KafkaClient' entry"):
+        client_security(properties)
 
 
 @pytest.mark.parametrize("name", [name for name in PROPERTIES if name != "security.protocol"])

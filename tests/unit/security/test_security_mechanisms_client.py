@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.errors import SaslAuthenticationException
-from kcli.security.mechanisms.client import CLIENT_MECHANISMS, Credentials, client_exchange
+from kcli.security.mechanisms.client import PASSWORD_MECHANISMS, Credentials, client_exchange
 from kcli.security.mechanisms.plain import PlainClient
 from kcli.security.mechanisms.scram import CHALLENGE_ITERATIONS_MAX, MECHANISMS, ScramClient
 
@@ -70,7 +70,7 @@ def test_scram_refuses_a_server_that_does_not_know_the_password(answer: bytes) -
         exchange.respond(answer)
 
 
-@pytest.mark.parametrize("mechanism", CLIENT_MECHANISMS)
+@pytest.mark.parametrize("mechanism", PASSWORD_MECHANISMS)
 def test_a_login_begins_by_the_name_of_its_mechanism(mechanism: str) -> None:
     first = client_exchange(Credentials(mechanism, "user", "secret")).respond(b"")
     assert first is not None

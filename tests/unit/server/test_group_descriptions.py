@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from kcli.protocol.messages import consumer_group_describe, describe_groups
+from kcli.security.authorizer import ALLOW_ALL, Asker
+from kcli.security.principal import ANONYMOUS
 from kcli.server.handlers import consumer_group_describe as consumer_handler
 from kcli.server.handlers import describe_groups as classic_handler
 from kcli.server.requests.answers import finished
+from kcli.server.requests.rights import Rights
 from rigs.loops import on_a_loop
 
 MEMBERS = 400
@@ -50,7 +53,8 @@ async def test_large_groups_are_described_in_turns(handler: Any, request_of_all:
     shard = Shard()
     runner = SimpleNamespace(ask=lambda question: question(shard, 0))
     groups = SimpleNamespace(runner=lambda _: runner, serves_consumer_protocol=True)
-    context = SimpleNamespace(ports=SimpleNamespace(groups=groups), api_version=5)
+    rights = Rights(ALLOW_ALL, Asker(ANONYMOUS, "127.0.0.1", "DescribeGroups"))
+    context = SimpleNamespace(ports=SimpleNamespace(groups=groups), api_version=5, rights=rights)
     answering = asyncio.ensure_future(finished(handler.handle(context, request_of_all)))
     most = before = 0
     while not answering.done():

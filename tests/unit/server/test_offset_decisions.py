@@ -18,6 +18,7 @@ from kcli.protocol.messages.offset_commit import (
 from kcli.server.coordinators.group_ids import PARTITIONS_PER_DECISION
 from kcli.server.handlers.offset_commit import Commit, commit_existing
 from kcli.server.requests.answers import finished
+from kcli.server.requests.rights import EVERY_NAME
 from rigs.loops import on_a_loop
 
 KNOWN = 1_000
@@ -76,7 +77,7 @@ async def answer_to(request: OffsetCommitRequest, commit: Commit) -> OffsetCommi
 
     metadata = SimpleNamespace(topics=SimpleNamespace(topic=topic))
     context: Any = SimpleNamespace(ports=SimpleNamespace(metadata=metadata))
-    return await finished(commit_existing(context, request, commit))
+    return await finished(commit_existing(context, request, EVERY_NAME, commit))
 
 
 def shape(message: OffsetCommitRequest | OffsetCommitResponse) -> list[tuple[str, list[int]]]:

@@ -243,6 +243,16 @@ def test_brokers_do_not_wait_for_each_other(rig: Rig) -> None:
     assert rig.muted == []
 
 
+def test_a_client_without_the_rights_of_a_broker_pays(rig: Rig) -> None:
+    rig.set(entity(user="u"), request_percentage=1.0)
+    for key in (ApiKey.WRITE_TXN_MARKERS, ApiKey.FETCH):
+        throttle = rig.throttle()
+        throttle.exempt()
+        throttle.refuse()
+        rig.clock.now += 1
+        assert throttle.charge(key, MetadataResponse()).throttle_time_ms > 0
+
+
 def test_a_produce_without_an_answer_pays_for_its_bytes_alone(rig: Rig) -> None:
     rig.set(entity(client="c"), request_percentage=0.001, producer_byte_rate=100)
     throttle = rig.throttle(size_bytes=1_000)

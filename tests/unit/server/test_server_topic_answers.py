@@ -11,7 +11,6 @@ from kcli.metadata.image import MetadataImage, TopicImage, Topics
 from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
-from kcli.security.authorizer import AllowAll
 from kcli.server.handlers.shared.topic_answers import (
     KINDS_MAX,
     AnswerKind,
@@ -46,12 +45,6 @@ class Asker:
         self.made.append(topic.name)
         yield
         return MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id)
-
-
-class OneOperation(AllowAll):
-    """An authorizer that may deny."""
-
-    is_open = False
 
 
 def test_the_answer_for_all_topics_is_made_once() -> None:
@@ -96,12 +89,6 @@ def test_versions_listeners_and_operations_have_answers_of_their_own() -> None:
     assert len(asker.made) == KINDS_MAX + 1
     asker.all(image, KIND)
     assert len(asker.made) == KINDS_MAX + 2, "the oldest kind made room"
-
-
-def test_nothing_is_kept_beside_an_authorizer() -> None:
-    asker, image = Asker(TopicAnswers(OneOperation())), image_of("a")
-    assert asker.all(image) is not asker.all(image)
-    assert asker.made == ["a", "a"]
 
 
 def test_deleted_topics_are_forgotten() -> None:

@@ -128,7 +128,10 @@ def test_a_mechanism_that_is_not_offered(guard: Guard) -> None:
         (sasl("GSSAPI"), "kafka.sasl.mechanism is GSSAPI; PLAIN"),
         (sasl("PLAIN", "no names here"), "kafka.sasl.jaas.config: Invalid login module control flag"),
         ({"kafka.ssl.key.password": "x"}, "kafka.ssl.key.password has no effect while"),
-        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/a.jks"}, "must be PEM"),
+        (
+            {"kafka.security.protocol": "SSL", "kafka.ssl.keystore.location": "/a.jks"},
+            "SSL key store is specified, but key store password is not specified.",
+        ),
         ({"kafka.security.protocol": "SSL", "kafka.ssl.endpoint.identification.algorithm": "x"}, "https, or"),
     ],
 )

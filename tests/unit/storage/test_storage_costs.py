@@ -124,6 +124,11 @@ def test_a_stop_without_writes_costs_no_call(rig: Rig) -> None:
     assert rig.per_log() == {}
 
 
+def test_the_second_append_only_writes(rig: Rig) -> None:
+    rig.write()
+    assert rig.per_log() == {"write": 1}
+
+
 def test_a_clean_start(rig: Rig) -> None:
     rig.store.close()
     rig.per_log()

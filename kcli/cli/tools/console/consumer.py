@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from kcli.cli.client_properties import client_properties, key_values
+from kcli.cli.client_properties import check_login, client_properties, key_values
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
@@ -29,7 +29,7 @@ from kcli.cli.syntax.options import (
 from kcli.cli.tools.console import envelope, formatters
 from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
 from kcli.cli.tools.console.record_filter import Filter, record_filter
-from kcli.errors import ErrorCode, InvalidTopicException
+from kcli.errors import ErrorCode, InvalidTopicException, KafkaError
 from kcli.model.topic_names import is_valid
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, kafka_error, new_client
@@ -149,10 +149,17 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
     """Prints records until --max-messages, --timeout-ms or Ctrl-C, or until stdout is closed."""
     _check(options)
     show = _formatter(options, output)
-    config = configuration(options)
+    config: dict[str, object] | KafkaError
+    try:
+        config = configuration(options)
+    except KafkaError as error:
+        config = error
     printer = Printer(options, show, record_filter(options.filter))
     finish_on_sigterm()
     try:
+        if isinstance(config, KafkaError):
+            logger().error("Error processing message, terminating consumer process: %s", java_text(config))
+            return 0
         return printer.run(config)
     finally:
         warn(f"Processed a total of {printer.count} messages")
@@ -163,10 +170,11 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
 
 
 def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
-    """Returns the configuration for librdkafka. Raises UsageError if several group ids are given."""
+    """Returns the configuration for librdkafka. Raises UsageError if several group ids are given, and KafkaError if the
+    login fails."""
     words = key_values((*options.consumer_property, *options.command_property))
     from_file = client_properties(options.consumer_config or options.command_config, ())
-    properties = {**options.client_properties, **from_file, **words}
+    properties = {**client_properties(None, (), options.client_properties), **from_file, **words}
     _choose_group(options, properties, [options.group, words.get("group.id"), from_file.get("group.id")])
     asked = words.get("auto.offset.reset", from_file.get("auto.offset.reset"))
     if options.from_beginning and asked not in (None, "earliest"):
@@ -184,6 +192,7 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     # Java's default is range and cooperative-sticky, but librdkafka does not accept both in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
+    check_login(properties)
     # librdkafka must report the end of a partition: --last stops there, and a group commits the position after
     # transaction markers.
     return {**JAVA_DEFAULTS, "enable.partition.eof": True, **translate(properties)}

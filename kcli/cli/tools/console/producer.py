@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from kcli.cli.client_properties import check_bootstrap, client_properties
+from kcli.cli.client_properties import check_bootstrap, check_login, client_properties
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
@@ -26,8 +26,9 @@ from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.line_reader import LineParser, read_lines
 from kcli.errors import KafkaError, TimeoutException
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.client import fatal_error, kafka_error, new_client
 from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
+from kcli.rdkafka.log import logger
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions, is_purged
 
@@ -150,6 +151,9 @@ class ConsoleProducerOptions(ConnectingOptions):
     )
 
 
+DISCARD_BYTES = 1 << 16
+"""The size of a read of input that cannot be sent."""
+
 _PAIRS = (
     ("command-config", "producer.config"),
     ("command-property", "producer-property"),
@@ -173,7 +177,10 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
     parser = LineParser.configure(reader)
     assert options.topic is not None
     finish_on_sigterm()
-    config = configuration(options)
+    try:
+        config = configuration(options)
+    except KafkaError as error:
+        return _not_logged_in(options.topic, error)
     duration_ms = None
     if "transactional.id" in config:
         duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
@@ -182,6 +189,14 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
     if options.input == "json":
         return sender.send_envelopes(keep_partition=options.keep_partition)
     return sender.send(parser)
+
+
+def _not_logged_in(topic: str, error: KafkaError) -> int:
+    """Reports that no line can be sent, and reads standard input to its end. As in Kafka, the exit code is 0."""
+    logger().error("Error when sending messages to topic %s: %s", topic, java_text(error))
+    while sys.stdin.buffer.read(DISCARD_BYTES):
+        pass
+    return 0
 
 
 def _check_duration(duration_ms: int, properties: Mapping[str, object]) -> None:
@@ -244,6 +259,7 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     elif options.transaction_duration_ms is not None:
         properties.setdefault("transactional.id", f"console-producer-{uuid.uuid4()}")
     properties["bootstrap.servers"] = options.bootstrap_server or ""
+    check_login(properties)
     return producer_config(properties, **{"delivery.report.only.error": True})
 
 
@@ -294,6 +310,20 @@ class Sender:
         return self._send_all(send_lines)
 
     def _send_all(self, send_lines: Callable[[list[bytes], int], None]) -> int:
+        from confluent_kafka import KafkaException
+
+        try:
+            return self._send_input(send_lines)
+        except (KafkaException, SystemError) as error:
+            refused = fatal_error(error)
+            if refused is None:
+                raise
+            self._lost(refused, None, None)
+            if self.is_sync:
+                raise CommandError() from error
+            return 0  # as in Kafka, if a broker refused the records
+
+    def _send_input(self, send_lines: Callable[[list[bytes], int], None]) -> int:
         is_prompting = sys.stdin.isatty() and sys.stdout.isatty()
         number = 0
         try:

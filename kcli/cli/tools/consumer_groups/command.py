@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable
 
-from kcli.cli.connect import admin
+from kcli.cli.connect import NO_CLIENT, admin
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.jopt import let_through
@@ -64,8 +64,8 @@ def _report_no_client(output: Output, error: CommandError) -> None:
     if isinstance(error.__cause__, FileNotFoundError):
         reason = f"java.nio.file.NoSuchFileException: {error}"
     else:
-        reason = "Failed to create new KafkaAdminClient"
-        warn(str(error))
+        reason = NO_CLIENT
+        warn(str(error).removeprefix(f"{NO_CLIENT}\nCaused by: "))
     failed(output, f"Executing consumer group command failed due to {reason}")
 
 

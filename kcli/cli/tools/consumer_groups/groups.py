@@ -10,6 +10,7 @@ from kcli.cli.tools.consumer_groups.failures import ExecutionError
 from kcli.cli.tools.consumer_groups.options import ConsumerGroupsOptions
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import GroupListing
+from kcli.client.client import AUTHENTICATION_ERRORS
 from kcli.errors import KafkaError
 from kcli.model.java_order import map_order, string_hash
 
@@ -52,6 +53,12 @@ async def _consumer_groups(
     """
     try:
         listed = await client.list_groups(states=states, types=types)
+    except AUTHENTICATION_ERRORS as error:
+        # Java's client cannot list the brokers without a login. The client has logged the reason.
+        raise ExecutionError(
+            "java.util.concurrent.ExecutionException: org.apache.kafka.common.KafkaException: "
+            "Failed to find brokers to send ListGroups"
+        ) from error
     except KafkaError as error:
         raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(error)}") from error
     by_id = {

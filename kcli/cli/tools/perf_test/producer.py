@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcli.cli.client_properties import client_properties
+from kcli.cli.client_properties import check_login, client_properties
 from kcli.cli.java.random import SplittableRandom
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
@@ -85,9 +85,24 @@ class ProducerPerfOptions(ConnectingOptions):
 def run(options: ProducerPerfOptions, output: Output) -> int:
     """Sends records. Prints a line per interval and a summary."""
     _check(options)
-    config = configuration(options)
     payload = _payload(options, output)
+    try:
+        config = configuration(options)
+    except KafkaError as error:
+        return _not_logged_in(error, output)
     return _Run(options, config, payload, output).send()
+
+
+def _not_logged_in(error: KafkaError, output: Output) -> int:
+    """Reports that no record can be sent. As in Kafka, the summary has no records, and the exit code is 0."""
+    warn(java_text(error))
+    row = {"records": 0, "failed": 1, "records_per_second": 0.0, "megabytes_per_second": 0.0}
+    output.row(
+        row,
+        "0 records sent, 0.0 records/sec (0.00 MB/sec), NaN ms avg latency, 0.00 ms max latency, "
+        "0 ms 50th, 0 ms 95th, 0 ms 99th, 0 ms 99.9th.",
+    )
+    return 0
 
 
 def configuration(options: ProducerPerfOptions) -> dict[str, object]:
@@ -105,6 +120,7 @@ def configuration(options: ProducerPerfOptions) -> dict[str, object]:
     transactional_id = _transactional_id(options, properties)
     if transactional_id:
         properties["transactional.id"] = transactional_id
+    check_login(properties)
     return producer_config(properties)
 
 
@@ -284,6 +300,9 @@ class _Run:
             if number == options.warmup_records > 0:
                 self.steady = _Statistics(options.num_records - number)
             self._produce(self.payload(number))
+            if transactions is not None and self.failed:
+                transactions.abort()
+                raise CommandError("Cannot execute transactional method because we are in an error state")
             if number % every == 0:
                 self.producer.poll(0)
                 self._throttle(number + 1)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kcli.cli.broker_metrics import metrics_access
+from kcli.cli.client_properties import load_properties
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, plain_row, warn
 from kcli.cli.syntax.examples import FAILURE, Example
@@ -58,6 +60,11 @@ class TopOptions(ClusterOptions):
         "The metrics endpoints, as host:port,host:port. Default: the endpoints that the brokers report.",
         metavar="host:port",
     )
+    metrics_config: str | None = option(
+        "A properties file with the login for the metrics endpoints (kcli.metrics.user and "
+        "kcli.metrics.password) and, with kcli.metrics.protocol=HTTPS, the ssl.* settings of this command.",
+        metavar="property file",
+    )
 
 
 async def run(options: TopOptions, output: Output) -> None:
@@ -95,7 +102,7 @@ def _wanted(options: TopOptions) -> Wanted:
             metrics = tuple(parse_addresses(options.metrics))
         except ClientConfigError as error:
             raise CommandError(f"--metrics takes host:port,host:port: {error}") from error
-    return Wanted(topic, group, metrics)
+    return Wanted(topic, group, metrics, metrics_access(load_properties(options.metrics_config)))
 
 
 def _all(_name: str) -> bool:

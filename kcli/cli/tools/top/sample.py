@@ -12,7 +12,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kcli.cli.broker_metrics import BeanValues, MetricsUnavailable, Value, fetch_beans, fetch_slow_requests
+from kcli.cli.broker_metrics import (
+    ANYBODY,
+    BeanValues,
+    MetricsAccess,
+    MetricsUnavailable,
+    Value,
+    fetch_beans,
+    fetch_slow_requests,
+)
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset, GroupListing
 from kcli.client.admin.lag import Lag, lag_seconds
@@ -103,11 +111,13 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The topics and groups to show, and the metrics endpoints, in case the brokers do not report them."""
+    """The topics and groups to show, the metrics endpoints, in case the brokers do not report them, and how to read
+    them."""
 
     topic: Callable[[str], bool]
     group: Callable[[str], bool]
     metrics: tuple[Address, ...]
+    access: MetricsAccess = ANYBODY
 
 
 class Sampler:
@@ -243,8 +253,8 @@ class Sampler:
     async def _ask(self, node: Node, endpoint: Address, queries: tuple[str, ...]) -> BrokerSample:
         try:
             async with asyncio.timeout(ASK_MAX_SECONDS):
-                beans = await fetch_beans(endpoint, queries)
-                slow = await fetch_slow_requests(endpoint)
+                beans = await fetch_beans(endpoint, queries, self._wanted.access)
+                slow = await fetch_slow_requests(endpoint, self._wanted.access)
         except MetricsUnavailable as error:
             return BrokerSample(node, why_not=f"{endpoint}: {error}")
         except TimeoutError:

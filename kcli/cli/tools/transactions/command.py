@@ -178,7 +178,7 @@ async def abort(options: AbortOptions, output: Output) -> None:
 
     if epochs is None:
         where = f"{options.topic}-{options.partition}"
-        found = f"Failed to describe producers for partition {where} on leader"
+        found = f"Failed to validate producer state for partition {where}"
         epochs = await _asked(options, found, lambda admin: _found_epochs(admin, options))
     producer_id, producer_epoch, coordinator_epoch = epochs
     # In a partition without markers, the coordinator epoch is -1. It is replaced by 0, because 0 is not above any later

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from kcli.cli.client_properties import client_properties
+from kcli.cli.client_properties import check_login, client_properties
 from kcli.cli.output import Output, java_name
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
@@ -68,12 +68,13 @@ def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
     if options.producer_config is not None and options.command_config is not None:
         raise UsageError("Options --producer.config and --command-config are mutually exclusive.")
     properties = {
-        **options.client_properties,
+        **client_properties(None, (), options.client_properties),
         "bootstrap.servers": options.bootstrap_server or "",
         "acks": str(options.acks),
         "retries": "0",
         **client_properties(options.producer_config or options.command_config, ()),
     }
+    check_login(properties)
     return producer_config(properties)
 
 

@@ -15,6 +15,7 @@ from kcli.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS,
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.step import GroupStep
+from kcli.coordinator.group.topics import VisibleTopics
 from kcli.coordinator.runtime import Token
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode
@@ -26,11 +27,15 @@ SKIP_ASSIGNMENT_VERSION = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The client that sent a request, from the header of the request and the connection."""
+    """The client that sent a request, from the header of the request and the connection.
+
+    `visible` finds the topics that the client may describe. It is None if the client may describe every topic.
+    """
 
     api_version: int
     client_id: str
     client_host: str
+    visible: VisibleTopics | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.coordinator.group.topics import TopicsView
+from kcli.coordinator.group.topics import TopicsView, VisibleTopics
 
 
 @dataclass(frozen=True, slots=True)
 class ResolveRegexes:
     """A request to match these expressions with the names of all topics, and to call `GroupShard.regexes_resolved` with
-    the result."""
+    the result.
+
+    The result has only the topics that the client may describe whose heartbeat made the request.
+    """
 
     group_id: str
     regexes: tuple[str, ...]
     topics: TopicsView
+    visible: VisibleTopics | None = None

@@ -7,15 +7,18 @@ groups and client-metrics subscriptions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from kcli.controller.configs import ConfigChange, incremental_values, replacing_values
 from kcli.controller.decision import NO_ERROR, ApiError
 from kcli.errors import InvalidRequestException, KafkaError
+from kcli.model.acl import CLUSTER_NAME, ResourceType
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
+from kcli.server.requests.access import ALTER_CONFIGS, CLUSTER_ACTION
+from kcli.server.requests.rights import Need
 from kcli.server.requests.turns import Steps
 
 
@@ -83,6 +86,33 @@ def passed(resources: Sequence[A], errors: Sequence[ApiError]) -> Steps[tuple[A,
     return tuple(found)
 
 
+def needed(needs: Mapping[ResourceType, Need], resource: Resource) -> tuple[Need, str]:
+    """The need for a resource with configs, and the name of the resource to check. Raises InvalidRequestException for
+    an unknown type of resource."""
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            return needs[ResourceType.TOPIC], resource.resource_name
+        case ConfigResourceType.GROUP:
+            return needs[ResourceType.GROUP], resource.resource_name
+        case ConfigResourceType.BROKER | ConfigResourceType.BROKER_LOGGER | ConfigResourceType.CLIENT_METRICS:
+            return needs[ResourceType.CLUSTER], CLUSTER_NAME
+        case unknown:
+            raise InvalidRequestException(f"Unknown resource type {unknown}")
+
+
+def require_alter(context: NodeContext, resource: Resource) -> None:
+    """Raises KafkaError if the client may not change the configs of the resource."""
+    need, name = needed(ALTER_CONFIGS, resource)
+    if resource.resource_type == ConfigResourceType.BROKER_LOGGER and is_on_controller(context):
+        need = CLUSTER_ACTION
+    context.rights.require_on(need, name)
+
+
+def is_on_controller(context: NodeContext) -> bool:
+    """Whether a controller serves the request: on its own listener, or after a broker has forwarded it."""
+    return context.is_forwarded or context.listener in context.ports.config.controller_listener_names
+
+
 def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
     """Raises KafkaError for duplicate keys, and for a null value if the operation needs a value."""
     if null_names:
@@ -99,7 +129,7 @@ def check_resource(
         case ConfigResourceType.TOPIC | ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
             return
         case ConfigResourceType.BROKER:
-            if context.is_forwarded or context.listener in context.ports.config.controller_listener_names:
+            if is_on_controller(context):
                 return  # a broker has made this check, and the controller decides about every broker
             if resource.resource_name:
                 require_own_id(context, resource.resource_name)

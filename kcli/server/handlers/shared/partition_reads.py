@@ -19,6 +19,7 @@ from kcli.errors import (
     NotLeaderOrFollowerException,
     OffsetOutOfRangeException,
     StorageError,
+    TopicAuthorizationException,
     UnknownLeaderEpochException,
     UnknownTopicIdException,
     UnsupportedCompressionTypeException,
@@ -109,6 +110,8 @@ def read_partition(
             if found is None:
                 raise UnknownTopicIdException
             topic, topic_id = found.name, found.topic_id
+        if scope.allowed is not None and topic not in scope.allowed:
+            raise TopicAuthorizationException
         source = context.ports.replicas.hosted(topic, partition)
         # Usually both are the same object, and comparing two UUIDs would take longer than the rest of these checks.
         own_id = source.log.topic_id
@@ -317,7 +320,13 @@ def _aborted(log: PartitionLog, offset: Offset, part: LogSlice) -> tuple[Aborted
     )
 
 
-_REFUSED_UNREAD = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_REFUSED_UNREAD = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
 """Errors with which Kafka refuses a partition before it reads. The list of aborted transactions of such a partition is
 empty, not null."""
 

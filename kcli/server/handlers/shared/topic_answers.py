@@ -4,7 +4,9 @@ Clients often ask for many topics. For example, when librdkafka uses a new topic
 knows. So the answer for a topic is made and encoded once for each version and listener. An answer for many topics is
 joined from these answers.
 
-If the broker has an authorizer, no answer is cached, because each client may see other topics.
+If the broker has an authorizer, each client may see other topics. The answer for one topic is the same for all clients
+that may see the topic. Answers with the operations that a client may do are not shared: the handler makes a new cache
+for each of these requests.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from dataclasses import dataclass, field
 from kcli.metadata.image import BrokerRegistration, MetadataImage, TopicImage, Topics
 from kcli.protocol.messages.metadata import MetadataResponseTopic
 from kcli.protocol.wire.shared_array import SharedArray
-from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.requests.turns import Steps
 
 TopicArray = SharedArray[MetadataResponseTopic]
@@ -48,8 +49,7 @@ class _Kept:
 class TopicAnswers:
     """The cached answers of one node."""
 
-    def __init__(self, authorizer: Authorizer = ALLOW_ALL) -> None:
-        self._is_shared = authorizer is ALLOW_ALL
+    def __init__(self) -> None:
         self._kinds: dict[AnswerKind, _Kept] = {}
 
     def kept(self, image: MetadataImage, kind: AnswerKind) -> _Kept:
@@ -58,8 +58,6 @@ class TopicAnswers:
 
         An image shares its unchanged parts with the image before, so a part with another identity has changed.
         """
-        if not self._is_shared:
-            return _Kept(image.brokers)
         kept = self._kinds.get(kind)
         if kept is None or kept.brokers is not image.brokers:
             self._kinds.pop(kind, None)

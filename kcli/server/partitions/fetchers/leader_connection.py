@@ -21,7 +21,7 @@ from kcli.server.network.links import Secure, plain_text
 
 if TYPE_CHECKING:
     from kcli.protocol.wire.codec import Message
-    from kcli.security.mechanisms.client import Credentials
+    from kcli.security.mechanisms.client import ClientCredentials
 
 FRAME_MAX_BYTES = 1 << 30
 """The largest response. A response has at most replica.fetch.response.max.bytes, or one batch, which max.message.bytes
@@ -113,7 +113,7 @@ class LeaderConnection(asyncio.BufferedProtocol):
         finally:
             self._answer = None
 
-    async def _log_in(self, credentials: Credentials, client_id: str) -> None:
+    async def _log_in(self, credentials: ClientCredentials, client_id: str) -> None:
         from kcli.client.connection import LOGIN_USED
         from kcli.client.login import log_in
         from kcli.protocol.wire.codec import decode_response, encode_request
@@ -123,7 +123,7 @@ class LeaderConnection(asyncio.BufferedProtocol):
             answer = await self.exchange(encode_request(message, key, version, 0, client_id))
             return decode_response(key, version, bytes(answer))[1]
 
-        lifetime_ms = await log_in(ask, credentials)
+        lifetime_ms = await log_in(ask, credentials, self.address.host)
         if lifetime_ms > 0:
             self._stale_at = asyncio.get_running_loop().time() + lifetime_ms / 1000 * LOGIN_USED
 

@@ -136,7 +136,7 @@ class ConsumerHeartbeats:
         self._sessions.restart(group, after, step.now_ms)
         resolve = self._targets.regexes_due(group, step.now_ms)
         if resolve is not None:
-            step.send(resolve)
+            step.send(replace(resolve, visible=caller.visible))
         step.reply(token, self._answer(request, before, after))
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:

@@ -1,0 +1,1 @@
+"""Measures of security: decisions of the authorizer, and throughput over TLS."""

@@ -1,0 +1,73 @@
+"""Checks the security of a tool that produces or consumes, before librdkafka connects.
+
+librdkafka tries a failed login again for ever. Kafka's clients end with an error. So the tool logs in once with kcli's
+own client, and its error names the mistake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+
+from kcli.cli.syntax.options import CommandError
+from kcli.client.client import AUTHENTICATION_ERRORS
+from kcli.client.config import ClientConfig, ClientConfigError, client_config
+from kcli.client.connection import Connection, WrongPeer
+from kcli.client.explain import explain
+from kcli.errors import KafkaError, KcliError
+from kcli.model.addresses import Address
+from kcli.rdkafka.log import logger
+from kcli.runtime.network import SystemNetwork
+
+
+def log_in_once(properties: Mapping[str, str]) -> None:
+    """Logs in to the first server that answers, and closes the connection.
+
+    If no server answers, librdkafka logs the reason. Raises CommandError for a setting that cannot be used. Raises the
+    KafkaError of a failed login, after it has logged the line that names the mistake.
+    """
+    try:
+        config = client_config(properties)
+    except ClientConfigError as error:
+        raise CommandError(str(error)) from error
+    for address in config.servers:
+        failed = _tried(config, address)
+        if failed is None:
+            return
+        if isinstance(failed, (*AUTHENTICATION_ERRORS, WrongPeer)):
+            hint = explain(address, config.security, failed)
+            logger().error(
+                "Connection to %s failed authentication due to: %s%s",
+                address,
+                failed,
+                f": {hint}" if hint else "",
+            )
+            raise failed
+        hint = explain(address, config.security, failed) if isinstance(failed, KafkaError) else ""
+        logger().warning("Connection to %s could not be established (%s).", address, hint or failed)
+
+
+def _tried(config: ClientConfig, address: Address) -> Exception | None:
+    """Connects, logs in and disconnects. Returns the error. A thread runs the event loop, because some tools have a
+    loop of their own."""
+    failed: list[Exception] = []
+
+    async def attempt() -> None:
+        timeout = config.connection_setup_timeout_ms / 1000
+        connection = await Connection.open(
+            SystemNetwork(), address, config.client_id, timeout, config.security
+        )
+        connection.close()
+        await asyncio.sleep(0)  # gives the transport a turn to close
+
+    def attempt_in_thread() -> None:
+        try:
+            asyncio.run(attempt())
+        except (OSError, KcliError) as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=attempt_in_thread, daemon=True)
+    thread.start()
+    thread.join()
+    return failed[0] if failed else None

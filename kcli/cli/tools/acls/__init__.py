@@ -1,0 +1,1 @@
+"""kafka-acls: adds, removes and lists ACLs, and checks a right."""

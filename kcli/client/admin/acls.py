@@ -1,0 +1,114 @@
+"""Admin calls about ACLs (KIP-140, KIP-290)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kcli.client.client import Destination, error_of, raise_for
+from kcli.errors import ErrorCode, KafkaError
+from kcli.metadata.image import AclEntry
+from kcli.protocol.wire.api import ApiKey
+from kcli.security.acls.filters import AclFilter
+
+if TYPE_CHECKING:
+    from kcli.client.client import Client
+
+
+async def describe_acls(client: Client, wanted: AclFilter | None = None) -> list[AclEntry]:
+    """Returns the ACLs that the filter matches, or all ACLs."""
+    from kcli.protocol.messages.describe_acls import DescribeAclsRequest
+
+    asked = wanted or AclFilter()
+    request = DescribeAclsRequest(
+        resource_type_filter=asked.resource_type,
+        resource_name_filter=asked.resource_name,
+        pattern_type_filter=asked.pattern_type,
+        principal_filter=asked.principal,
+        host_filter=asked.host,
+        operation=asked.operation,
+        permission_type=asked.permission_type,
+    )
+
+    async def attempt() -> list[AclEntry]:
+        response = await client.send(request, ApiKey.DESCRIBE_ACLS)
+        raise_for(response.error_code, response.error_message)
+        return [
+            AclEntry(
+                resource.resource_type,
+                resource.resource_name,
+                resource.pattern_type,
+                acl.principal,
+                acl.host,
+                acl.operation,
+                acl.permission_type,
+            )
+            for resource in response.resources
+            for acl in resource.acls
+        ]
+
+    return await client.call("describeAcls", attempt)
+
+
+async def create_acls(client: Client, acls: Sequence[AclEntry]) -> list[KafkaError | None]:
+    """Adds ACLs. Returns the error of each ACL, or None."""
+    from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+
+    request = CreateAclsRequest(
+        creations=tuple(
+            AclCreation(
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                resource_pattern_type=acl.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
+            )
+            for acl in acls
+        )
+    )
+
+    async def attempt() -> list[KafkaError | None]:
+        response = await client.send(request, ApiKey.CREATE_ACLS, to=Destination.CONTROLLER)
+        _raise_if_moved(response.results)
+        return [error_of(each.error_code, each.error_message) for each in response.results]
+
+    return await client.call("createAcls", attempt)
+
+
+async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[KafkaError | int]:
+    """Removes the ACLs that one of the filters matches. Returns the number of matches of each filter, or its error."""
+    from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+
+    request = DeleteAclsRequest(
+        filters=tuple(
+            DeleteAclsFilter(
+                resource_type_filter=each.resource_type,
+                resource_name_filter=each.resource_name,
+                pattern_type_filter=each.pattern_type,
+                principal_filter=each.principal,
+                host_filter=each.host,
+                operation=each.operation,
+                permission_type=each.permission_type,
+            )
+            for each in filters
+        )
+    )
+
+    async def attempt() -> list[KafkaError | int]:
+        response = await client.send(request, ApiKey.DELETE_ACLS, to=Destination.CONTROLLER)
+        _raise_if_moved(response.filter_results)
+        return [
+            error_of(each.error_code, each.error_message) or len(each.matching_acls)
+            for each in response.filter_results
+        ]
+
+    return await client.call("deleteAcls", attempt)
+
+
+def _raise_if_moved(results: Iterable[object]) -> None:
+    """Raises NotControllerException if the controller has moved, so that the call is made again."""
+    for result in results:
+        if getattr(result, "error_code", None) is ErrorCode.NOT_CONTROLLER:
+            raise_for(ErrorCode.NOT_CONTROLLER, getattr(result, "error_message", None))

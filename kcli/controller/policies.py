@@ -1,0 +1,120 @@
+"""Policies of operators: rules for new topics (KIP-108) and for changes of configurations (KIP-133).
+
+create.topic.policy.class.name and alter.config.policy.class.name name classes of other packages. A class gets the
+node's properties when it is made. Its `validate` returns for an accepted request, and raises PolicyViolationException
+with a reason for a refused one. Every other exception refuses the request too.
+
+The controller calls a policy on its event loop, so a policy must answer within a millisecond and must not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, cast
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
+from kcli.errors import KafkaError, UnknownServerException
+from kcli.security.plugins import load_class
+
+Request = TypeVar("Request")
+
+CREATE_TOPIC_KEY = "create.topic.policy.class.name"
+ALTER_CONFIG_KEY = "alter.config.policy.class.name"
+CREATE_TOPIC_GROUP = "kcli.create_topic_policies"
+ALTER_CONFIG_GROUP = "kcli.alter_config_policies"
+"""The groups of the entry points."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicToCreate:
+    """A topic that a client wants to create.
+
+    If the client chose the replicas of each partition, `assignments` has them by partition, and the two numbers are
+    None. Otherwise `assignments` is None. `configs` has the keys that the client sets.
+    """
+
+    name: str
+    partitions: int | None
+    replication_factor: int | None
+    assignments: Mapping[int, tuple[int, ...]] | None
+    configs: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsToAlter:
+    """A change of a configuration. `resource_type` is TOPIC, BROKER, GROUP or CLIENT_METRICS.
+
+    `configs` has the keys that change, with their new values. The value None deletes a key.
+    """
+
+    resource_type: str
+    resource_name: str
+    configs: Mapping[str, str | None]
+
+
+class CreateTopicPolicy(Protocol):
+    def validate(self, request: TopicToCreate) -> None:
+        """Raises PolicyViolationException if the topic must not be created."""
+
+
+class AlterConfigPolicy(Protocol):
+    def validate(self, request: ConfigsToAlter) -> None:
+        """Raises PolicyViolationException if the configuration must not be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The policies of a controller. None accepts every request."""
+
+    create_topic: CreateTopicPolicy | None = None
+    alter_config: AlterConfigPolicy | None = None
+
+    def check_topic(self, request: TopicToCreate) -> None:
+        """Raises KafkaError if the policy refuses the topic."""
+        if self.create_topic is not None:
+            _ask(self.create_topic.validate, request)
+
+    def check_configs(self, request: ConfigsToAlter) -> None:
+        """Raises KafkaError if the policy refuses the change."""
+        if self.alter_config is not None:
+            _ask(self.alter_config.validate, request)
+
+
+NO_POLICIES = Policies()
+
+
+def configured_policies(config: BrokerConfig) -> Policies:
+    """Makes the policies of a controller. Raises ConfigError if a class cannot be found or made."""
+    return Policies(
+        create_topic=cast("CreateTopicPolicy | None", _made(config, CREATE_TOPIC_KEY, CREATE_TOPIC_GROUP)),
+        alter_config=cast("AlterConfigPolicy | None", _made(config, ALTER_CONFIG_KEY, ALTER_CONFIG_GROUP)),
+    )
+
+
+def _made(config: BrokerConfig, key: str, group: str) -> object | None:
+    name = config.text(key).strip()
+    if not name:
+        return None
+    try:
+        make = cast("Callable[[Mapping[str, str]], object]", load_class(key, name, group))
+        try:
+            policy = make(config.texts)
+        except Exception as error:
+            raise ConfigError(f"{key}: {name} does not accept the configuration: {error}", key=key) from error
+        if not hasattr(policy, "validate"):
+            raise ConfigError(f"{key}: {name} has no validate", key=key)
+    except ConfigError as error:
+        raise error.at(config.texts.where(key)) from None
+    return policy
+
+
+def _ask(validate: Callable[[Request], None], request: Request) -> None:
+    """A policy that fails refuses the request."""
+    try:
+        validate(request)
+    except KafkaError:
+        raise
+    except Exception as error:
+        raise UnknownServerException(f"The policy failed: {type(error).__name__}") from error

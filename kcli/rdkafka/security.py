@@ -1,0 +1,133 @@
+"""Translates the security properties of Java's clients to librdkafka's configuration.
+
+kcli reads the stores itself (PEM, PKCS12, JKS) and gives librdkafka PEM texts, because librdkafka cannot read most of
+Java's stores. Secrets stay in the memory of the process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kcli.config.definition import ConfigError
+from kcli.rdkafka.errors import ConfigurationError
+from kcli.rdkafka.log import logger
+from kcli.security.client import ClientSecurity, client_security
+from kcli.security.mechanisms.client import BearerCredentials, ClientCredentials
+from kcli.security.tls.contexts import ClientTls, openssl_name
+from kcli.security.tls.stores import load_key_store, load_trust_store
+from kcli.security.token_sources import expiry
+
+PREFIXES = ("ssl.", "sasl.")
+"""The properties of Java's clients that this module translates, beside security.protocol."""
+
+OPAQUE_LIFETIME_S = 60.0
+"""The time after which librdkafka asks again for a token that does not name its end."""
+
+# librdkafka's own names, which a user may also give. They are passed on.
+_OWN_NAMES = frozenset(
+    {
+        "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location",
+        "ssl.key.pem", "ssl.crl.location", "ssl.curves.list", "ssl.sigalgs.list", "ssl.providers",
+        "ssl.ca.certificate.stores", "sasl.username", "sasl.password", "sasl.mechanisms",
+        "sasl.oauthbearer.method", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.config", "sasl.oauthbearer.extensions",
+    }
+)  # fmt: skip
+
+_OWN_CREDENTIALS = frozenset({"sasl.username", "sasl.oauthbearer.method", "sasl.oauthbearer.config"})
+"""librdkafka's names that give the credentials, so that no line of JAAS is needed."""
+
+# Java's keys that concern only Java's own code.
+_JAVA_ONLY = ("ssl.provider", "ssl.secure.random.implementation", "ssl.engine.factory.class")
+
+
+def is_security(key: str) -> bool:
+    """Whether this module translates a property."""
+    return key == "security.protocol" or (key.startswith(PREFIXES) and key not in _OWN_NAMES)
+
+
+def translate_security(properties: Mapping[str, str]) -> dict[str, object]:
+    """Returns librdkafka's configuration for the security properties of Java's clients.
+
+    As in Java, properties of TLS or SASL have no effect if security.protocol does not need them. Raises
+    ConfigurationError for a property that cannot be used.
+    """
+    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol == "PLAINTEXT":
+        return {"security.protocol": "plaintext"} if "security.protocol" in properties else {}
+    own_credentials = not _OWN_CREDENTIALS.isdisjoint(properties)
+    try:
+        security = _without_login(properties, protocol) if own_credentials else client_security(properties)
+        config: dict[str, object] = {"security.protocol": protocol.lower()}
+        if security.tls is not None:
+            config |= _tls(security.tls)
+    except (ValueError, ConfigError) as error:
+        raise ConfigurationError(str(error)) from error
+    if security.sasl is not None:
+        config |= _login(security.sasl)
+    elif own_credentials and "sasl.mechanism" in properties:
+        config["sasl.mechanisms"] = properties["sasl.mechanism"]
+    _warn(properties)
+    return config
+
+
+def _without_login(properties: Mapping[str, str], protocol: str) -> ClientSecurity:
+    """Reads the TLS of a client whose user and password have librdkafka's names."""
+    return client_security({**properties, "security.protocol": "SSL" if "SSL" in protocol else "PLAINTEXT"})
+
+
+def _tls(tls: ClientTls) -> dict[str, object]:
+    config: dict[str, object] = {
+        "ssl.endpoint.identification.algorithm": "https" if tls.checks_name else "none"
+    }
+    trusted = load_trust_store(tls.stores)
+    if trusted is not None:
+        config["ssl.ca.pem"] = trusted.text
+    keys = load_key_store(tls.stores)
+    if keys is not None:
+        config |= {"ssl.certificate.pem": keys.chain_text, "ssl.key.pem": keys.key_text}
+    ciphers = [name for name in map(openssl_name, tls.ciphers) if name is not None]
+    if ciphers:
+        config["ssl.cipher.suites"] = ":".join(ciphers)
+    if tls.protocols != ClientTls().protocols:
+        logger().warning(
+            "ssl.enabled.protocols=%s has no effect on records: librdkafka has no such setting.",
+            ",".join(tls.protocols),
+        )
+    return config
+
+
+def _login(credentials: ClientCredentials) -> dict[str, object]:
+    if isinstance(credentials, BearerCredentials):
+        return {"sasl.mechanisms": credentials.mechanism, "oauth_cb": Tokens(credentials)}
+    if credentials.is_token:
+        raise ConfigurationError(
+            "tokenauth=true: librdkafka cannot log in with a delegation token. Use a user of SCRAM for records"
+        )
+    return {
+        "sasl.mechanisms": credentials.mechanism,
+        "sasl.username": credentials.username,
+        "sasl.password": credentials.password,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Gives librdkafka a token whenever it needs one."""
+
+    credentials: BearerCredentials
+
+    def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
+        """Returns the token, the time when it expires in seconds, a name for logs, and SASL extensions."""
+        token = self.credentials.source.token()
+        now = time.time()
+        ends_at = max(expiry(token, now), now + OPAQUE_LIFETIME_S)
+        return token, ends_at, self.credentials.username, dict(self.credentials.extensions)
+
+
+def _warn(properties: Mapping[str, str]) -> None:
+    for key in _JAVA_ONLY:
+        if properties.get(key):
+            logger().warning("%s has no effect here: it names a Java class or provider.", key)

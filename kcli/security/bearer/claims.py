@@ -1,0 +1,102 @@
+"""The JSON of a JWT: its parts, and its claims with their types."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+
+from kcli.security.mechanisms.oauthbearer import TokenRefused
+
+Claims = Mapping[str, object]
+
+_BASE64_URL = re.compile(r"[-_a-zA-Z0-9]*")
+
+
+def sections(token: str) -> tuple[str, str, str]:
+    """The header, payload and signature of a token, still encoded. Raises TokenRefused."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        raise TokenRefused("Malformed JWT provided; expected three sections (header, payload, and signature)")
+    return parts[0], parts[1], parts[2]
+
+
+def decoded(section: str, name: str) -> Claims:
+    """A section as a JSON object. Raises TokenRefused."""
+    if not _BASE64_URL.fullmatch(section):
+        raise TokenRefused(f"the {name} is not in base64url without padding")
+    try:
+        content = base64.urlsafe_b64decode(section + "=" * (-len(section) % 4))
+    except binascii.Error:
+        raise TokenRefused(f"the {name} is not in base64url without padding") from None
+    return json_object(content, name)
+
+
+def json_object(content: bytes, name: str) -> Claims:
+    """Parses a JSON object. Raises TokenRefused."""
+    try:
+        found = json.loads(content, parse_constant=_no_constant, object_pairs_hook=_without_repetition)
+    except (ValueError, RecursionError):
+        raise TokenRefused(f"the {name} is not JSON") from None
+    if not isinstance(found, dict):
+        raise TokenRefused(f"the {name} is not a JSON object")
+    return found
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    # Two parsers may choose different values of a repeated name, so such a token is ambiguous (RFC 7519, section 4).
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def text(claims: Claims, name: str) -> str:
+    """A claim that must be a string with a visible character. Raises TokenRefused.
+
+    A string that begins or ends with a space is refused. Kafka removes the space, so that " admin" becomes "admin".
+    """
+    value = claims.get(name)
+    if not isinstance(value, str) or not value or value != value.strip():
+        raise TokenRefused(f"the claim {name} is missing, or is not a string, or is blank")
+    return value
+
+
+def time_ms(claims: Claims, name: str) -> int | None:
+    """A time in milliseconds since the Unix epoch, or None if the claim is missing. Raises TokenRefused."""
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TokenRefused(f"the claim {name} is not a number")
+    if not -_SECONDS_MAX < value < _SECONDS_MAX:
+        raise TokenRefused(f"the claim {name} is not a time")
+    return round(value * 1000)
+
+
+# The largest number of seconds whose milliseconds fit into an int64.
+_SECONDS_MAX = (2**63 - 1) // 1000
+
+
+def required_time_ms(claims: Claims, name: str) -> int:
+    value = time_ms(claims, name)
+    if value is None:
+        raise TokenRefused(f"the claim {name} is missing")
+    return value
+
+
+def texts(claims: Claims, name: str) -> tuple[str, ...]:
+    """A claim that is a string or a list of strings. No strings if it is missing. Raises TokenRefused."""
+    value = claims.get(name)
+    if value is None:
+        return ()
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise TokenRefused(f"the claim {name} is not a string or a list of strings")
+    return tuple(found)

@@ -1,0 +1,121 @@
+"""The settings of signed tokens on a listener: the place of the key set, and the claims that must be right.
+
+Kafka 4.1 accepts every token if its default validator is used (CVE-2026-33557). Here a node does not start without a
+key set, an issuer and an audience. Only `sasl.oauthbearer.allow.unverified.issuer` and `….audience` turn the last two
+checks off, as in later releases of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from kcli.config.definition import ConfigError
+from kcli.config.listener_config import ListenerConfig
+from kcli.security.bearer.signed import SignedTokenSettings
+
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
+
+_NAME = "OAUTHBEARER"
+_PREFIX = "sasl.oauthbearer."
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
+SIGNED_HANDLERS = frozenset(
+    {
+        f"{_PACKAGE}OAuthBearerValidatorCallbackHandler",
+        # Its name before Kafka 4.0.
+        f"{_PACKAGE}secured.OAuthBearerValidatorCallbackHandler",
+    }
+)
+"""The names of the handler that checks signed tokens."""
+_VALIDATORS = frozenset({f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwtValidator"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySetSettings:
+    """The place of a key set, and the times of its refresh.
+
+    `path` is set if the key set is a file. Otherwise `url` is called. `module_options` has the options of the login
+    module, of which `ssl.…` are for the TLS connection to the URL.
+    """
+
+    url: str
+    path: str | None
+    refresh_seconds: float
+    backoff_seconds: float
+    backoff_max_seconds: float
+    timeout_seconds: float | None
+    module_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def signed_token_settings(config: ListenerConfig) -> SignedTokenSettings:
+    """Raises ConfigError if a check is neither configured nor turned off."""
+    validator = config.text(f"{_PREFIX}jwt.validator.class", _NAME)
+    if validator not in _VALIDATORS:
+        raise _refused(
+            config,
+            "jwt.validator.class",
+            f"{validator} is not supported; expected {' or '.join(sorted(_VALIDATORS))}",
+        )
+    issuer = config.text(f"{_PREFIX}expected.issuer", _NAME)
+    audiences = config.listed(f"{_PREFIX}expected.audience", _NAME)
+    for what, is_set in (("issuer", bool(issuer)), ("audience", bool(audiences))):
+        if not is_set and not config.boolean(f"{_PREFIX}allow.unverified.{what}", _NAME):
+            raise _refused(
+                config,
+                f"expected.{what}",
+                f"is not set, so a token of another {what} would be valid. Set it, or set "
+                f"{_PREFIX}allow.unverified.{what}=true to accept this",
+            )
+    return SignedTokenSettings(
+        issuer=issuer or None,
+        audiences=audiences,
+        clock_skew_seconds=config.integer(f"{_PREFIX}clock.skew.seconds", _NAME),
+        scope_claim=config.text(f"{_PREFIX}scope.claim.name", _NAME) or "scope",
+        subject_claim=config.text(f"{_PREFIX}sub.claim.name", _NAME) or "sub",
+    )
+
+
+def key_set_settings(config: ListenerConfig, module_options: Mapping[str, str]) -> KeySetSettings:
+    """Raises ConfigError if the URL is missing, invalid, or not allowed."""
+    name = "jwks.endpoint.url"
+    url = config.text(f"{_PREFIX}{name}", _NAME)
+    if not url:
+        raise _refused(
+            config, name, "is not set. Without the keys of the token server no token can be checked"
+        )
+    parts = urlsplit(url)
+    path = None
+    if parts.scheme.lower() == "file":
+        path = unquote(parts.path)
+        if url not in config.listed(ALLOWED_URLS) and path not in config.listed(ALLOWED_FILES):
+            raise _not_allowed(config, name, url, "file", ALLOWED_FILES)
+    elif parts.scheme.lower() in ("http", "https") and parts.hostname:
+        if url not in config.listed(ALLOWED_URLS):
+            raise _not_allowed(config, name, url, "URL", ALLOWED_URLS)
+    else:
+        raise _refused(config, name, f"is {url}; expected a URL with http, https or file")
+    timeout = config.value("sasl.login.read.timeout.ms")
+    return KeySetSettings(
+        url=url,
+        path=path,
+        refresh_seconds=config.integer(f"{_PREFIX}jwks.endpoint.refresh.ms", _NAME) / 1000,
+        backoff_seconds=config.integer(f"{_PREFIX}jwks.endpoint.retry.backoff.ms", _NAME) / 1000,
+        backoff_max_seconds=config.integer(f"{_PREFIX}jwks.endpoint.retry.backoff.max.ms", _NAME) / 1000,
+        timeout_seconds=timeout / 1000 if isinstance(timeout, int) else None,
+        module_options=module_options,
+    )
+
+
+def _refused(config: ListenerConfig, name: str, message: str) -> ConfigError:
+    return config.refusal(_PREFIX + name, f"{_PREFIX}{name} {message}", _NAME)
+
+
+def _not_allowed(config: ListenerConfig, name: str, url: str, what: str, key: str) -> ConfigError:
+    return config.refusal(
+        _PREFIX + name,
+        f"Invalid value {url} for configuration {_PREFIX}{name}: The {what} cannot be accessed due to restrictions. "
+        f"Update the system property '{key}' to allow the {what} to be accessed.",
+        _NAME,
+    )

@@ -1,0 +1,90 @@
+"""Signed tokens: JWTs that a token server has signed with a key of its key set (KIP-768)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kcli.security.bearer import claims
+from kcli.security.bearer.key_set import ALGORITHMS, VerificationKey
+from kcli.security.mechanisms.oauthbearer import BearerToken, TokenRefused
+
+
+class Keys(Protocol):
+    """The current keys of a token server."""
+
+    def find(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
+        """The key with this id. If the key is unknown, a new key set may be fetched for later tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTokenSettings:
+    """The keys `sasl.oauthbearer.…` of a listener. An issuer of None, or no audience, is not checked."""
+
+    issuer: str | None = None
+    audiences: tuple[str, ...] = ()
+    clock_skew_seconds: int = 30
+    scope_claim: str = "scope"
+    subject_claim: str = "sub"
+
+
+class SignedCheck:
+    """The check of Kafka's OAuthBearerValidatorCallbackHandler with its BrokerJwtValidator."""
+
+    def __init__(self, settings: SignedTokenSettings, keys: Keys, now_ms: Callable[[], int]) -> None:
+        self._settings = settings
+        self._keys = keys
+        self._now_ms = now_ms
+
+    def __call__(self, token: str, _extensions: Mapping[str, str]) -> BearerToken:
+        found = self._verified(token)
+        expires_ms = self._check_times(found)
+        settings = self._settings
+        if settings.audiences and not set(settings.audiences) & set(claims.texts(found, "aud")):
+            raise TokenRefused("the token is for another audience")
+        if settings.issuer is not None and found.get("iss") != settings.issuer:
+            raise TokenRefused("the token is of another issuer")
+        self._check_scopes(found)
+        return BearerToken(claims.text(found, settings.subject_claim), expires_ms)
+
+    def _verified(self, token: str) -> claims.Claims:
+        """The claims of a token whose signature is valid. Raises TokenRefused."""
+        encoded_header, payload, _signature = claims.sections(token)
+        header = claims.decoded(encoded_header, "header")
+        algorithm, key_id = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+            raise TokenRefused(f"the algorithm is not one of {', '.join(ALGORITHMS)}")
+        if "crit" in header:
+            raise TokenRefused("the header has a critical extension, and no extension is known")
+        if not (key_id is None or isinstance(key_id, str)):
+            raise TokenRefused("the key id is not a string")
+        key = self._keys.find(key_id, algorithm)
+        if key is None:
+            raise TokenRefused("the key of the signature is unknown")
+        import jwt  # imported late, because few nodes need this slow library
+
+        try:
+            jwt.PyJWS(algorithms=[algorithm]).decode(token, key.key, algorithms=[algorithm])  # type: ignore[arg-type]
+        except jwt.PyJWTError:
+            raise TokenRefused("the signature is invalid") from None
+        return claims.decoded(payload, "payload")
+
+    def _check_times(self, found: claims.Claims) -> int:
+        now_ms, skew_ms = self._now_ms(), self._settings.clock_skew_seconds * 1000
+        expires_ms = claims.required_time_ms(found, "exp")
+        issued_ms = claims.required_time_ms(found, "iat")
+        begins_ms = claims.time_ms(found, "nbf")
+        if expires_ms + skew_ms <= now_ms:
+            raise TokenRefused("the token has expired")
+        if issued_ms - skew_ms > now_ms:
+            raise TokenRefused("the token was issued in the future")
+        if begins_ms is not None and begins_ms - skew_ms > now_ms:
+            raise TokenRefused("the token is not valid yet")
+        return expires_ms
+
+    def _check_scopes(self, found: claims.Claims) -> None:
+        """A string is one scope here. Scopes are not used later, but Kafka refuses tokens with invalid scopes."""
+        scopes = claims.texts(found, self._settings.scope_claim)
+        if len(set(scopes)) != len(scopes) or not all(scope.strip() for scope in scopes):
+            raise TokenRefused(f"the claim {self._settings.scope_claim} has an empty or repeated scope")

@@ -1,0 +1,60 @@
+"""Unsecured tokens: JWTs without a signature (KIP-255). Every client can write such a token, so they are for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kcli.security.bearer import claims
+from kcli.security.mechanisms.oauthbearer import BearerToken, TokenRefused
+
+OPTION_PREFIX = "unsecuredValidator"
+
+_PRINCIPAL_CLAIM = "unsecuredValidatorPrincipalClaimName"
+_SCOPE_CLAIM = "unsecuredValidatorScopeClaimName"
+_REQUIRED_SCOPE = "unsecuredValidatorRequiredScope"
+_SKEW_MS = "unsecuredValidatorAllowableClockSkewMs"
+
+
+class UnsecuredCheck:
+    """The check of Kafka's default handler. Its settings are options of OAuthBearerLoginModule."""
+
+    def __init__(self, options: Mapping[str, str], now_ms: Callable[[], int]) -> None:
+        """Raises ValueError if an option is invalid."""
+        self._now_ms = now_ms
+        self._principal_claim = options.get(_PRINCIPAL_CLAIM) or "sub"
+        self._scope_claim = options.get(_SCOPE_CLAIM) or "scope"
+        self._required_scope = tuple(options.get(_REQUIRED_SCOPE, "").split())
+        skew = options.get(_SKEW_MS) or "0"
+        if not (skew.isascii() and skew.isdigit()):
+            raise ValueError(f"{_SKEW_MS} is {skew}; expected a number of milliseconds from 0 on")
+        self._skew_ms = int(skew)
+
+    def __call__(self, token: str, _extensions: Mapping[str, str]) -> BearerToken:
+        header, payload, signature = claims.sections(token)
+        if claims.decoded(header, "header").get("alg") != "none" or signature:
+            raise TokenRefused('an unsecured token has the algorithm "none" and no signature')
+        found = claims.decoded(payload, "payload")
+        principal = claims.text(found, self._principal_claim)
+        now_ms = self._now_ms()
+        issued_ms = claims.time_ms(found, "iat")
+        expires_ms = claims.required_time_ms(found, "exp")
+        if issued_ms is not None and issued_ms > now_ms + self._skew_ms:
+            raise TokenRefused("the token was issued in the future")
+        if now_ms - self._skew_ms >= expires_ms:
+            raise TokenRefused("the token has expired")
+        if issued_ms is not None and expires_ms <= issued_ms:
+            raise TokenRefused("the token expires before it was issued")
+        self._check_scope(found)
+        return BearerToken(principal, expires_ms)
+
+    def _check_scope(self, found: claims.Claims) -> None:
+        if not self._required_scope:
+            return
+        value = found.get(self._scope_claim)
+        has = set(value.split()) if isinstance(value, str) else set(claims.texts(found, self._scope_claim))
+        if not has.issuperset(self._required_scope):
+            raise TokenRefused(
+                "a required scope is missing",
+                status="insufficient_scope",
+                scope=f"[{', '.join(self._required_scope)}]",
+            )

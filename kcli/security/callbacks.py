@@ -1,0 +1,99 @@
+"""Classes of operators that check passwords or tokens, or name principals.
+
+A package declares such a class as an entry point (plugins.py), and a key of the node names the entry point:
+
+- group `kcli.password_checks`, a `PasswordChecker`: `….plain.sasl.server.callback.handler.class`
+- group `kcli.token_checks`, a `TokenChecker`: `….oauthbearer.sasl.server.callback.handler.class`
+- group `kcli.principal_builders`, a `PrincipalBuilder`: `principal.builder.class`
+
+A checker may wait for other servers, because it runs in one of a few threads. So its methods must be safe for several
+threads. A principal builder must not wait, because it runs on the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from kcli.config.definition import ConfigError
+from kcli.config.listener_config import ListenerConfig
+from kcli.security.mechanisms.oauthbearer import BearerToken
+from kcli.security.plugins import load_class
+from kcli.security.principal import Principal
+
+PASSWORD_CHECKS, TOKEN_CHECKS = "kcli.password_checks", "kcli.token_checks"
+PRINCIPAL_BUILDERS = "kcli.principal_builders"
+
+BUILDER_KEY = "principal.builder.class"
+DEFAULT_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+
+
+class PasswordChecker(Protocol):
+    """Checks the passwords of PLAIN."""
+
+    def check(self, username: str, password: str) -> bool:
+        """Returns True if this is the password of this user. If it raises an exception, the login fails."""
+
+
+class TokenChecker(Protocol):
+    """Checks the tokens of OAUTHBEARER."""
+
+    def check(self, token: str, extensions: Mapping[str, str]) -> BearerToken:
+        """Returns the content of a valid token. Raises TokenRefused for an invalid token."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """A client whose login is complete.
+
+    `mechanism` is None without SASL. `name` is the user name of the login, or the name in the client's certificate, or
+    ANONYMOUS. `certificate` is the client's certificate in DER, or None.
+    """
+
+    listener: str
+    host: str
+    mechanism: str | None
+    name: str
+    certificate: bytes | None = None
+
+
+class PrincipalBuilder(Protocol):
+    """Names the principals of a listener's clients."""
+
+    def build(self, client: LoggedIn) -> Principal:
+        """Returns the principal. If it raises an exception, the connection is closed."""
+
+
+def password_checker(
+    config: ListenerConfig, key: str, name: str, options: Mapping[str, str]
+) -> PasswordChecker:
+    """Makes the checker with the options of the login module. Raises ConfigError."""
+    return cast(PasswordChecker, _made(config, key, name, PASSWORD_CHECKS, "check", options))
+
+
+def token_checker(config: ListenerConfig, key: str, name: str, options: Mapping[str, str]) -> TokenChecker:
+    """Makes the checker with the options of the login module. Raises ConfigError."""
+    return cast(TokenChecker, _made(config, key, name, TOKEN_CHECKS, "check", options))
+
+
+def principal_builder(config: ListenerConfig) -> PrincipalBuilder | None:
+    """The builder of a listener, or None for Kafka's default. Raises ConfigError."""
+    name = config.text(BUILDER_KEY)
+    if name is None or name == DEFAULT_BUILDER:
+        return None
+    return cast(PrincipalBuilder, _made(config, BUILDER_KEY, name, PRINCIPAL_BUILDERS, "build", {}))
+
+
+def _made(
+    config: ListenerConfig, key: str, name: str, group: str, method: str, options: Mapping[str, str]
+) -> object:
+    try:
+        made = load_class(key, name, group)(dict(options))  # type: ignore[call-arg]
+    except ConfigError as error:
+        raise config.refusal(key, str(error)) from error
+    except Exception as error:
+        raise config.refusal(key, f"{key}: {name} cannot be made: {type(error).__name__}") from error
+    if not callable(getattr(made, method, None)):
+        raise config.refusal(key, f"{key}: {name} has no method {method}")
+    return made

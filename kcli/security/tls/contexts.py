@@ -1,0 +1,244 @@
+"""TLS contexts from the ssl.* keys.
+
+A context has Java's manners: a trusted certificate need not be the root of its chain, and the versions and ciphers are
+those of ssl.enabled.protocols and ssl.cipher.suites. A server gives no session tickets, so every connection shows its
+certificate, and a client cannot renegotiate.
+
+stores.py is imported late, because it needs the library cryptography, and most tools and brokers use no TLS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from kcli.config.definition import ConfigError, invalid_value
+from kcli.config.listeners import split_list
+from kcli.security.tls.checks import check_key_store, check_trust_store
+from kcli.security.tls.settings import LookUp, StoreSettings, store_settings
+
+if TYPE_CHECKING:
+    from kcli.config.listener_config import ListenerConfig
+    from kcli.security.tls.stores import KeyEntry, KeyStore, TrustStore
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_OLD_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
+"""Protocols that Java knows too, and disables. No broker of kcli serves them."""
+
+TLS13_SUITES = frozenset(("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"))
+"""The suites of TLS 1.3 that OpenSSL enables. Python cannot choose among them before version 3.15."""
+
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStores:
+    """The loaded stores of a listener."""
+
+    settings: StoreSettings
+    keys: KeyStore
+    trusted: TrustStore | None
+
+
+def server_stores(config: ListenerConfig) -> ServerStores:
+    """Loads the stores of a listener. Raises ConfigError if they are missing or invalid."""
+    from kcli.security.tls.stores import load_key_store, load_trust_store
+
+    settings = store_settings(config.text)
+    keys = load_key_store(settings)
+    if keys is None:
+        raise ConfigError(
+            f"listener {config.listener} uses TLS and has no certificate: set ssl.keystore.location, or "
+            "ssl.keystore.key and ssl.keystore.certificate.chain",
+            key="ssl.keystore.location",
+        )
+    return ServerStores(settings, keys, load_trust_store(settings))
+
+
+def client_auth(config: ListenerConfig) -> str:
+    """ssl.client.auth of a listener. With SASL_SSL, only the value with the listener's prefix counts, as in Kafka."""
+    key = config.key_of("ssl.client.auth")
+    if uses_sasl(config) and (key is None or not key.startswith("listener.name.")):
+        return "none"
+    return config.text("ssl.client.auth") or "none"
+
+
+def ignores_client_auth(config: ListenerConfig) -> bool:
+    """Whether the ssl.client.auth of the broker has no effect on this listener (KIP-684)."""
+    key = config.key_of("ssl.client.auth")
+    return uses_sasl(config) and key == "ssl.client.auth" and config.text("ssl.client.auth") != "none"
+
+
+def uses_sasl(config: ListenerConfig) -> bool:
+    return config.config.security_protocols.get(config.listener.upper()) == "SASL_SSL"
+
+
+def server_context(config: ListenerConfig, stores: ServerStores | None = None) -> ssl.SSLContext:
+    """Makes the context of a listener. Raises ConfigError if a key is invalid."""
+    stores = stores or server_stores(config)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    context.verify_mode = _CLIENT_AUTH[client_auth(config)]
+    _trust(context, stores.trusted)
+    for entry in reversed(stores.keys.entries):  # of two keys of the same type, OpenSSL uses the last
+        _load_entry(context, entry)
+    _limit(context, config.listed("ssl.enabled.protocols"), config.listed("ssl.cipher.suites"))
+    return context
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """The certificates that a client trusts, and its own certificates.
+
+    If no trust store is set, the client trusts the authorities of the operating system.
+    """
+
+    stores: StoreSettings = field(default_factory=StoreSettings)
+    checks_name: bool = True
+    protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    ciphers: tuple[str, ...] = ()
+
+    def context(self) -> ssl.SSLContext:
+        """Makes the TLS context. Raises ConfigError if a store or a key is invalid."""
+        from kcli.security.tls.stores import load_key_store, load_trust_store
+
+        return self.context_of(load_key_store(self.stores), load_trust_store(self.stores))
+
+    def context_of(self, keys: KeyStore | None, trusted: TrustStore | None) -> ssl.SSLContext:
+        """Makes the TLS context from stores that are loaded already."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = self.checks_name
+        _trust(context, trusted)
+        for entry in reversed(keys.entries if keys else ()):
+            _load_entry(context, entry)
+        _limit(context, self.protocols, self.ciphers)
+        return context
+
+
+def client_tls(look_up: LookUp) -> ClientTls:
+    """Reads the ssl.* keys of a client. The stores are loaded by `context`. Raises ConfigError if a key is invalid."""
+    key = "ssl.endpoint.identification.algorithm"
+    algorithm = look_up(key)
+    if algorithm is not None and algorithm.lower() not in ("https", ""):
+        raise ConfigError(f"{key} is {algorithm!r}; expected https, or nothing to accept any name", key=key)
+    stores = store_settings(look_up)
+    check_key_store(stores)
+    check_trust_store(stores)
+    protocols = look_up("ssl.enabled.protocols")
+    return ClientTls(
+        stores,
+        checks_name=algorithm != "",
+        protocols=split_list(protocols) or tuple(_VERSIONS),
+        ciphers=split_list(look_up("ssl.cipher.suites")),
+    )
+
+
+def _trust(context: ssl.SSLContext, trusted: TrustStore | None) -> None:
+    # Java trusts every certificate of the store, also one that another authority has signed.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if trusted is None:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(cadata=trusted.text)
+
+
+def _load_entry(context: ssl.SSLContext, entry: KeyEntry) -> None:
+    """Gives a key to the context. The ssl module loads keys from files only, so the key is in a file of the memory for
+    this moment."""
+    try:
+        with _memory_file() as (file, path):
+            file.write(f"{entry.key}{entry.chain_text}".encode())
+            file.flush()
+            context.load_cert_chain(path)
+    except ssl.SSLError as error:
+        reason = (error.reason or "unknown reason").replace("_", " ").lower()
+        raise ConfigError(
+            f"the private key and the certificate chain of the key store do not fit together, or the key is too weak "
+            f"({reason})",
+            key="ssl.keystore.location",
+        ) from None
+
+
+@contextlib.contextmanager
+def _memory_file() -> Iterator[tuple[IO[bytes], str]]:
+    """A file that only this process can open, and its path. On Linux it is in memory. Other systems get a temporary
+    file with mode 0600, which is deleted at once."""
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("kcli-tls", os.MFD_CLOEXEC)
+        with open(descriptor, "wb") as file:
+            yield file, f"/proc/self/fd/{descriptor}"
+    else:
+        with tempfile.NamedTemporaryFile("wb", suffix=".pem") as file:
+            yield file, file.name
+
+
+def _limit(context: ssl.SSLContext, protocols: Sequence[str], suites: Sequence[str]) -> None:
+    """Limits the versions of TLS and the cipher suites."""
+    key = "ssl.enabled.protocols"
+    unknown = [name for name in protocols if name not in _VERSIONS and name not in _OLD_VERSIONS]
+    if unknown:
+        raise invalid_value(key, unknown[0], f"expected {' or '.join(_VERSIONS)}")
+    versions = {name for name in protocols if name in _VERSIONS}
+    if not versions:
+        raise ConfigError(
+            f"{key} is {','.join(protocols)}: no version of TLS is left, because TLS before 1.2 is not safe",
+            key=key,
+        )
+    if suites:
+        versions &= _limit_suites(context, suites, versions)
+    allowed = sorted(_VERSIONS[name] for name in versions)
+    context.minimum_version, context.maximum_version = allowed[0], allowed[-1]
+
+
+def _limit_suites(context: ssl.SSLContext, suites: Sequence[str], versions: set[str]) -> set[str]:
+    """Sets the cipher suites. Returns the versions of TLS that have a suite."""
+    key = "ssl.cipher.suites"
+    newer = [name for name in suites if name in TLS13_SUITES]
+    older = {name: openssl_name(name) for name in suites if name not in TLS13_SUITES}
+    left = set()
+    if "TLSv1.3" in versions and newer:
+        missing = sorted(TLS13_SUITES - set(newer))
+        if missing:
+            raise ConfigError(
+                f"{key} leaves out {', '.join(missing)}: Python cannot choose among the suites of TLS 1.3. Name all "
+                f"of them, or set ssl.enabled.protocols=TLSv1.2",
+                key=key,
+            )
+        left.add("TLSv1.3")
+    if "TLSv1.2" in versions and older:
+        for name, known in older.items():
+            if known is None:
+                raise ConfigError(f"Unsupported CipherSuite: {name}", key=key)
+        context.set_ciphers(":".join(filter(None, older.values())))
+        left.add("TLSv1.2")
+    if not left:
+        raise ConfigError(f"{key} has no suite of {' or '.join(sorted(versions))}", key=key)
+    return left
+
+
+def openssl_name(suite: str) -> str | None:
+    """OpenSSL's name of a cipher suite of TLS 1.2, such as ECDHE-RSA-AES128-GCM-SHA256. None if OpenSSL does not have
+    the suite."""
+    begin, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
+    exchange = "" if begin == "RSA" else begin.replace("_", "-") + "-"
+    words = cipher.split("_")
+    if cipher.startswith("CHACHA20"):
+        words = words[:2]
+    elif words[-1] == "8":  # AES_128_CCM_8
+        words[-2:] = [words[-2] + "8"]
+    if len(words) > 1 and words[1].isdigit():
+        words[:2] = [words[0] + words[1]]
+    name = exchange + "-".join(word for word in words if word != "CBC")
+    scratch = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        scratch.set_ciphers(name)
+    except ssl.SSLError:
+        return None
+    return name if any(each["name"] == name for each in scratch.get_ciphers()) else None

@@ -1,0 +1,96 @@
+"""ssl.principal.mapping.rules: the name of a user from the distinguished name of its certificate (KIP-371).
+
+The value is a list of rules, separated by commas. A rule is DEFAULT, which gives the distinguished name, or
+`RULE:pattern/replacement/` with an L or U at its end for lower or upper case. In pattern and replacement a backslash
+escapes any character, such as a slash. A pattern must match the whole distinguished name. Then the replacement takes
+the place of every match, as Java's `replaceAll` does. The first rule that matches gives the name.
+
+Patterns are those of Java (java_patterns.py).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kcli.config.definition import ConfigError
+from kcli.security.java_patterns import JavaPattern, compile_java
+
+KEY = "ssl.principal.mapping.rules"
+
+_DEFAULT = "DEFAULT"
+_RULE = re.compile(r"RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)")
+_END = re.compile(r"\s*(?:,|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. A rule without a pattern is DEFAULT."""
+
+    pattern: JavaPattern | None = None
+    replacement: str = ""
+    case: str = ""
+
+    def name(self, distinguished_name: str) -> str | None:
+        """The name of the user, or None if the pattern does not match. Raises ValueError if the replacement names a
+        group that the pattern does not have."""
+        if self.pattern is None:
+            return distinguished_name
+        if not self.pattern.matches(distinguished_name):
+            return None
+        name = self.pattern.replaced(distinguished_name, self.replacement)
+        if self.case == "L":
+            return name.lower()
+        return name.upper() if self.case == "U" else name
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalMapping:
+    """The rules of a listener, in order."""
+
+    rules: tuple[Rule, ...]
+
+    def name(self, distinguished_name: str) -> str:
+        """The name of the user. Raises ValueError with Kafka's text if no rule gives a name."""
+        for rule in self.rules:
+            name = rule.name(distinguished_name)
+            if name is not None:
+                return name
+        raise ValueError(
+            f"Failed to map name for '{distinguished_name}' based on SSL principal mapping rules."
+        )
+
+
+def parse_rules(text: str | None) -> PrincipalMapping:
+    """Parses the value of ssl.principal.mapping.rules. Raises ConfigError with Kafka's text."""
+    text = (_DEFAULT if text is None else text).strip()
+    rules: list[Rule] = []
+    at = 0
+    while at < len(text):
+        at += len(text[at:]) - len(text[at:].lstrip())
+        rule, at = _next_rule(text, at)
+        if rule is not None:
+            rules.append(rule)
+    return PrincipalMapping(tuple(rules))
+
+
+def _next_rule(text: str, at: int) -> tuple[Rule | None, int]:
+    """Parses the rule that begins at `at`. Returns None for an empty rule, and the place of the next rule."""
+    found = _RULE.match(text, at)
+    begins = found.end() if found else at + len(_DEFAULT) if text.startswith(_DEFAULT, at) else at
+    end = _END.search(text, begins)
+    assert end is not None, "the end of the text is an end"
+    left = text[begins : end.start()]
+    if left:
+        rule = text[at : end.start()]
+        raise ConfigError(f"Invalid rule: `{rule}`, unmatched substring: `{left}`", key=KEY)
+    if found:
+        return _rule(*found.groups(), text=found.group()), end.end()
+    return (Rule() if begins > at else None), end.end()
+
+
+def _rule(pattern: str, replacement: str, case: str, *, text: str) -> Rule:
+    try:
+        return Rule(compile_java(pattern), replacement, case)
+    except re.error as error:
+        raise ConfigError(f"Invalid rule: `{text}`: the pattern is invalid: {error}", key=KEY) from None

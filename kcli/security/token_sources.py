@@ -1,0 +1,182 @@
+"""The sources of a client's tokens for OAUTHBEARER: claims of the login module, a file, or a token endpoint.
+
+The keys are those of Java's clients (KIP-255, KIP-768, KIP-1139). A source blocks, so asyncio code calls it in a
+thread. No error and no `repr` contains a token or a secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kcli.security.jaas import LoginModule
+
+TOKEN_BYTES_MAX = 1 << 20
+"""The largest token file. Tokens have a few thousand characters."""
+
+REFRESH_FACTOR = 0.8
+"""The part of its lifetime for which a token is used again (sasl.login.refresh.window.factor)."""
+
+LIFETIME_S = 3600
+"""The lifetime of an unsecured token, if the login module does not give one."""
+
+_HANDLER = "sasl.login.callback.handler.class"
+_RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+_URL = "sasl.oauthbearer.token.endpoint.url"
+_CLAIM = "unsecuredLogin{}Claim_"
+_EXTENSION, _UNSECURED_EXTENSION = "extension_", "unsecuredLoginExtension_"
+
+LookUp = Callable[[str], str | None]
+"""Returns the value of a property without a prefix, or None if it is not set."""
+
+
+class TokenSource(Protocol):
+    """A source of tokens."""
+
+    def token(self) -> str:
+        """Returns a token that is valid now. Raises SaslAuthenticationException if no token can be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnsecuredTokens:
+    """Makes tokens without a signature from the options of the login module, for tests of a cluster."""
+
+    claims: Mapping[str, object]
+    lifetime_s: float = LIFETIME_S
+
+    def token(self) -> str:
+        now = time.time()
+        claims = {"iat": now, "exp": now + self.lifetime_s, **self.claims}
+        return f"{_part({'alg': 'none'})}.{_part(claims)}."
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """Reads the token from a file for each login, because another program renews it."""
+
+    path: str
+
+    def token(self) -> str:
+        return read_text(self.path, _URL)
+
+
+@dataclass(slots=True)
+class Renewed:
+    """Uses a token again until most of its lifetime is over."""
+
+    source: TokenSource
+    _token: str = field(default="", repr=False)
+    _renew_at: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def token(self) -> str:
+        with self._lock:
+            now = time.time()
+            if now >= self._renew_at:
+                self._token = self.source.token()
+                self._renew_at = now + (expiry(self._token, now) - now) * REFRESH_FACTOR
+            return self._token
+
+
+def token_source(look_up: LookUp, module: LoginModule) -> TokenSource:
+    """Chooses the source that the properties name. Raises ValueError if a property is missing or invalid."""
+    handler = (look_up(_HANDLER) or "").rpartition(".")[2]
+    retriever = (look_up(_RETRIEVER) or "").rpartition(".")[2]
+    url = look_up(_URL)
+    if not handler and not retriever and url is None:
+        return _unsecured(module)
+    if handler not in ("", "OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler"):
+        raise ValueError(f"{_HANDLER} is {handler}: a Java class of the user cannot be loaded here")
+    if handler == "OAuthBearerUnsecuredLoginCallbackHandler":
+        return _unsecured(module)
+    if url is None:
+        raise ValueError(f"{_URL} is not set: expected the URL of a token endpoint, or file:/path of a token")
+    if url.startswith("file:"):
+        return TokenFile(_path(url))
+    if retriever not in ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBearerJwtRetriever"):
+        raise ValueError(
+            f"{_RETRIEVER} is {retriever}: expected ClientCredentialsJwtRetriever or JwtBearerJwtRetriever"
+        )
+    from kcli.security import token_endpoint
+
+    make = (
+        token_endpoint.jwt_bearer
+        if retriever == "JwtBearerJwtRetriever"
+        else token_endpoint.client_credentials
+    )
+    return Renewed(make(look_up, module, url))
+
+
+def extensions(module: LoginModule) -> dict[str, str]:
+    """The SASL extensions in the options of the login module (KIP-342)."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in module.options.items()
+        for prefix in (_EXTENSION, _UNSECURED_EXTENSION)
+        if name.startswith(prefix)
+    }
+
+
+def expiry(token: str, now: float) -> float:
+    """The time when a JWT expires, in seconds since the epoch. An opaque token is used once, so it expires now."""
+    try:
+        body = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        return float(claims["exp"])
+    except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
+        return now
+
+
+def read_text(path: str, key: str) -> str:
+    """Reads a small text file that a property names. Raises SaslAuthenticationException if it cannot be read."""
+    from kcli.errors import SaslAuthenticationException
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(TOKEN_BYTES_MAX + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SaslAuthenticationException(
+            f"{key}: {path} cannot be read ({error.__class__.__name__})"
+        ) from None
+    if len(text) > TOKEN_BYTES_MAX:
+        raise SaslAuthenticationException(f"{key}: {path} has more than {TOKEN_BYTES_MAX} characters")
+    return text.strip()
+
+
+def _unsecured(module: LoginModule) -> UnsecuredTokens:
+    claims: dict[str, object] = {}
+    lifetime_s = float(LIFETIME_S)
+    for name, value in module.options.items():
+        if name.startswith(prefix := _CLAIM.format("String")):
+            claims[name.removeprefix(prefix)] = value
+        elif name.startswith(prefix := _CLAIM.format("Number")):
+            claims[name.removeprefix(prefix)] = float(value)
+        elif name.startswith(prefix := _CLAIM.format("List")):
+            # The first character separates the items, if it is no letter or digit.
+            separator = value[:1]
+            claims[name.removeprefix(prefix)] = value[1:].split(separator) if separator else []
+        elif name == "unsecuredLoginLifetimeSeconds":
+            lifetime_s = float(value)
+    principal = module.options.get("unsecuredLoginPrincipalClaimName", "sub")
+    if principal not in claims:
+        raise ValueError(
+            f'sasl.jaas.config has no {_CLAIM.format("String")}{principal}="…", and {_URL} is not set: no token can '
+            "be made"
+        )
+    return UnsecuredTokens(claims, lifetime_s)
+
+
+def _path(url: str) -> str:
+    from urllib.parse import unquote, urlsplit
+
+    return unquote(urlsplit(url).path)
+
+
+def _part(content: Mapping[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")

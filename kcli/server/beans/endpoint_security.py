@@ -1,0 +1,71 @@
+"""TLS and users of the metrics endpoint.
+
+`kcli.metrics.protocol=HTTPS` serves the metrics over TLS. The stores are those of a listener with the name METRICS: the
+keys `listener.name.metrics.ssl.*`, or else `ssl.*`. `kcli.metrics.users` has the users and their passwords.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import ssl
+from dataclasses import dataclass
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
+from kcli.config.listener_config import ListenerConfig
+from kcli.http.logins import Logins
+
+_log = logging.getLogger("kcli.server.MetricsEndpoint")
+
+LISTENER = "METRICS"
+USERS_KEY = "kcli.metrics.users"
+PROTOCOL_KEY = "kcli.metrics.protocol"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSecurity:
+    """The TLS context and the users. None means HTTP without TLS, or a server without users."""
+
+    tls: ssl.SSLContext | None = None
+    logins: Logins | None = None
+
+
+OPEN = EndpointSecurity()
+
+
+def endpoint_security(config: BrokerConfig) -> EndpointSecurity:
+    """Reads the keys. Raises ConfigError, without any password in its message."""
+    logins = _logins(config.text(USERS_KEY))
+    if config.text(PROTOCOL_KEY) == "HTTPS":
+        from kcli.security.tls.contexts import server_context
+
+        return EndpointSecurity(server_context(ListenerConfig(config, LISTENER)), logins)
+    if logins is not None and not _is_loopback(config):
+        _log.warning(
+            "%s is set, but passwords can be read on the network, because the endpoint speaks HTTP: set %s=HTTPS",
+            USERS_KEY,
+            PROTOCOL_KEY,
+        )
+    return EndpointSecurity(None, logins)
+
+
+def _logins(text: str) -> Logins | None:
+    users: dict[str, str] = {}
+    for number, entry in enumerate(text.split(), 1):
+        name, colon, password = entry.partition(":")
+        if not (name and colon and password):
+            raise ConfigError(f"{USERS_KEY}: entry {number} is not name:password", key=USERS_KEY)
+        if name in users:
+            raise ConfigError(f"{USERS_KEY}: the user {name} occurs twice", key=USERS_KEY)
+        users[name] = password
+    return Logins(users) if users else None
+
+
+def _is_loopback(config: BrokerConfig) -> bool:
+    address = config.metrics_address
+    host = "" if address is None else address.host
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

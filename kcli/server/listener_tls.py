@@ -1,0 +1,227 @@
+"""The TLS of a running listener, and how it changes without a restart.
+
+A change of the keys of a store (AlterConfigs) or of a file of a store makes a new context for the connections that come
+from then on. Open connections stay. If the new stores are invalid, the listener keeps its context, and the log has an
+error. Kafka reads files again only after AlterConfigs; here a changed file is enough.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import stat
+from collections.abc import Iterable
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
+from kcli.config.listener_config import ListenerConfig
+from kcli.security.tls.checks import (
+    check_names,
+    check_presence,
+    failed_change,
+    fixed_key,
+)
+from kcli.security.tls.contexts import (
+    ClientTls,
+    ServerStores,
+    ignores_client_auth,
+    server_context,
+    server_stores,
+)
+from kcli.security.tls.self_check import check_handshake
+from kcli.security.tls.settings import store_settings
+from kcli.server.network.tls_transport import ServerTls
+
+_log = logging.getLogger("kcli.server.ListenerSecurity")
+
+STORE_KEYS = (
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+    "ssl.key.password",
+    "ssl.truststore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+)
+"""The keys that may change while a listener runs (KIP-226). A change of ssl.client.auth is applied too."""
+
+_FIXED_KEYS = (
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+    "ssl.protocol",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.engine.factory.class",
+    "ssl.keymanager.algorithm",
+    "ssl.trustmanager.algorithm",
+    "ssl.provider",
+    "ssl.secure.random.implementation",
+)
+_JAVA_ONLY = ("ssl.engine.factory.class", "ssl.provider")
+_WITHOUT_EFFECT = (
+    "ssl.keymanager.algorithm",
+    "ssl.trustmanager.algorithm",
+    "ssl.secure.random.implementation",
+)
+
+_Stamp = tuple[int, int, int]
+
+
+class ListenerTls:
+    """The TLS of one listener. `served` has the context for new connections."""
+
+    def __init__(self, config: ListenerConfig) -> None:
+        """Loads the stores. Raises ConfigError if the configuration has a mistake."""
+        for line in _warnings(config):
+            _log.warning("%s", line)
+        self._config = config
+        self._stores = server_stores(config)
+        self._stamps = _stamps(self._stores.settings.files)
+        context = server_context(config, self._stores)
+        if self._is_inter_broker:
+            self._check_connects(self._stores, context, self._stores, context)
+        self.served = ServerTls(context)
+
+    @property
+    def _is_inter_broker(self) -> bool:
+        return self._config.listener == self._config.config.inter_broker_listener_name
+
+    def check(self, after: BrokerConfig) -> None:
+        """Raises ConfigError with Kafka's text if the listener cannot take over the configuration."""
+        config = ListenerConfig(after, self._config.listener)
+        if any(config.value(name) != self._config.value(name) for name in _FIXED_KEYS):
+            raise fixed_key(config.listener)
+        if self._differs(config):
+            try:
+                self._made(config)
+            except ConfigError as error:
+                raise failed_change(error) from error
+
+    def change(self, after: BrokerConfig) -> None:
+        """Takes over the configuration. If its stores are invalid, logs an error and keeps the context."""
+        config = ListenerConfig(after, self._config.listener)
+        if self._differs(config):
+            self._replace(config)
+
+    def look(self) -> None:
+        """Loads the stores again if one of their files has changed."""
+        if _stamps(self._stores.settings.files) != self._stamps:
+            self._replace(self._config)
+
+    def _differs(self, config: ListenerConfig) -> bool:
+        return any(
+            config.value(name) != self._config.value(name) for name in (*STORE_KEYS, "ssl.client.auth")
+        )
+
+    def _replace(self, config: ListenerConfig) -> None:
+        # The stamps are older than the content, so a change in between is found by the next look. After an error, the
+        # same files are not tried again.
+        stamps = _stamps(store_settings(config.text).files)
+        try:
+            stores, context = self._made(config)
+        except ConfigError as error:
+            if config is self._config:
+                self._stamps = stamps
+            _log.error(
+                "The listener %s keeps its certificates, because the new ones cannot be used: %s",
+                config.listener,
+                error.message,
+            )
+            return
+        self._config, self._stores, self._stamps = config, stores, stamps
+        self.served.context = context
+        _log.info(
+            "The listener %s uses new certificates for new connections: %s",
+            config.listener,
+            ", ".join(
+                f"{names.distinguished_name} until {entry.chain[0].not_valid_after_utc:%Y-%m-%d}"
+                for names, entry in zip(stores.keys.names, stores.keys.entries, strict=True)
+            ),
+        )
+
+    def _made(self, config: ListenerConfig) -> tuple[ServerStores, ssl.SSLContext]:
+        """Loads the stores, and checks that the running listener may use them. Raises ConfigError."""
+        settings, old = store_settings(config.text), self._stores
+        check_presence(had=True, has=settings.has_key_store, store="keystore")
+        check_presence(had=old.trusted is not None, has=settings.has_trust_store, store="truststore")
+        new = server_stores(config)
+        check_names(
+            old.keys.names,
+            new.keys.names,
+            allow_dn=config.value("ssl.allow.dn.changes") is True,
+            allow_san=config.value("ssl.allow.san.changes") is True,
+        )
+        context = server_context(config, new)
+        if self._is_inter_broker:
+            self._check_connects(old, self.served.context, new, context)
+        return new, context
+
+    def _check_connects(
+        self, old: ServerStores, old_context: ssl.SSLContext, new: ServerStores, context: ssl.SSLContext
+    ) -> None:
+        """Raises HandshakeError if nodes with the old and the new stores cannot connect to each other."""
+        check_handshake(_client_context(new), old_context)
+        check_handshake(_client_context(old), context)
+
+
+def _client_context(stores: ServerStores) -> ssl.SSLContext:
+    """The context of another node that connects with the same stores."""
+    return ClientTls(stores.settings, checks_name=False).context_of(stores.keys, stores.trusted)
+
+
+def _warnings(config: ListenerConfig) -> list[str]:
+    """The keys of a listener that have no effect. Raises ConfigError for keys whose effect would be missed."""
+    for name in _JAVA_ONLY:
+        if config.value(name) is not None:
+            raise ConfigError(
+                f"{name} names a class or provider of Java, which cannot run here. Remove {name} to start without",
+                key=config.key_of(name),
+            )
+    found = []
+    if ignores_client_auth(config):
+        found.append(
+            f"ssl.client.auth has no effect on the SASL_SSL listener {config.listener}: set "
+            f"listener.name.{config.listener.lower()}.ssl.client.auth"
+        )
+    found += [
+        f"{config.key_of(name)} does nothing: it chooses a part of Java"
+        for name in _WITHOUT_EFFECT
+        if config.key_of(name) is not None
+    ]
+    location = config.text("ssl.keystore.location")
+    if location and is_readable_by_all(location):
+        found.append(
+            f"{location} has the private key of the listener {config.listener}, and every user of this machine may "
+            f"read it: chmod 600 {location}"
+        )
+    protocol, enabled = config.text("ssl.protocol"), config.listed("ssl.enabled.protocols")
+    if config.key_of("ssl.protocol") is not None and protocol not in ("TLS", max(enabled, default="")):
+        found.append(
+            f"{config.key_of('ssl.protocol')}={protocol} does not limit the versions of TLS: ssl.enabled.protocols "
+            f"does, which is {','.join(enabled)}"
+        )
+    return found
+
+
+def is_readable_by_all(path: str) -> bool:
+    """Whether every user of this machine may read the file."""
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IROTH)
+    except OSError:
+        return False  # the stores report it
+
+
+def _stamps(files: Iterable[str]) -> tuple[_Stamp | None, ...]:
+    """Numbers that change when a file changes. None for a file that cannot be read."""
+    found: list[_Stamp | None] = []
+    for path in files:
+        try:
+            status = os.stat(path)
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(found)

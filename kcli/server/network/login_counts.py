@@ -1,0 +1,21 @@
+"""The counts of logins on a listener, for its metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class LoginCounts:
+    """The logins since the start. PLAINTEXT listeners have none.
+
+    `succeeded_without_again` counts the clients that cannot log in again on the same connection (KIP-368).
+    `expired` counts the connections that were closed because their session had expired.
+    """
+
+    succeeded: int = 0
+    succeeded_without_again: int = 0
+    succeeded_again: int = 0
+    failed: int = 0
+    failed_again: int = 0
+    expired: int = 0

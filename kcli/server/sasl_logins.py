@@ -1,0 +1,114 @@
+"""The SASL logins of a node: the users, threads, limits and keys that the listeners share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.listener_config import ListenerConfig
+from kcli.metadata.image import MetadataImage, ScramCredential, ScramKey
+from kcli.runtime.clock import Clock
+from kcli.security.bearer.key_set import KeySetError
+from kcli.security.bearer.settings import KeySetSettings
+from kcli.security.bearer.signed import Keys
+from kcli.security.callbacks import LoggedIn, principal_builder
+from kcli.security.mechanisms.scram import Mechanism, ScramUsers
+from kcli.security.mechanisms.server import Success
+from kcli.security.principal import Principal
+from kcli.security.server_mechanisms import NodeParts, server_mechanisms
+from kcli.security.tokens import TokenCredentials
+from kcli.server.key_source import KeySource, fetch_key_set
+from kcli.server.network.connection import Connection
+from kcli.server.network.failed_logins import FailedLogins
+from kcli.server.requests.dispatch import Dispatch
+from kcli.server.requests.login import LoginSettings, PrincipalOf, user_principal
+from kcli.server.requests.quotas import ClientQuotas
+
+LOGIN_THREADS = 4
+"""The threads for steps of logins that take long or wait for another server. There are few, because such a step uses
+the CPU of the node before its client is known."""
+
+_SECRET_BYTES = 32
+
+
+class SaslLogins:
+    """The parts that the SASL listeners of a node share."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock, image: Callable[[], MetadataImage]) -> None:
+        """`image` returns the current metadata, which has the users of SCRAM and the delegation tokens."""
+        self._config = config
+        self._clock = clock
+        self._image = image
+        self._failures = FailedLogins()
+        self._threads = ThreadPoolExecutor(LOGIN_THREADS, "kcli-login")
+        self._refreshing: list[asyncio.Task[None]] = []
+        tokens = TokenCredentials(
+            config.text("delegation.token.secret.key") or None, lambda: image().delegation_tokens
+        )
+        secret = secrets.token_bytes(_SECRET_BYTES)
+        users = ScramUsers(self._credential_of, tokens.credential_of, secret=secret)
+        self._parts = NodeParts(users, clock.now_ms, self._keys_of)
+
+    def of(self, config: ListenerConfig, dispatch: Dispatch) -> LoginSettings:
+        """The logins on a listener whose requests `dispatch` serves. Raises ConfigError if the configuration has a
+        mistake."""
+        mechanisms = server_mechanisms(config, self._parts)
+        return LoginSettings(
+            mechanisms=mechanisms,
+            max_reauth_ms={name: config.integer("connections.max.reauth.ms", name) for name in mechanisms},
+            frame_size_max_bytes=config.integer("sasl.server.max.receive.size"),
+            failure_delay_seconds=self._config.integer("connection.failed.authentication.delay.ms") / 1000,
+            # Quotas do not apply before the login.
+            serve_versions=dispatch.versions_only(ClientQuotas(self._config, self._clock)),
+            refuse=dispatch.refuse,
+            principal_of=_principal_of(config),
+            clock=self._clock,
+            failures=self._failures,
+            executor=self._threads,
+        )
+
+    def _credential_of(self, name: str, mechanism: Mechanism) -> ScramCredential | None:
+        return self._image().scram.get(ScramKey(name, mechanism.number))
+
+    def _keys_of(self, config: ListenerConfig, settings: KeySetSettings) -> Keys:
+        """A source of keys that is refreshed until `close`. A file must be readable at the start. A token server may
+        answer later, because it may start after the node."""
+        source = KeySource(settings, self._threads, fetch_key_set)
+        if settings.path is not None:
+            try:
+                source.load()
+            except (OSError, KeySetError) as error:
+                name = "sasl.oauthbearer.jwks.endpoint.url"
+                raise config.refusal(name, f"{name}: {error}", "OAUTHBEARER") from error
+        self._refreshing.append(asyncio.get_running_loop().create_task(source.run(), name="refresh-keys"))
+        return source
+
+    def close(self) -> None:
+        """Ends the threads, without waiting for their work."""
+        for task in self._refreshing:
+            task.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def logged_in(connection: Connection, mechanism: str | None, name: str) -> LoggedIn:
+    """The client of a connection, for a principal builder."""
+    certificate = None
+    if connection.transport is not None:
+        tls = connection.transport.get_extra_info("ssl_object")
+        certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    return LoggedIn(connection.listener, connection.peer_host, mechanism, name, certificate)
+
+
+def _principal_of(config: ListenerConfig) -> PrincipalOf:
+    builder = principal_builder(config)
+    if builder is None:
+        return user_principal
+
+    def build(connection: Connection, mechanism: str, success: Success) -> Principal:
+        built = builder.build(logged_in(connection, mechanism, success.authorization_id))
+        return Principal(built.type, built.name, token_authenticated=success.by_token)
+
+    return build

@@ -1,0 +1,243 @@
+"""Rights of clients on a whole node: what changes while a session lasts, and what must stay hidden."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+from kcli.errors import ErrorCode
+from kcli.model.acl import AclOperation, PatternType, ResourceType
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.messages import consumer_group_describe, describe_topic_partitions, describe_transactions
+from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kcli.protocol.messages.envelope import EnvelopeRequest
+from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
+from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.protocol.wire import codec
+from kcli.protocol.wire.api import ApiKey
+from kcli.security.principal import Principal
+from kcli.security.principal_bytes import encode_principal
+from kcli.server.handlers.ports import BrokerPorts
+from rigs.loops import on_a_loop, until
+from rigs.node import create, send
+from rigs.rights import Secured, secured
+
+FETCH_VERSION = 12
+READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+BATCH = bytes(encode_batch([Record(0, 1_760_000_000_000, None, b"v", ())]))
+
+
+def fetch(session_id: int, epoch: int, *topics: str, replica_id: int = -1) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    return FetchRequest(
+        replica_id=replica_id,
+        max_wait_ms=0,
+        max_bytes=100_000,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=tuple(FetchTopic(topic=name, partitions=(partition,)) for name in topics),
+    )
+
+
+def codes(response: Any) -> dict[str, ErrorCode]:
+    return {topic.topic: topic.partitions[0].error_code for topic in response.responses}
+
+
+@on_a_loop
+async def test_a_fetch_session_follows_the_rights_of_its_client(tmp_path: Path) -> None:
+    """Also for partitions without new records, which the session does not read again."""
+    names = tuple("abcdef")
+    async with secured(tmp_path) as it:
+        for name in names:
+            await create(it.admin, name)
+        await it.allow(READ, TOPIC, "*")
+        full = await it.alice.call(fetch(0, 0, *names), ApiKey.FETCH, FETCH_VERSION)
+        assert set(codes(full).values()) == {ErrorCode.NONE}
+        for epoch in (1, 2):
+            quiet = await it.alice.call(fetch(full.session_id, epoch), ApiKey.FETCH, FETCH_VERSION)
+            assert quiet.responses == ()
+        await it.take_all()
+        await it.allow(READ, TOPIC, "a")
+        refused = await it.alice.call(fetch(full.session_id, 3), ApiKey.FETCH, FETCH_VERSION)
+        assert codes(refused) == dict.fromkeys("bcdef", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        assert (await send(it.admin, "b", BATCH)).error_code is ErrorCode.NONE
+        await it.allow(READ, TOPIC, "b")
+        again = await it.alice.call(fetch(full.session_id, 4), ApiKey.FETCH, FETCH_VERSION)
+        assert codes(again)["b"] is ErrorCode.NONE
+        assert next(topic for topic in again.responses if topic.topic == "b").partitions[0].records
+
+
+@on_a_loop
+async def test_a_client_that_calls_itself_a_follower_changes_nothing(tmp_path: Path) -> None:
+    async with secured(tmp_path) as it:
+        await create(it.admin, "a")
+        await it.allow(READ, TOPIC, "*")
+        request = fetch(0, 0, "a", replica_id=5)
+        response = await it.alice.call(request, ApiKey.FETCH, FETCH_VERSION)
+        assert codes(response) == {"a": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        assert response.session_id == 0
+        ports = it.node.ports
+        assert isinstance(ports, BrokerPorts)
+        assert len(ports.fetch_sessions) == 0
+        later = await it.alice.call(fetch(77, 3, replica_id=5), ApiKey.FETCH, FETCH_VERSION)
+        assert later.error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def envelope(inner: bytes, principal: bytes) -> EnvelopeRequest:
+    return EnvelopeRequest(request_data=inner, request_principal=principal, client_host_address=bytes(4))
+
+
+@on_a_loop
+async def test_an_envelope_needs_the_right_of_a_broker(tmp_path: Path) -> None:
+    """The principal in an envelope counts only if a broker has sent it."""
+    admin = encode_principal(Principal("User", "ANONYMOUS"))
+    topic = CreatableTopic(name="new", num_partitions=1, replication_factor=1)
+    inner = codec.encode_request(
+        CreateTopicsRequest(topics=(topic,), timeout_ms=10_000), ApiKey.CREATE_TOPICS, 7, 1, "x"
+    )[4:]
+    async with secured(tmp_path) as it:
+        client = await it.at_controller()
+        for principal in (admin, b"\xff"):
+            response = await client.call(envelope(inner, principal), ApiKey.ENVELOPE, 0)
+            assert response.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert "new" not in it.node.metadata.topics
+        await it.allow(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        nested = codec.encode_request(envelope(inner, admin), ApiKey.ENVELOPE, 0, 1, "x")[4:]
+        response = await client.call(envelope(nested, admin), ApiKey.ENVELOPE, 0)
+        assert response.error_code is ErrorCode.INVALID_REQUEST
+        assert "new" not in it.node.metadata.topics
+        response = await client.call(envelope(inner, admin), ApiKey.ENVELOPE, 0)
+        assert response.error_code is ErrorCode.NONE
+        assert "new" in it.node.metadata.topics
+
+
+@on_a_loop
+async def test_a_page_of_topics_names_no_hidden_topic(tmp_path: Path) -> None:
+    async with secured(tmp_path) as it:
+        for name in ("a", "hidden", "z"):
+            await create(it.admin, name)
+        await it.allow(DESCRIBE, TOPIC, "a")
+        await it.allow(DESCRIBE, TOPIC, "z")
+        request = describe_topic_partitions.DescribeTopicPartitionsRequest(
+            topics=(), response_partition_limit=1
+        )
+        response = await it.alice.call(request, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+        assert [topic.name for topic in response.topics] == ["a"]
+        assert response.next_cursor.topic_name == "z"
+
+
+@on_a_loop
+async def test_an_expression_finds_only_topics_that_its_member_may_describe(tmp_path: Path) -> None:
+    async with secured(tmp_path) as it:
+        for name in ("wanted-1", "wanted-2"):
+            await create(it.admin, name)
+        await it.allow(READ, GROUP, "g")
+        await it.allow(DESCRIBE, TOPIC, "wanted-2")
+        await it.admin.call(FindCoordinatorRequest(key="g", key_type=0), ApiKey.FIND_COORDINATOR, 3)
+        member = str(uuid.UUID(int=7))
+        joins = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=None,
+            subscribed_topic_regex="wanted-.*",
+            topic_partitions=(),
+        )
+        response = await it.alice.call(joins, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)
+        assert response.error_code is ErrorCode.NONE
+        ids = it.node.metadata.topics.ids
+        epoch = response.member_epoch
+
+        async def assigned() -> set[uuid.UUID]:
+            nonlocal epoch
+            beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=epoch)
+            answer = await it.alice.call(beat, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)
+            assert answer.error_code is ErrorCode.NONE
+            epoch = answer.member_epoch
+            if answer.assignment is None:
+                return set()
+            return {each.topic_id for each in answer.assignment.topic_partitions}
+
+        found: set[uuid.UUID] = set()
+
+        async def is_assigned() -> bool:
+            found.update(await assigned())
+            return bool(found)
+
+        await until(is_assigned)
+        assert found == {ids["wanted-2"]}
+        await _a_group_with_a_hidden_topic_is_not_described(it)
+
+
+async def _a_group_with_a_hidden_topic_is_not_described(it: Secured) -> None:
+    await it.take_all()
+    await it.allow(DESCRIBE, GROUP, "g")
+    request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",))
+    (group,) = (await it.alice.call(request, ApiKey.CONSUMER_GROUP_DESCRIBE, 1)).groups
+    assert (group.error_code, group.members) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ())
+    await it.allow(DESCRIBE, TOPIC, "wanted", pattern=PatternType.PREFIXED)
+    (group,) = (await it.alice.call(request, ApiKey.CONSUMER_GROUP_DESCRIBE, 1)).groups
+    assert (group.error_code, len(group.members)) == (ErrorCode.NONE, 1)
+
+
+@on_a_loop
+async def test_a_transaction_gets_only_partitions_that_its_client_may_write(tmp_path: Path) -> None:
+    async with secured(tmp_path) as it:
+        for name in ("open", "closed"):
+            await create(it.admin, name)
+        await it.admin.call(FindCoordinatorRequest(key="x", key_type=1), ApiKey.FIND_COORDINATOR, 3)
+        await it.allow(WRITE, ResourceType.TRANSACTIONAL_ID, "x")
+        await it.allow(WRITE, TOPIC, "open")
+        init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+        producer = await it.alice.call(init, ApiKey.INIT_PRODUCER_ID, 5)
+        assert producer.error_code is ErrorCode.NONE
+        batch = bytes(
+            encode_batch(
+                [Record(0, 1_760_000_000_000, None, b"v", ())],
+                transactional=True,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                base_sequence=0,
+            )
+        )
+        data = (PartitionProduceData(index=0, records=batch),)
+        request = ProduceRequest(
+            transactional_id="x",
+            acks=-1,
+            timeout_ms=5000,
+            topic_data=tuple(TopicProduceData(name=name, partition_data=data) for name in ("open", "closed")),
+        )
+        response = await it.alice.call(request, ApiKey.PRODUCE, 12)
+        assert {topic.name: topic.partition_responses[0].error_code for topic in response.responses} == {
+            "open": ErrorCode.NONE,
+            "closed": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        }
+        describe = describe_transactions.DescribeTransactionsRequest(transactional_ids=("x",))
+        (state,) = (await it.admin.call(describe, ApiKey.DESCRIBE_TRANSACTIONS, 0)).transaction_states
+        assert [topic.topic for topic in state.topics] == ["open"]
+        await it.take_all()
+        await it.allow(DESCRIBE, ResourceType.TRANSACTIONAL_ID, "x")
+        (state,) = (await it.alice.call(describe, ApiKey.DESCRIBE_TRANSACTIONS, 0)).transaction_states
+        assert (state.error_code, state.topics) == (ErrorCode.NONE, ())
+
+
+@on_a_loop
+async def test_a_topic_is_created_automatically_only_with_the_right_of_the_client(tmp_path: Path) -> None:
+    async with secured(tmp_path) as it:
+        await it.allow(DESCRIBE, TOPIC, "*")
+        names = tuple(MetadataRequestTopic(name=name) for name in ("mine", "other"))
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=True)
+        await it.allow(AclOperation.CREATE, TOPIC, "mine")
+        response = await it.alice.call(request, ApiKey.METADATA, 12)
+        assert {topic.name: topic.error_code for topic in response.topics} == {
+            "mine": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "other": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        }
+        await until(lambda: "mine" in it.node.metadata.topics)
+        assert "other" not in it.node.metadata.topics

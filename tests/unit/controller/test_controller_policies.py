@@ -1,0 +1,210 @@
+"""Policies of operators: which requests they see, which they refuse, and how they are found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, EntryPoints
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kcli.config.definition import ConfigError
+from kcli.config.start_up import node_config
+from kcli.controller.api import CREATE_TOPICS, INCREMENTAL_ALTER_CONFIGS
+from kcli.controller.policies import (
+    ALTER_CONFIG_GROUP,
+    ALTER_CONFIG_KEY,
+    CREATE_TOPIC_GROUP,
+    CREATE_TOPIC_KEY,
+    ConfigsToAlter,
+    Policies,
+    TopicToCreate,
+    configured_policies,
+)
+from kcli.errors import PolicyViolationException
+from kcli.protocol.messages import create_topics as ct
+from kcli.protocol.messages import incremental_alter_configs as ic
+from kcli.security.acls.configured import GROUP, KEY, node_authorizer
+from rigs.controller import ControllerRig
+
+CONTROLLER = {
+    "process.roles": "controller",
+    "node.id": "1",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+    "listeners": "CONTROLLER://localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": "/a",
+}
+
+
+class Rules:
+    """A policy for both kinds of requests. Names must begin with `ok`."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        self.properties = dict(properties or {})
+        self.seen: list[Any] = []
+
+    def validate(self, request: TopicToCreate | ConfigsToAlter) -> None:
+        self.seen.append(request)
+        name = request.name if isinstance(request, TopicToCreate) else request.resource_name
+        if name == "bug":
+            raise ZeroDivisionError("not for clients")
+        if not name.startswith("ok"):
+            raise PolicyViolationException(f"{name} does not begin with ok")
+
+
+def rig_with(rules: Rules) -> ControllerRig:
+    rig = ControllerRig(policies=Policies(create_topic=rules, alter_config=rules))
+    rig.add_brokers(1, 2)
+    return rig
+
+
+def create(rig: ControllerRig, *topics: ct.CreatableTopic, validate_only: bool = False) -> dict[str, Any]:
+    request = ct.CreateTopicsRequest(topics=topics, timeout_ms=1000, validate_only=validate_only)
+    response = rig.obey(rig.decide(CREATE_TOPICS, request))
+    return {each.name: (each.error_code.name, each.error_message) for each in response.topics}
+
+
+def test_a_policy_refuses_a_topic_and_the_others_are_created() -> None:
+    rules = Rules()
+    rig = rig_with(rules)
+    config = ct.CreatableTopicConfig(name="retention.ms", value="1000")
+    found = create(
+        rig,
+        ct.CreatableTopic(name="ok-1", num_partitions=3, replication_factor=2, configs=(config,)),
+        ct.CreatableTopic(name="bad", num_partitions=1, replication_factor=1),
+        ct.CreatableTopic(name="bug", num_partitions=1, replication_factor=1),
+    )
+    assert found == {
+        "ok-1": ("NONE", None),
+        "bad": ("POLICY_VIOLATION", "bad does not begin with ok"),
+        "bug": ("UNKNOWN_SERVER_ERROR", "The policy failed: ZeroDivisionError"),
+    }
+    assert rules.seen[:2] == [
+        ConfigsToAlter("TOPIC", "ok-1", {"retention.ms": "1000"}),
+        TopicToCreate("ok-1", 3, 2, None, {"retention.ms": "1000"}),
+    ]
+    assert [topic.name for topic in rig.image.topics] == ["ok-1"]
+
+
+def test_a_policy_sees_defaults_and_chosen_replicas_and_dry_runs() -> None:
+    rules = Rules()
+    rig = rig_with(rules)
+    assignment = ct.CreatableReplicaAssignment(partition_index=0, broker_ids=(2, 1))
+    create(
+        rig,
+        ct.CreatableTopic(name="ok-1", num_partitions=-1, replication_factor=-1),
+        ct.CreatableTopic(name="ok-2", num_partitions=-1, replication_factor=-1, assignments=(assignment,)),
+        validate_only=True,
+    )
+    assert rules.seen == [
+        TopicToCreate("ok-1", 1, 1, None, {}),
+        TopicToCreate("ok-2", None, None, {0: (2, 1)}, {}),
+    ]
+
+
+def test_a_policy_refuses_a_change_of_a_configuration() -> None:
+    rules = Rules()
+    rig = rig_with(rules)
+    create(rig, ct.CreatableTopic(name="ok-1", num_partitions=1, replication_factor=1))
+    rules.seen.clear()
+
+    def alter(resource_type: int, name: str, key: str, value: str | None) -> tuple[str, str | None]:
+        config = ic.AlterableConfig(name=key, config_operation=0 if value else 1, value=value)
+        resource = ic.AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=(config,))
+        request = ic.IncrementalAlterConfigsRequest(resources=(resource,))
+        (answer,) = rig.obey(rig.decide(INCREMENTAL_ALTER_CONFIGS, request)).responses
+        return answer.error_code.name, answer.error_message
+
+    assert alter(2, "ok-1", "retention.ms", "5")[0] == "NONE"
+    assert alter(2, "ok-1", "retention.ms", None)[0] == "NONE"
+    assert alter(4, "1", "log.retention.ms", "5") == ("POLICY_VIOLATION", "1 does not begin with ok")
+    assert rules.seen == [
+        ConfigsToAlter("TOPIC", "ok-1", {"retention.ms": "5"}),
+        ConfigsToAlter("TOPIC", "ok-1", {"retention.ms": None}),
+        ConfigsToAlter("BROKER", "1", {"log.retention.ms": "5"}),
+    ]
+
+
+class Refuses:
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        raise ValueError(f"rules.file is {properties.get('rules.file')}")
+
+
+class Guard:
+    """An authorizer that allows everything to one user."""
+
+    is_open = False
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.user = properties["guard.user"]
+
+    def authorize(
+        self, asker: Any, operation: Any, resource: Any, *, audit: Any = None, count: int = 1
+    ) -> bool:
+        return bool(asker.principal.name == self.user)
+
+    def authorize_any(self, asker: Any, operation: Any, resource_type: Any) -> bool:
+        return bool(asker.principal.name == self.user)
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with entry points, as if it were installed."""
+    module = ModuleType("operators_rules")
+    module.__dict__.update(Rules=Rules, Refuses=Refuses, Guard=Guard, number=5)
+    monkeypatch.setitem(sys.modules, "operators_rules", module)
+    found = EntryPoints(
+        EntryPoint(name, f"operators_rules:{attribute}", group)
+        for group in (CREATE_TOPIC_GROUP, ALTER_CONFIG_GROUP, GROUP)
+        for name, attribute in (
+            ("com.example.Rules", "Rules"),
+            ("com.example.Refuses", "Refuses"),
+            ("com.example.Guard", "Guard"),
+            ("com.example.Gone", "Gone"),
+            ("com.example.Number", "number"),
+        )
+    )
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found.select(group=group))
+
+
+def test_the_configuration_names_the_entry_points() -> None:
+    config = node_config(
+        CONTROLLER | {CREATE_TOPIC_KEY: "com.example.Rules", ALTER_CONFIG_KEY: "com.example.Rules"}
+    )
+    policies = configured_policies(config)
+    assert isinstance(policies.create_topic, Rules)
+    assert policies.create_topic.properties["node.id"] == "1"
+    assert isinstance(policies.alter_config, Rules)
+    assert configured_policies(node_config(CONTROLLER)) == Policies()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("com.example.Absent", "no installed package has the entry point com.example.Absent"),
+        ("com.example.Refuses", "does not accept the configuration: rules.file is None"),
+        ("com.example.Gone", "cannot be imported"),
+        ("com.example.Number", "is not a class"),
+        ("com.example.Guard", "does not accept the configuration: .guard.user."),
+    ],
+)
+def test_a_class_that_cannot_be_used_stops_the_start(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        configured_policies(node_config(CONTROLLER | {CREATE_TOPIC_KEY: name}))
+    assert error.value.key == CREATE_TOPIC_KEY
+
+
+def test_an_authorizer_of_another_package_decides() -> None:
+    from kcli.model.acl import AclOperation
+    from kcli.security.authorizer import CLUSTER, Asker
+    from kcli.security.principal import Principal
+
+    authorizer = node_authorizer(node_config(CONTROLLER | {KEY: "com.example.Guard", "guard.user": "alice"}))
+    for user, allowed in (("alice", True), ("bob", False)):
+        asker = Asker(Principal("User", user), "10.0.0.1", "Produce")
+        assert authorizer.authorize(asker, AclOperation.ALTER, CLUSTER) == allowed
+    with pytest.raises(ConfigError, match="has no is_open and no authorize and no authorize_any"):
+        node_authorizer(node_config(CONTROLLER | {KEY: "com.example.Rules"}))

@@ -1,0 +1,108 @@
+"""The TLS of a listener at its start: what is refused, and what the log warns of."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kcli.config.definition import ConfigError
+from kcli.config.dynamic import DynamicConfig
+from kcli.config.listener_config import ListenerConfig
+from kcli.security.tls.contexts import client_auth
+from kcli.server.listener_tls import ListenerTls
+from kcli.testing.rigs.certificates import Certificates
+from rigs.node import config_of
+from rigs.tls import LISTENERS
+
+SASL = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+}
+
+
+def listener(certificates: Certificates, **more: str) -> ListenerConfig:
+    properties = LISTENERS | certificates.broker_config() | more
+    return ListenerConfig(config_of("unused", **properties), "SSL")
+
+
+def warnings(config: ListenerConfig, caplog: pytest.LogCaptureFixture) -> list[str]:
+    caplog.set_level(logging.WARNING)
+    ListenerTls(config)
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_a_listener_without_a_certificate_is_refused(certificates: Certificates) -> None:
+    with pytest.raises(ConfigError, match="listener SSL uses TLS and has no certificate"):
+        ListenerTls(listener(certificates, **{"ssl.keystore.location": ""}))
+
+
+@pytest.mark.parametrize("name", ["ssl.engine.factory.class", "ssl.provider"])
+def test_parts_of_java_that_protect_are_refused(certificates: Certificates, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} names a class or provider of Java"):
+        ListenerTls(listener(certificates, **{name: "x.Y"}))
+
+
+def test_keys_without_effect_are_warned_of(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = {"ssl.keymanager.algorithm": "PKIX", "ssl.protocol": "TLSv1.2"}
+    assert warnings(listener(certificates, **more), caplog) == [
+        "ssl.keymanager.algorithm does nothing: it chooses a part of Java",
+        "ssl.protocol=TLSv1.2 does not limit the versions of TLS: ssl.enabled.protocols does, which is TLSv1.2,TLSv1.3",
+    ]
+
+
+def test_a_key_that_all_may_read_is_warned_of(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    store = shutil.copy(certificates.server.pem, tmp_path / "open.pem")
+    os.chmod(store, 0o644)
+    (line,) = warnings(listener(certificates, **{"ssl.keystore.location": str(store)}), caplog)
+    assert line.startswith(f"{store} has the private key of the listener SSL, and every user")
+
+
+def test_with_sasl_only_the_value_of_the_listener_asks_for_a_certificate(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    everywhere = listener(certificates, **SASL, **{"ssl.client.auth": "required"})
+    assert client_auth(everywhere) == "none"
+    (line,) = warnings(everywhere, caplog)
+    assert line.endswith("set listener.name.ssl.ssl.client.auth")
+    assert (
+        client_auth(listener(certificates, **SASL, **{"listener.name.ssl.ssl.client.auth": "required"}))
+        == "required"
+    )
+    assert client_auth(listener(certificates, **{"ssl.client.auth": "required"})) == "required"
+
+
+def test_the_inter_broker_listener_must_be_able_to_connect_to_itself(certificates: Certificates) -> None:
+    foreign = {"ssl.keystore.location": certificates.server_other.pem}
+    ListenerTls(listener(certificates, **foreign))
+    with pytest.raises(ConfigError, match="PKIX path building failed"):
+        ListenerTls(listener(certificates, **foreign, **{"inter.broker.listener.name": "SSL"}))
+    expired = {"ssl.keystore.location": certificates.server_expired.pem}
+    with pytest.raises(ConfigError, match="certificate has expired"):
+        ListenerTls(listener(certificates, **expired, **{"inter.broker.listener.name": "SSL"}))
+
+
+def test_a_variable_in_a_dynamic_value_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CVE-2024-31141: a client that may change configs must not read the environment or files of the broker."""
+    monkeypatch.setenv("KCLI_SECRET", "secret")
+    providers = {
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+    dynamic = DynamicConfig(config_of("unused", **providers))
+    name = "listener.name.ssl.ssl.keystore.location"
+    dynamic.update(default={}, own={name: "${env:KCLI_SECRET}"})
+    assert dynamic.current.texts[name] == "${env:KCLI_SECRET}"
+
+
+def test_stored_passwords_are_not_described() -> None:
+    dynamic = DynamicConfig(config_of("unused"))
+    dynamic.update(default={}, own={"listener.name.ssl.ssl.keystore.password": "a-secret"})
+    assert "a-secret" not in repr(dynamic.describe_broker())
