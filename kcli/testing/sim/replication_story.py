@@ -1,12 +1,12 @@
 """One simulated run of a cluster with replicated topics. A seed decides its nodes, topics, settings and faults.
 
-The first phase is trouble. Idempotent producers with acks=all, consumers and a committer of offsets work, while nodes
-and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, brokers are restarted one
-by one, and an administrator moves replicas and changes configs. Some topics have retention or compaction, and one is
-deleted and created again. The second phase is calm. All links are mended and all nodes run. Within a time limit every
-partition must have a leader, all replicas must be in sync, all replicas must be equal, and nothing of deleted topics is
-left. Consumers must have read every acknowledged record exactly once and in order. `ReplicationWatch` and `QuorumWatch`
-check their promises after every turn of the loop.
+The first phase is trouble. Idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile
+nodes and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are
+restarted one by one. An administrator moves replicas and changes configs. Some topics have retention or compaction,
+and one is deleted and created again. The second phase is calm. All links are mended and all nodes run. Within a time
+limit every partition must have a leader, all replicas must be in sync, all replicas must be equal, and nothing of
+deleted topics is left. Consumers must have read every acknowledged record exactly once and in order.
+`ReplicationWatch` and `QuorumWatch` check their promises after every turn of the loop.
 """
 
 from __future__ import annotations
