@@ -58,18 +58,19 @@ def load_properties(path: str | None, profile: Mapping[str, str] | None = None) 
     return _resolved(_loaded(path, profile))
 
 
-def check_login(properties: Mapping[str, str]) -> None:
+def checked_login(properties: Mapping[str, str]) -> dict[str, str]:
     """Logs in once with the security of a client that librdkafka will use. Does nothing without TLS and SASL.
 
+    Returns the properties for librdkafka. If librdkafka does not have the mechanism, they name a relay in this process.
     Raises CommandError for a setting that cannot be used, and KafkaError if the login fails.
     """
     if properties.get("security.protocol", "PLAINTEXT").strip().upper() == "PLAINTEXT":
-        return
+        return dict(properties)
     from kcli.cli.record_links import (
         log_in_once,
     )  # imported late, because a client without security is faster
 
-    log_in_once(properties)
+    return log_in_once(properties)
 
 
 def _loaded(path: str | None, profile: Mapping[str, str] | None) -> Properties:

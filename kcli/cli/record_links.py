@@ -15,17 +15,20 @@ from kcli.client.client import AUTHENTICATION_ERRORS
 from kcli.client.config import ClientConfig, ClientConfigError, client_config
 from kcli.client.connection import Connection, WrongPeer
 from kcli.client.explain import explain
+from kcli.client.relay import USER, Relay
 from kcli.errors import KafkaError, KcliError
 from kcli.model.addresses import Address
 from kcli.rdkafka.log import logger
 from kcli.runtime.network import SystemNetwork
+from kcli.security.mechanisms.client import Credentials, KerberosCredentials
 
 
-def log_in_once(properties: Mapping[str, str]) -> None:
-    """Logs in to the first server that answers, and closes the connection.
+def log_in_once(properties: Mapping[str, str]) -> dict[str, str]:
+    """Logs in to the first server that answers, and closes the connection. Returns the properties for librdkafka.
 
-    If no server answers, librdkafka logs the reason. Raises CommandError for a setting that cannot be used. Raises the
-    KafkaError of a failed login, after it has logged the line that names the mistake.
+    If librdkafka does not have the mechanism, it connects through a relay in this process. If no server answers,
+    librdkafka logs the reason. Raises CommandError for a setting that cannot be used. Raises the KafkaError of a failed
+    login, after it has logged the line that names the mistake.
     """
     try:
         config = client_config(properties)
@@ -34,7 +37,7 @@ def log_in_once(properties: Mapping[str, str]) -> None:
     for address in config.servers:
         failed = _tried(config, address)
         if failed is None:
-            return
+            break
         if isinstance(failed, (*AUTHENTICATION_ERRORS, WrongPeer)):
             hint = explain(address, config.security, failed)
             logger().error(
@@ -46,6 +49,24 @@ def log_in_once(properties: Mapping[str, str]) -> None:
             raise failed
         hint = explain(address, config.security, failed) if isinstance(failed, KafkaError) else ""
         logger().warning("Connection to %s could not be established (%s).", address, hint or failed)
+    return _relayed(properties, config) if _needs_relay(config) else dict(properties)
+
+
+def _needs_relay(config: ClientConfig) -> bool:
+    sasl = config.security.sasl if config.security is not None else None
+    return isinstance(sasl, KerberosCredentials) or (isinstance(sasl, Credentials) and sasl.is_token)
+
+
+def _relayed(properties: Mapping[str, str], config: ClientConfig) -> dict[str, str]:
+    relay = Relay(config)
+    relay.start()
+    others = {key: value for key, value in properties.items() if not key.startswith(("ssl.", "sasl."))}
+    return others | {
+        "bootstrap.servers": relay.bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'PlainLoginModule required username="{USER}" password="{relay.secret}";',
+    }
 
 
 def _tried(config: ClientConfig, address: Address) -> Exception | None:

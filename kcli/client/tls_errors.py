@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-from kcli.errors import KafkaError, SslAuthenticationException
+from kcli.errors import SslAuthenticationException
 from kcli.model.addresses import Address
 
 AFTER_HANDSHAKE = "Failed to process post-handshake messages"
@@ -27,12 +27,12 @@ _HINTS = {
 }
 
 
-def handshake_error(error: ssl.SSLError, address: Address) -> KafkaError:
+def handshake_error(error: ssl.SSLError, address: Address) -> SslAuthenticationException:
     """Returns the exception for a handshake that failed before it was complete."""
     return SslAuthenticationException(None, _hint(error, address))
 
 
-def alert_error(error: ssl.SSLError, address: Address) -> KafkaError:
+def alert_error(error: ssl.SSLError, address: Address) -> SslAuthenticationException:
     """Returns the exception for an alert after the handshake. With TLS 1.3, a server refuses a client's certificate in
     this way."""
     return SslAuthenticationException(AFTER_HANDSHAKE, _hint(error, address))

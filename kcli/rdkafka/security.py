@@ -14,7 +14,7 @@ from kcli.config.definition import ConfigError
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import logger
 from kcli.security.client import ClientSecurity, client_security
-from kcli.security.mechanisms.client import BearerCredentials, ClientCredentials
+from kcli.security.mechanisms.client import BearerCredentials, ClientCredentials, KerberosCredentials
 from kcli.security.tls.contexts import ClientTls, openssl_name
 from kcli.security.tls.stores import load_key_store, load_trust_store
 from kcli.security.token_sources import expiry
@@ -102,6 +102,11 @@ def _tls(tls: ClientTls) -> dict[str, object]:
 def _login(credentials: ClientCredentials) -> dict[str, object]:
     if isinstance(credentials, BearerCredentials):
         return {"sasl.mechanisms": credentials.mechanism, "oauth_cb": Tokens(credentials)}
+    if isinstance(credentials, KerberosCredentials):
+        raise ConfigurationError(
+            "sasl.mechanism=GSSAPI: librdkafka has no Kerberos here. Use another mechanism for records; the tools "
+            "for topics, groups and the cluster can use GSSAPI"
+        )
     if credentials.is_token:
         raise ConfigurationError(
             "tokenauth=true: librdkafka cannot log in with a delegation token. Use a user of SCRAM for records"

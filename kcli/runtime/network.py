@@ -12,6 +12,9 @@ BACKLOG = 1024
 """The connections that may wait in the kernel to be accepted. They are enough for a burst of clients. Most kernels do
 not allow more."""
 
+HANDSHAKE_LIMIT_S = 10.0
+"""The longest TLS handshake of a client of a server. A client needs some hundred milliseconds."""
+
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
@@ -52,7 +55,13 @@ class SystemNetwork:
     ) -> asyncio.AbstractServer:
         loop = asyncio.get_running_loop()
         return await loop.create_server(
-            protocol_factory, host, port, ssl=tls, reuse_address=True, backlog=backlog
+            protocol_factory,
+            host,
+            port,
+            ssl=tls,
+            reuse_address=True,
+            backlog=backlog,
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_LIMIT_S,
         )
 
     async def create_connection(

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kcli.security.jaas import JaasError, LoginModule, login_module, login_sections
 from kcli.security.mechanisms.client import (
     CLIENT_MECHANISMS,
+    GSSAPI,
     OAUTHBEARER,
     BearerCredentials,
     ClientCredentials,
     Credentials,
+    KerberosCredentials,
 )
 from kcli.security.tls.contexts import ClientTls, client_tls
 from kcli.security.token_sources import extensions, token_source
@@ -28,6 +30,7 @@ PROPERTIES = (
     "security.protocol",
     "sasl.mechanism",
     "sasl.jaas.config",
+    "sasl.kerberos.service.name",
     "sasl.login.callback.handler.class",
     "sasl.login.read.timeout.ms",
     "sasl.oauthbearer.assertion.algorithm",
@@ -124,13 +127,15 @@ def _credentials(properties: Mapping[str, str], prefix: str) -> ClientCredential
     def look_up(name: str) -> str | None:
         return properties.get(f"{prefix}{name}") or None
 
-    mechanism = (look_up("sasl.mechanism") or "GSSAPI").strip()
+    mechanism = (look_up("sasl.mechanism") or GSSAPI).strip()
     if mechanism not in CLIENT_MECHANISMS:
         raise ValueError(f"{prefix}sasl.mechanism is {mechanism}; {', '.join(CLIENT_MECHANISMS)} can be used")
     try:
         module = _login_module(properties.get(f"{prefix}{JAAS}"), look_up(JAAS_FILE))
         if mechanism == OAUTHBEARER:
             return BearerCredentials(token_source(look_up, module), extensions(module))
+        if mechanism == GSSAPI:
+            return _kerberos(look_up, module)
     except JaasError as error:
         raise ValueError(f"{prefix}{JAAS}: {error}" if prefix else str(error)) from None
     found = module.options
@@ -160,3 +165,18 @@ def _login_module(text: str | None, path: str | None) -> LoginModule:
     if not modules:
         raise JaasError(f"{missing} {path}")
     return modules[0]
+
+
+def _kerberos(look_up: Callable[[str], str | None], module: LoginModule) -> KerberosCredentials:
+    named, configured = module.options.get("serviceName"), look_up("sasl.kerberos.service.name")
+    if named is not None and configured is not None and named != configured:
+        raise JaasError(
+            "Conflicting serviceName values found in JAAS and Kafka configs value in JAAS file "
+            f"{named}, value in Kafka config {configured}"
+        )
+    service = named or configured
+    if service is None:
+        raise JaasError("No serviceName defined in either JAAS or Kafka config")
+    uses_keytab = module.options.get("useKeyTab", "").lower() == "true"
+    keytab = module.options.get("keyTab") if uses_keytab else None
+    return KerberosCredentials(service, module.options.get("principal"), keytab)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import time
 import uuid
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from kcli.errors import SaslAuthenticationException
 from kcli.security.jaas import LoginModule
 
 if TYPE_CHECKING:
+    from kcli.security.tls.contexts import ClientTls
     from kcli.security.token_sources import LookUp, TokenSource
 
 ANSWER_BYTES_MAX = 1 << 20
@@ -42,7 +42,7 @@ class Endpoint:
 
     url: str
     timeout_s: float = TIMEOUT_S
-    context: ssl.SSLContext | None = field(default=None, repr=False)
+    tls: ClientTls | None = None
 
     def post(self, form: Mapping[str, str], headers: Mapping[str, str]) -> str:
         """Returns the token of the answer. Raises SaslAuthenticationException."""
@@ -86,7 +86,7 @@ class Endpoint:
                 return None
 
         assert isinstance(request, Request)
-        opener = build_opener(NoRedirect, HTTPSHandler(context=self.context))
+        opener = build_opener(NoRedirect, HTTPSHandler(context=self.tls.context() if self.tls else None))
         with opener.open(request, timeout=self.timeout_s) as answer:
             content = answer.read(ANSWER_BYTES_MAX + 1)
         try:
@@ -224,10 +224,10 @@ def _endpoint(look_up: LookUp, module: LoginModule, url: str) -> Endpoint:
     if urlsplit(url).scheme not in ("http", "https"):
         raise ValueError(f"{_PREFIX}token.endpoint.url is {url}: expected http://…, https://… or file:/…")
     timeout_ms = look_up("sasl.login.read.timeout.ms")
-    context = None
+    tls = None
     if any(name.startswith("ssl.") for name in module.options):
         # As in Kafka, the login module may name the stores for the token endpoint.
         from kcli.security.tls.contexts import client_tls
 
-        context = client_tls(module.options.get).context()
-    return Endpoint(url, int(timeout_ms) / 1000 if timeout_ms else TIMEOUT_S, context)
+        tls = client_tls(module.options.get)
+    return Endpoint(url, int(timeout_ms) / 1000 if timeout_ms else TIMEOUT_S, tls)

@@ -51,7 +51,7 @@ class UnsecuredTokens:
     lifetime_s: float = LIFETIME_S
 
     def token(self) -> str:
-        now = time.time()
+        now = int(time.time())  # a server with whole milliseconds would refuse a token of the future
         claims = {"iat": now, "exp": now + self.lifetime_s, **self.claims}
         return f"{_part({'alg': 'none'})}.{_part(claims)}."
 
@@ -74,6 +74,10 @@ class Renewed:
     _token: str = field(default="", repr=False)
     _renew_at: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __reduce__(self) -> tuple[type[Renewed], tuple[TokenSource]]:
+        # Spark copies the settings to other processes. Each process asks for a token of its own.
+        return Renewed, (self.source,)
 
     def token(self) -> str:
         with self._lock:

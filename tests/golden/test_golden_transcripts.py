@@ -38,6 +38,7 @@ SECURITY_STORIES = (
     "sec-acls-shortcuts",
     "sec-allow-everyone",
     "sec-authorizer-log",
+    "sec-tokens",
     "sec-permissions",
     "sec-permissions-admin",
     "sec-sasl-login",

@@ -17,12 +17,15 @@ from kcli.security.client import ClientSecurity
 from kcli.security.mechanisms.client import Credentials
 from kcli.server.network.links import is_usable, open_link, plain_text
 from kcli.server.partitions.fetchers.leader_connection import LeaderConnection
+from kcli.testing.rigs.certificates import Certificates
 from rigs.loops import until
 from rigs.node import RunningNode, with_node
-from rigs.sasl import ALICE, SASL_LISTENER
+from rigs.sasl import ALICE, PLAIN_MODULE, SASL_LISTENER
+from rigs.tls import tls_of
 
 WRONG = Credentials("PLAIN", "alice", "not the password")
 TIMEOUT_S = 30.0
+PLAIN_ONLY = {"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": PLAIN_MODULE}
 
 
 def secure(credentials: Credentials) -> ClientSecurity:
@@ -94,6 +97,46 @@ def test_a_link_connects_again_before_its_session_ends(tmp_path: Path) -> None:
         assert not is_usable(None)
 
     with_node(tmp_path, story, **SASL_LISTENER | {"connections.max.reauth.ms": "600"})
+
+
+def test_clients_and_registrations_get_the_listener_of_their_protocol(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    async def story(node: RunningNode) -> None:
+        registered = node.metadata.brokers[1].endpoints
+        assert {name: each.security_protocol for name, each in registered.items()} == {
+            "PLAINTEXT": 0,
+            "SSL": 1,
+            "LOGIN": 2,
+            "BOTH": 3,
+        }
+        controllers = node.metadata.controllers[1].endpoints
+        assert {name: each.security_protocol for name, each in controllers.items()} == {"CONTROLLER": 1}
+        plain = await open_link(
+            SystemNetwork(), Address("127.0.0.1", node.port()), "link", TIMEOUT_S, plain_text
+        )
+        encrypted = await open_link(
+            SystemNetwork(),
+            Address("127.0.0.1", node.port("SSL")),
+            "link",
+            TIMEOUT_S,
+            lambda: ClientSecurity(tls_of(certificates), None),
+        )
+        for connection, listener in ((plain, "PLAINTEXT"), (encrypted, "SSL")):
+            answer = await connection.request(
+                MetadataRequest(topics=()), ApiKey.METADATA, version=12, timeout=TIMEOUT_S
+            )
+            assert [each.port for each in answer.brokers] == [node.port(listener)]
+            connection.close()
+
+    names = {"PLAINTEXT": "PLAINTEXT", "SSL": "SSL", "LOGIN": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
+    listeners = {
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in (*names, "CONTROLLER")),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in (names | {"CONTROLLER": "SSL"}).items()
+        ),
+    }
+    with_node(tmp_path, story, **SASL_LISTENER | PLAIN_ONLY | certificates.broker_config() | listeners)
 
 
 def test_a_link_without_a_login_gets_versions_only(tmp_path: Path) -> None:

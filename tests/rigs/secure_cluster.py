@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class SecureCluster:
         overrides: Mapping[str, str] | None = None,
         *,
         inter_broker: str = "BROKERS",
-        first: Iterable[str] | None = None,
+        first: Collection[str] | None = None,
     ) -> None:
         """The nodes begin with the listeners `first`, or with all of them."""
         self.protocols = dict(protocols)
@@ -82,10 +82,11 @@ class SecureCluster:
         for node_id in NODES:
             self.listen(node_id, first or protocols, inter_broker)
 
-    def listen(self, node_id: int, names: Iterable[str], inter_broker: str) -> None:
+    def listen(self, node_id: int, names: Collection[str], inter_broker: str) -> None:
         """Sets the listeners of a node for its next start."""
         ports = {name: self.ports[node_id, name] for name in names if name != "CONTROLLER"}
-        ports["CONTROLLER"] = self.nodes[node_id].controller_port
+        if "CONTROLLER" in names:
+            ports["CONTROLLER"] = self.nodes[node_id].controller_port
         uris = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
         self.nodes[node_id].overrides |= {
             "listeners": uris,
@@ -96,11 +97,10 @@ class SecureCluster:
             ),
         }
 
-    def roll(self, config: Mapping[str, Any], names: Iterable[str], inter_broker: str) -> None:
+    def roll(self, config: Mapping[str, Any], names: Collection[str], inter_broker: str) -> None:
         """Restarts one node after the other with these listeners. Waits each time until all replicas are in sync."""
-        chosen = tuple(names)
         for node_id in NODES:
-            self.listen(node_id, chosen, inter_broker)
+            self.listen(node_id, names, inter_broker)
             self.nodes[node_id].restart()
             wait_in_sync(config)
 

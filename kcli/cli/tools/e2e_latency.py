@@ -7,7 +7,7 @@ import signal
 import time
 from dataclasses import dataclass
 
-from kcli.cli.client_properties import load_properties
+from kcli.cli.client_properties import checked_login, load_properties
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option
@@ -199,7 +199,7 @@ class _Run:
     ) -> None:
         from confluent_kafka import Consumer, Producer
 
-        common = {**properties, "bootstrap.servers": plan.servers}
+        common = checked_login({**properties, "bootstrap.servers": plan.servers})
         reading = {
             "group.id": f"test-group-{int(time.time() * 1000)}",
             "enable.auto.commit": "false",

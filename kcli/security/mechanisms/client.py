@@ -8,7 +8,7 @@ The caller owns the connection. The caller sends the bytes that `respond` return
     while ours is not None:
         ours = exchange.respond(ask(ours))
 
-Both functions may block, because a token endpoint must answer first.
+Both functions may block, because a token endpoint or a Kerberos server must answer first.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kcli.errors import SaslAuthenticationException
 from kcli.security.mechanisms import plain, scram
 from kcli.security.token_sources import TokenSource
 
-OAUTHBEARER = "OAUTHBEARER"
+OAUTHBEARER, GSSAPI = "OAUTHBEARER", "GSSAPI"
 
 PASSWORD_MECHANISMS = (plain.NAME, *scram.MECHANISMS)
 """The mechanisms with a user name and a password."""
 
-CLIENT_MECHANISMS = (*PASSWORD_MECHANISMS, OAUTHBEARER)
+CLIENT_MECHANISMS = (*PASSWORD_MECHANISMS, OAUTHBEARER, GSSAPI)
 """The mechanisms that `client_exchange` knows."""
 
 
@@ -59,7 +60,26 @@ class BearerCredentials:
         return "the token"
 
 
-ClientCredentials = Credentials | BearerCredentials
+@dataclass(frozen=True, slots=True)
+class KerberosCredentials:
+    """The service of the brokers, and the principal of the client with its keytab. Without a keytab, the ticket cache
+    of the user is used."""
+
+    service: str
+    principal: str | None = None
+    keytab: str | None = None
+
+    @property
+    def mechanism(self) -> str:
+        return GSSAPI
+
+    @property
+    def username(self) -> str:
+        """The text that errors show in place of a user name."""
+        return self.principal or "the principal of the ticket cache"
+
+
+ClientCredentials = Credentials | BearerCredentials | KerberosCredentials
 
 
 class ClientExchange(Protocol):
@@ -74,15 +94,23 @@ class ClientExchange(Protocol):
 
 
 def client_exchange(credentials: ClientCredentials, host: str = "") -> ClientExchange:
-    """Begins a login to the server `host`.
+    """Begins a login to the server `host`, which only GSSAPI needs.
 
     Raises KeyError if the mechanism is not one of CLIENT_MECHANISMS, and SaslAuthenticationException if no token can be
-    had.
+    had, or the library for Kerberos is missing.
     """
-    if isinstance(credentials, BearerCredentials):
-        from kcli.security.mechanisms.oauthbearer import BearerClient
+    match credentials:
+        case BearerCredentials():
+            from kcli.security.mechanisms.oauthbearer import BearerClient
 
-        return BearerClient(credentials.source.token(), credentials.extensions)
+            return BearerClient(credentials.source.token(), credentials.extensions)
+        case KerberosCredentials():
+            from kcli.security.mechanisms.gssapi import KerberosClient, KerberosMissing
+
+            try:
+                return KerberosClient(credentials.service, host, credentials.principal, credentials.keytab)
+            except KerberosMissing as error:
+                raise SaslAuthenticationException(str(error)) from None
     username, password = credentials.username, credentials.password
     if credentials.mechanism == plain.NAME:
         return plain.PlainClient(username, password)

@@ -250,7 +250,9 @@ class ScramServer:
             raise LoginRefused(
                 f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}"
             )
-        used = credential or self._users.no_credential(name, self._mechanism)
+        # Computed for a known user too, so that both take the same time.
+        no_credential = self._users.no_credential(name, self._mechanism)
+        used = no_credential if credential is None else credential
         nonce = found["nonce"] + self._nonce
         challenge = f"r={nonce},s={base64.b64encode(used.salt).decode()},i={used.iterations}"
         self._state = _Challenged(

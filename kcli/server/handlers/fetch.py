@@ -91,7 +91,11 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
 
 def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
     """Finds the topics of a consumer's fetch that the consumer may read. A session has every partition checked in each
-    fetch, also those that have nothing new."""
+    fetch, also those that have nothing new, unless all were allowed before and no right has changed."""
+    rights = context.rights
+    key = rights.kept_key()
+    if scope.is_allowed_by(key):
+        return
     topics = context.ports.metadata.topics
     by_id = context.api_version >= TOPIC_ID_FROM
 
@@ -102,11 +106,15 @@ def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
         return None if found is None else found.name
 
     names = (name for target in scope.by_key.values() if (name := name_of(target)) is not None)
-    scope.allowed = yield from context.rights.allowed_steps(READ_TOPIC, names)
-    for target in scope.quiet_targets():
-        if name_of(target) not in scope.allowed:
+    allowed = scope.allowed = yield from rights.allowed_steps(READ_TOPIC, names)
+    are_all = True
+    for target in scope.by_key.values():
+        if name_of(target) not in allowed:  # also a target with an unknown id, which may be known later
+            are_all = False
             scope.wake(target)
         yield
+    if are_all:
+        scope.keep_allowed(key)
 
 
 def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse]:

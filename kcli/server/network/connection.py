@@ -189,6 +189,10 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(str(self._login_failed(error)))
             return
         if isinstance(begun, Session):
+            if isinstance(self.transport, TlsTransport):
+                # The handshake was the login, and it cannot be repeated on the same connection.
+                self.logins.succeeded += 1
+                self.logins.succeeded_without_again += 1
             self._open(begun)
         else:
             self.enter(begun)
@@ -653,6 +657,7 @@ class Connection(asyncio.BufferedProtocol):
         """Logs the reason for which the transport closes the connection."""
         if not self._closed:
             self._closed = True
+            self.logins.failed += 1
             self._warn(reason)
 
     def _refuse(self, reason: str) -> None:

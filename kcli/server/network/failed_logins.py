@@ -26,6 +26,9 @@ ADDRESSES_MAX = 10_000
 LOG_INTERVAL_SECONDS = 1.0
 """The time between two lines about failed logins."""
 
+REASON_CHARACTERS_MAX = 500
+"""The longest reason in the log."""
+
 _IPV6_PREFIX_BITS = 64  # one customer of a provider has at least so many addresses
 
 
@@ -65,7 +68,14 @@ class FailedLogins:
             return
         also = f"; {self._silent_count} failures before are not logged" if self._silent_count else ""
         self._logged_at, self._silent_count = now, 0
-        _log.info("Failed authentication with /%s on listener %s (%s)%s", host, listener, reason, also)
+        shown = _printable(reason)
+        _log.info("Failed authentication with /%s on listener %s (%s)%s", host, listener, shown, also)
+
+
+def _printable(reason: str) -> str:
+    """The reason without line breaks and other control characters, because it may contain text of the client."""
+    cut = reason if len(reason) <= REASON_CHARACTERS_MAX else f"{reason[:REASON_CHARACTERS_MAX]}…"
+    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in cut)
 
 
 def _address(host: str) -> str:

@@ -8,7 +8,9 @@ import struct
 from dataclasses import dataclass
 from typing import Generic
 
+from kcli.client.tls_errors import alert_error
 from kcli.errors import ProtocolError, SaslAuthenticationException
+from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersionsRequest
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -147,7 +149,15 @@ class Connection:
 
     def _read(self, size: int) -> bytes:
         """Reads `size` bytes from the socket directly into the result, because copying megabytes takes time."""
-        read = self._stream.read(size)
+        try:
+            read = self._stream.read(size)
+        except ssl.SSLError as error:
+            # With TLS 1.3, a server refuses the certificate of a client after the handshake.
+            host, _, port = self.address.rpartition(":")
+            refused = alert_error(error, Address(host, int(port)))
+            raise ProtocolError(
+                f"{self.address}: {refused.message} ({refused.hint}): see kafka.ssl.keystore.*"
+            ) from error
         if len(read) < size:
             raise ConnectionError(f"{self.address} closed the connection")
         return read

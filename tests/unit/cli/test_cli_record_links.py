@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.client_properties import check_login
+from kcli.cli.client_properties import checked_login
 from kcli.cli.main import run
 from kcli.cli.syntax.options import CommandError
 from kcli.errors import ErrorCode, SaslAuthenticationException
@@ -39,32 +39,32 @@ def login(server: str, password: str) -> dict[str, str]:
 
 def test_a_login_that_works_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
     with ScriptedServer(SCRIPT) as server:
-        check_login(login(server.address, "right"))
+        checked_login(login(server.address, "right"))
         assert len(server.sent(ApiKey.SASL_AUTHENTICATE)) == 1
     assert capfd.readouterr().err == ""
 
 
 def test_a_refused_login_names_the_mistake() -> None:
     with ScriptedServer(SCRIPT) as server, pytest.raises(SaslAuthenticationException, match=REFUSED):
-        check_login(login(server.address, "wrong"))
+        checked_login(login(server.address, "wrong"))
 
 
 def test_a_tool_with_an_event_loop_can_check_its_login() -> None:
     async def tool(server: str) -> None:
-        check_login(login(server, "right"))
+        checked_login(login(server, "right"))
 
     with ScriptedServer(SCRIPT) as server:
         asyncio.run(tool(server.address))
 
 
 def test_no_login_needs_no_server() -> None:
-    check_login({"bootstrap.servers": "127.0.0.1:1"})
-    check_login(login("127.0.0.1:1", "right"))  # librdkafka logs that the server is not there
+    checked_login({"bootstrap.servers": "127.0.0.1:1"})
+    checked_login(login("127.0.0.1:1", "right"))  # librdkafka logs that the server is not there
 
 
 def test_settings_that_cannot_be_used_are_refused() -> None:
     with pytest.raises(CommandError, match="has no username"):
-        check_login(login("127.0.0.1:1", "right") | {"sasl.jaas.config": "PlainLoginModule required;"})
+        checked_login(login("127.0.0.1:1", "right") | {"sasl.jaas.config": "PlainLoginModule required;"})
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 from confluent_kafka import Producer
 
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.errors import ConfigurationError
+from kcli.rdkafka.security import Tokens
 from kcli.testing.rigs.certificates import STORE_PASSWORD, Certificates
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -129,6 +131,11 @@ def test_names_of_librdkafka_are_passed_on(certificates: Certificates) -> None:
     ("properties", "words"),
     [
         (login("password=secret"), "has no username"),
+        (
+            login("username=a password=secret tokenauth=true", mechanism="SCRAM-SHA-256"),
+            "cannot log in with a delegation token",
+        ),
+        (login('serviceName="kafka"', mechanism="GSSAPI"), "librdkafka has no Kerberos here"),
         ({"security.protocol": "SSL", "ssl.keystore.location": "/x.jks"}, "key store password is not"),
     ],
 )
@@ -136,3 +143,18 @@ def test_an_invalid_property_is_refused_without_its_secret(properties: dict[str,
     with pytest.raises(ConfigurationError, match=words) as caught:
         translate(properties)
     assert "secret" not in str(caught.value)
+
+
+def test_a_token_comes_from_the_source_of_the_client() -> None:
+    jaas = "OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=alice extension_a=b;"
+    config = translate(
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}
+    )
+    assert config["sasl.mechanisms"] == "OAUTHBEARER"
+    tokens = config["oauth_cb"]
+    assert isinstance(tokens, Tokens)
+    token, ends_at, _name, extensions = tokens("")
+    assert token.endswith(".")
+    assert ends_at > time.time() + 3000
+    assert extensions == {"a": "b"}
+    assert token not in repr(tokens)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kcli.security.client import PROPERTIES, ClientSecurity, client_security
-from kcli.security.mechanisms.client import Credentials
+from kcli.security.mechanisms.client import Credentials, KerberosCredentials
 from kcli.security.tls.contexts import ClientTls
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";'
@@ -68,3 +68,39 @@ def test_a_property_without_effect_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} has no effect while security.protocol is PLAINTEXT$"):
         client_security({name: "x"}, is_strict=True)
     assert client_security({name: "x"}) == ClientSecurity()
+
+
+KERBEROS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required ",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "properties", "found"),
+    [
+        (
+            'useKeyTab=true keyTab="/k" principal="alice@R";',
+            {"sasl.kerberos.service.name": "kafka"},
+            KerberosCredentials("kafka", "alice@R", "/k"),
+        ),
+        ('useTicketCache=true serviceName="kafka";', {}, KerberosCredentials("kafka")),
+    ],
+)
+def test_kerberos_is_the_default_mechanism(
+    options: str, properties: dict[str, str], found: KerberosCredentials
+) -> None:
+    jaas = {"sasl.jaas.config": KERBEROS["sasl.jaas.config"] + options}
+    assert client_security(KERBEROS | properties | jaas).sasl == found
+
+
+@pytest.mark.parametrize(
+    ("service", "words"),
+    [(None, "^No serviceName defined in either"), ("other", "^Conflicting serviceName values found in JAAS")],
+)
+def test_the_service_of_kerberos_has_one_name(service: str | None, words: str) -> None:
+    options = "useTicketCache=true;" if service is None else 'serviceName="kafka";'
+    properties = {} if service is None else {"sasl.kerberos.service.name": service}
+    jaas = {"sasl.jaas.config": KERBEROS["sasl.jaas.config"] + options}
+    with pytest.raises(ValueError, match=words):
+        client_security(KERBEROS | properties | jaas)

@@ -258,3 +258,30 @@ def test_plain_refuses_any_bytes(token: bytes) -> None:
 def test_secrets_are_not_shown() -> None:
     shown = repr((Challenge(b"s3cret"), Success("alice", b"s3cret"), USERS, InThread(lambda: Success("x"))))
     assert "s3cret" not in shown
+
+
+def test_an_unknown_user_costs_as_much_as_a_wrong_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    digest = hmac.digest
+
+    def counted(key: bytes, said: bytes, name: str) -> bytes:
+        calls.append(name)
+        return digest(key, said, name)
+
+    work = []
+    for user in ("user", "nobody"):
+        client, exchange = ScramClient(SHA_256, user, "wrong", "nonce"), server()
+        first = client.respond(b"")
+        with monkeypatch.context() as patched:
+            patched.setattr(hmac, "digest", counted)
+            challenge = exchange.step(first)
+        final = client.respond(challenge.token)
+        with (
+            monkeypatch.context() as patched,
+            pytest.raises(LoginRefused, match="Invalid client credentials"),
+        ):
+            patched.setattr(hmac, "digest", counted)
+            exchange.step(final)
+        work.append(calls.copy())
+        calls.clear()
+    assert work[0] == work[1] != []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from kcli.errors import SaslAuthenticationException
 from kcli.security.jaas import login_module
-from kcli.security.token_sources import TokenSource, expiry, extensions, token_source
+from kcli.security.token_sources import Renewed, TokenSource, expiry, extensions, token_source
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
@@ -125,6 +126,8 @@ def test_a_client_with_a_secret_gets_a_token(in_jaas: bool) -> None:
         else:
             found = source(secret_properties(url))
         assert found.token() == found.token()
+        copy = pickle.loads(pickle.dumps(found))
+        assert isinstance(found, Renewed) and copy.source == found.source  # for the tasks of Spark
     ((form, headers),) = asked  # the second call used the token again
     assert form == {"grant_type": ["client_credentials"], "scope": ["kafka"]}
     assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")) == b"client:the+secret"

@@ -75,3 +75,11 @@ def test_a_line_per_second_counts_the_silent_failures(caplog: pytest.LogCaptureF
         "Failed authentication with /10.0.0.1 on listener SASL (wrong password)",
         "Failed authentication with /10.0.0.1 on listener SASL (wrong password); 2 failures before are not logged",
     ]
+
+
+def test_text_of_a_client_cannot_write_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "kcli.server.Authentication"):
+        FailedLogins().failed(HOST, 0.0, "SASL", "id (a\nINFO all is well\x1b[2J)" + "x" * 1000)
+    (line,) = caplog.messages
+    assert r"(id (a\u000aINFO all is well\u001b[2J)xxx" in line
+    assert len(line) < 700

@@ -125,7 +125,7 @@ def test_a_mechanism_that_is_not_offered(guard: Guard) -> None:
     "options, message",
     [
         ({"kafka.security.protocol": "TLS"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL are known"),
-        (sasl("GSSAPI"), "kafka.sasl.mechanism is GSSAPI; PLAIN"),
+        (sasl("GSSAPI"), "kafka.sasl.jaas.config: No serviceName defined in either JAAS or Kafka config"),
         (sasl("PLAIN", "no names here"), "kafka.sasl.jaas.config: Invalid login module control flag"),
         ({"kafka.ssl.key.password": "x"}, "kafka.ssl.key.password has no effect while"),
         (

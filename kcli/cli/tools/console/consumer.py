@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from kcli.cli.client_properties import check_login, client_properties, key_values
+from kcli.cli.client_properties import checked_login, client_properties, key_values
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
@@ -192,7 +192,7 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     # Java's default is range and cooperative-sticky, but librdkafka does not accept both in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
-    check_login(properties)
+    properties = checked_login(properties)
     # librdkafka must report the end of a partition: --last stops there, and a group commits the position after
     # transaction markers.
     return {**JAVA_DEFAULTS, "enable.partition.eof": True, **translate(properties)}

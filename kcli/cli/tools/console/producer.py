@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from kcli.cli.client_properties import check_bootstrap, check_login, client_properties
+from kcli.cli.client_properties import check_bootstrap, checked_login, client_properties
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
@@ -259,7 +259,7 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     elif options.transaction_duration_ms is not None:
         properties.setdefault("transactional.id", f"console-producer-{uuid.uuid4()}")
     properties["bootstrap.servers"] = options.bootstrap_server or ""
-    check_login(properties)
+    properties = checked_login(properties)
     return producer_config(properties, **{"delivery.report.only.error": True})
 
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
-from kcli.cli.client_properties import check_login, client_properties
+from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
@@ -145,7 +145,7 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
     properties["auto.offset.reset"] = "latest" if options.from_latest else "earliest"
     properties["check.crcs"] = "false"
     properties.setdefault("client.id", "perf-consumer-client")
-    check_login(properties)
+    properties = checked_login(properties)
     return {
         **JAVA_DEFAULTS,
         "queued.min.messages": 1_000_000,

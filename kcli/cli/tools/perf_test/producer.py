@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcli.cli.client_properties import check_login, client_properties
+from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.java.random import SplittableRandom
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
@@ -120,7 +120,7 @@ def configuration(options: ProducerPerfOptions) -> dict[str, object]:
     transactional_id = _transactional_id(options, properties)
     if transactional_id:
         properties["transactional.id"] = transactional_id
-    check_login(properties)
+    properties = checked_login(properties)
     return producer_config(properties)
 
 

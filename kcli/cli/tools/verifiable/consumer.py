@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.cli.client_properties import check_login, client_properties
+from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
@@ -91,7 +91,7 @@ def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
     else:
         properties["session.timeout.ms"] = str(options.session_timeout)
         properties["partition.assignment.strategy"] = options.assignment_strategy
-    check_login(properties)
+    properties = checked_login(properties)
     return {**JAVA_DEFAULTS, **translate(properties)}
 
 

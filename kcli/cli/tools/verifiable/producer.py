@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from kcli.cli.client_properties import check_login, client_properties
+from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.output import Output, java_name
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
@@ -74,7 +74,7 @@ def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
         "retries": "0",
         **client_properties(options.producer_config or options.command_config, ()),
     }
-    check_login(properties)
+    properties = checked_login(properties)
     return producer_config(properties)
 
 

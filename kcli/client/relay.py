@@ -1,0 +1,230 @@
+"""A relay on the loopback interface, for clients that cannot log in as the cluster wants.
+
+librdkafka has neither Kerberos nor logins with delegation tokens. So a tool starts this relay in a thread. librdkafka
+connects to the relay, and the relay connects to the brokers with kcli's own login. The relay has one port for each
+broker, and writes these ports into the answers that contain addresses. Each connection must log in to the relay with
+PLAIN and a secret that only this process knows, because other users of the machine can reach the ports too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+import struct
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+
+from kcli.client.config import ClientConfig
+from kcli.client.login import HANDSHAKE_VERSION, log_in
+from kcli.errors import ErrorCode, KcliError, ProtocolError
+from kcli.model.addresses import Address
+from kcli.protocol.messages.api_versions import ApiVersionsResponse
+from kcli.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kcli.protocol.messages.metadata import MetadataResponse
+from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kcli.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from kcli.protocol.wire.api import ApiKey
+from kcli.protocol.wire.codec import (
+    Message,
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from kcli.security.client import ClientSecurity
+
+USER = "kcli"
+"""The user of the relay. The secret is new in each process."""
+
+HOST = "127.0.0.1"
+FRAME_BYTES_MAX = 1 << 30
+"""The largest frame. A fetch of a consumer has tens of megabytes."""
+
+SECRET_BYTES = 32
+AUTHENTICATE_VERSION = 1
+"""The version of SaslAuthenticate to a broker, which has the lifetime of the session. Brokers since 2.2 know it."""
+
+# From these versions on, answers contain addresses of brokers beside the records (KIP-951).
+_VERSIONS_MAX = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 15}
+_WITH_ADDRESSES = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS)
+_SIZE = struct.Struct(">i")
+_CORRELATION = struct.Struct(">i")
+
+
+@dataclass(slots=True)
+class Relay:
+    """The ports of the relay, by the addresses of the brokers. `start` runs it until the process ends."""
+
+    config: ClientConfig
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(SECRET_BYTES), repr=False)
+    _ports: dict[Address, int] = field(default_factory=dict)
+    _servers: list[asyncio.Server] = field(default_factory=list)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of the relay that stand for the servers of the bootstrap list."""
+        return ",".join(f"{HOST}:{self._ports[each]}" for each in self.config.servers)
+
+    def start(self) -> None:
+        """Starts the relay in a thread, and returns when its ports are open."""
+        opened = threading.Event()
+        threading.Thread(target=lambda: asyncio.run(self._serve(opened)), daemon=True).start()
+        opened.wait()
+
+    async def _serve(self, opened: threading.Event) -> None:
+        for address in self.config.servers:
+            await self._port(address)
+        opened.set()
+        await asyncio.Event().wait()
+
+    async def _port(self, address: Address) -> int:
+        """Returns the port of the relay for a broker."""
+        if address not in self._ports:
+            server = await asyncio.start_server(self._accepts(address), HOST, 0)
+            self._servers.append(server)
+            self._ports[address] = server.sockets[0].getsockname()[1]
+        return self._ports[address]
+
+    def _accepts(
+        self, address: Address
+    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError, EOFError, KcliError):
+                async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):
+                    upstream = await _logged_in(address, self.config)
+                try:
+                    await self._relay(_Link(reader, writer), upstream)
+                finally:
+                    upstream.writer.close()
+            writer.close()
+
+        return accept
+
+    async def _relay(self, client: _Link, broker: _Link) -> None:
+        """Relays requests and answers until one side closes its connection."""
+        waiting: dict[int, tuple[ApiKey, int]] = {}
+        if not await self._client_logs_in(client, broker):
+            return
+        async with asyncio.TaskGroup() as group:
+            answers = group.create_task(self._relay_answers(client, broker, waiting))
+            try:
+                while True:
+                    frame = await client.receive()
+                    header = decode_request_header(frame)
+                    if header.api_key in _WITH_ADDRESSES:
+                        waiting[header.correlation_id] = ApiKey(header.api_key), header.api_version
+                    await broker.send(frame)
+            finally:
+                answers.cancel()
+
+    async def _client_logs_in(self, client: _Link, broker: _Link) -> bool:
+        """Answers the login of the client. Requests other than ApiVersions before the login end the connection."""
+        while True:
+            frame = await client.receive()
+            header = decode_request_header(frame)
+            key, version, correlation = ApiKey(header.api_key), header.api_version, header.correlation_id
+            match key:
+                case ApiKey.API_VERSIONS:
+                    await broker.send(frame)
+                    await client.send(await self._changed(await broker.receive(), key, version))
+                case ApiKey.SASL_HANDSHAKE:
+                    answer = SaslHandshakeResponse(mechanisms=("PLAIN",))
+                    client.writer.write(encode_response(answer, key, version, correlation))
+                case ApiKey.SASL_AUTHENTICATE:
+                    request = decode_request(key, version, frame, header.body_offset)
+                    assert isinstance(request, SaslAuthenticateRequest)
+                    expected = f"\0{USER}\0{self.secret}".encode()
+                    if not hmac.compare_digest(request.auth_bytes, expected):
+                        return False
+                    client.writer.write(
+                        encode_response(SaslAuthenticateResponse(), key, version, correlation)
+                    )
+                    return True
+                case _:
+                    return False
+
+    async def _relay_answers(
+        self, client: _Link, broker: _Link, waiting: dict[int, tuple[ApiKey, int]]
+    ) -> None:
+        while True:
+            frame = await broker.receive()
+            (correlation,) = _CORRELATION.unpack_from(frame)
+            if correlation in waiting:
+                frame = await self._changed(frame, *waiting.pop(correlation))
+            await client.send(frame)
+
+    async def _changed(self, frame: bytes, key: ApiKey, version: int) -> bytes:
+        """Writes the addresses of the relay into an answer, in place of those of the brokers."""
+        correlation, answer = decode_response(key, version, frame)
+        changed: Message = answer
+        match answer:
+            case MetadataResponse():
+                brokers = [
+                    replace(each, host=HOST, port=await self._port(Address(each.host, each.port)))
+                    for each in answer.brokers
+                ]
+                changed = replace(answer, brokers=tuple(brokers))
+            case FindCoordinatorResponse():
+                found = [
+                    replace(each, host=HOST, port=await self._port(Address(each.host, each.port)))
+                    if each.error_code is ErrorCode.NONE
+                    else each
+                    for each in answer.coordinators
+                ]
+                changed = replace(answer, coordinators=tuple(found))
+                if answer.host:
+                    port = await self._port(Address(answer.host, answer.port))
+                    changed = replace(changed, host=HOST, port=port)
+            case ApiVersionsResponse():
+                ranges = [
+                    replace(each, max_version=min(each.max_version, _VERSIONS_MAX[ApiKey(each.api_key)]))
+                    if each.api_key in _VERSIONS_MAX
+                    else each
+                    for each in answer.api_keys
+                ]
+                changed = replace(answer, api_keys=tuple(ranges))
+        return encode_response(changed, key, version, correlation)[_SIZE.size :]
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """One connection. Frames have no size prefix here."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def receive(self) -> bytes:
+        (size,) = _SIZE.unpack(await self.reader.readexactly(_SIZE.size))
+        if not _CORRELATION.size <= size <= FRAME_BYTES_MAX:
+            raise ProtocolError(f"a frame of {size} bytes")
+        return await self.reader.readexactly(size)
+
+    async def send(self, frame: bytes) -> None:
+        self.writer.write(_SIZE.pack(len(frame)))
+        self.writer.write(frame)
+        await self.writer.drain()
+
+
+async def _logged_in(address: Address, config: ClientConfig) -> _Link:
+    """Connects to a broker and logs in."""
+    security = config.security or ClientSecurity()
+    tls = security.tls.context() if security.tls is not None else None
+    link = _Link(*await asyncio.open_connection(address.host, address.port, ssl=tls))
+
+    async def ask(message: Message, key: ApiKey) -> Message:
+        version = HANDSHAKE_VERSION if key is ApiKey.SASL_HANDSHAKE else AUTHENTICATE_VERSION
+        link.writer.write(encode_request(message, key, version, 1, config.client_id))
+        return decode_response(key, version, await link.receive())[1]
+
+    try:
+        if security.sasl is not None:
+            await log_in(ask, security.sasl, address.host)
+    except BaseException:
+        link.writer.close()
+        raise
+    return link
