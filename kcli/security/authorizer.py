@@ -45,7 +45,12 @@ class Audit(Enum):
 
 
 class Authorizer(Protocol):
-    """Decides on each request of a broker's clients."""
+    """Decides on each request of a broker's clients.
+
+    An authorizer may also have the attribute `decisions_version`. Its value changes whenever a decision may change. It
+    is None if allowed checks must not be left out, because the audit log shows them. With a version, the fetches of a
+    session do not check their partitions again until the version changes.
+    """
 
     @property
     def is_open(self) -> bool:

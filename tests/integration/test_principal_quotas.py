@@ -9,7 +9,7 @@ import pytest
 
 from kcli.errors import ErrorCode
 from kcli.protocol.messages import alter_client_quotas as aq
-from kcli.protocol.messages import produce
+from kcli.protocol.messages import fetch, produce
 from kcli.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.mechanisms.client import Credentials
@@ -25,14 +25,16 @@ RECORDS_BYTES = 100_000
 """The size of a Produce that exceeds RATE for the whole window."""
 
 
-async def limit(node: RunningNode, **entity: str | None) -> None:
-    """Sets producer_byte_rate for an entity. None is the default user or client id."""
+async def limit(
+    node: RunningNode, key: str = "producer_byte_rate", value: float = RATE, **entity: str | None
+) -> None:
+    """Sets a quota for an entity. None is the default user or client id."""
     names = {"user": "user", "client": "client-id"}
     entry = aq.RequestEntryData(
         entity=tuple(
             aq.RequestEntityData(entity_type=names[kind], entity_name=name) for kind, name in entity.items()
         ),
-        ops=(aq.OpData(key="producer_byte_rate", value=RATE, remove=False),),
+        ops=(aq.OpData(key=key, value=value, remove=False),),
     )
     client = await connect(node)
     response = await client.call(AlterClientQuotasRequest(entries=(entry,)), ApiKey.ALTER_CLIENT_QUOTAS, 1)
@@ -80,6 +82,27 @@ def test_a_quota_limits_the_user_of_the_login(
         assert await throttled(await client_of(node, BOB)) is bob
 
     with_node(tmp_path, story, **SASL_LISTENER)
+
+
+def test_a_client_that_calls_itself_a_follower_is_not_exempt(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
+        await create(await connect(node), TOPIC)
+        await limit(node, "request_percentage", 0.000001, user="alice")
+        client = await client_of(node, ALICE)
+        wanted = fetch.FetchPartition(partition=0, partition_max_bytes=100)
+        request = fetch.FetchRequest(
+            replica_id=5, max_wait_ms=0, topics=(fetch.FetchTopic(topic=TOPIC, partitions=(wanted,)),)
+        )
+        response = await client.call(request, ApiKey.FETCH, 12)
+        refused = response.responses[0].partitions[0].error_code
+        assert refused is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert response.throttle_time_ms > 0
+
+    rights = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with_node(tmp_path, story, **SASL_LISTENER | rights)
 
 
 def test_connections_count_before_their_login(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kcli.errors import ErrorCode
 from kcli.model.acl import AclOperation, PatternType, ResourceType
@@ -20,6 +23,7 @@ from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopi
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
+from kcli.security.acls.audit import AUDIT_LOG
 from kcli.security.principal import Principal
 from kcli.security.principal_bytes import encode_principal
 from kcli.server.handlers.ports import BrokerPorts
@@ -71,6 +75,40 @@ async def test_a_fetch_session_follows_the_rights_of_its_client(tmp_path: Path) 
         again = await it.alice.call(fetch(full.session_id, 4), ApiKey.FETCH, FETCH_VERSION)
         assert codes(again)["b"] is ErrorCode.NONE
         assert next(topic for topic in again.responses if topic.topic == "b").partitions[0].records
+
+
+@on_a_loop
+async def test_a_session_checks_its_partitions_again_only_if_a_right_may_have_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with secured(tmp_path) as it:
+        for name in "abc":
+            await create(it.admin, name)
+        await it.allow(READ, TOPIC, "*")
+        checks: list[str] = []
+        decide = it.node.authorizer.authorize
+
+        def counted(asker: Any, operation: Any, resource: Any, **more: Any) -> bool:
+            checks.append(resource.name)
+            return decide(asker, operation, resource, **more)
+
+        it.node.authorizer.authorize = counted
+        full = await it.alice.call(fetch(0, 0, "a", "b"), ApiKey.FETCH, FETCH_VERSION)
+
+        async def checked(epoch: int, *more: str) -> list[str]:
+            checks.clear()
+            response = await it.alice.call(fetch(full.session_id, epoch, *more), ApiKey.FETCH, FETCH_VERSION)
+            assert response.error_code is ErrorCode.NONE
+            return sorted(checks)
+
+        assert await checked(1) == ["a", "b"]
+        assert await checked(2) == []
+        assert await checked(3, "c") == ["a", "b", "c"]
+        assert await checked(4) == []
+        await it.allow(READ, TOPIC, "z")
+        assert await checked(5) == ["a", "b", "c"]
+        caplog.set_level(logging.DEBUG, AUDIT_LOG.name)
+        assert await checked(6) == ["a", "b", "c"], "the audit log needs the lines"
 
 
 @on_a_loop

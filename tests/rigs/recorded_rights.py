@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from kcli.errors import ErrorCode
 from kcli.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import delete_topics
@@ -255,7 +254,7 @@ class Stage:
                 yield f"{path}: recorded {recorded}, ours null"
                 return
             for key, value in recorded.items():
-                yield from self.differences(value, _field(ours, key), f"{path}.{key}")
+                yield from self.differences(value, field_of(ours, key), f"{path}.{key}")
         elif isinstance(recorded, list):
             left = list(ours or ())
             for entry in recorded:
@@ -266,10 +265,10 @@ class Stage:
                     left.remove(found)
             if left:
                 yield f"{path}: Kafka does not answer {left}"
-        elif not self._is_equal(recorded, ours):
+        elif not self.is_equal(recorded, ours):
             yield f"{path}: recorded {recorded!r}, ours {ours!r}"
 
-    def _is_equal(self, recorded: Json, ours: Any) -> bool:
+    def is_equal(self, recorded: Json, ours: Any) -> bool:
         if recorded in ("*", "{uuid}"):
             return True
         if recorded == "{USER}":
@@ -285,19 +284,11 @@ class Stage:
         return bool(recorded == ours)
 
 
-def codes(answer: Json) -> set[ErrorCode]:
-    """Every error code in a recorded answer."""
-    if isinstance(answer, Mapping):
-        own = {ErrorCode(value) for key, value in answer.items() if key.lower().endswith("errorcode")}
-        return own.union(*map(codes, answer.values()))
-    return set().union(*map(codes, answer)) if isinstance(answer, list) else set()
-
-
 def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _field(message: Any, name: str) -> Any:
+def field_of(message: Any, name: str) -> Any:
     names = {_plain(each.name): each.name for each in dataclasses.fields(message)}
     return getattr(message, names[_plain(name)])
 

@@ -20,3 +20,15 @@ def test_replicas_keep_what_was_acknowledged_and_become_equal(replication_seed: 
 
 def test_a_seed_tells_the_same_story_again() -> None:
     assert run_seed(3) == run_seed(3)
+
+
+def test_some_stories_delete_topics_and_records_and_compact() -> None:
+    outcome = run_seed(14)
+    assert outcome.deleted_topics > 0, "no topic was deleted: choose another seed"
+    assert outcome.deleted_records > 0, "retention has deleted nothing: choose another seed"
+    assert outcome.compacted_batches > 0, "compaction has removed nothing: choose another seed"
+
+
+def test_some_stories_pause_nodes_wipe_disks_and_disturb_clocks() -> None:
+    faults = run_seed(20).faults.keys() | run_seed(3).faults.keys() | run_seed(0).faults.keys()
+    assert faults >= {"pause", "wipe", "clock"}, "choose other seeds"

@@ -59,6 +59,12 @@ class StandardAuthorizer:
         self._default = settings.allow_everyone_if_no_acl_found
         self._index = AclIndex()
         self._is_loaded = False
+        self._version = 0
+
+    @property
+    def decisions_version(self) -> int | None:
+        """The version of the ACLs, or None while the audit log shows allowed checks."""
+        return None if AUDIT_LOG.isEnabledFor(logging.DEBUG) else self._version
 
     @property
     def is_loaded(self) -> bool:
@@ -72,6 +78,7 @@ class StandardAuthorizer:
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Follows a change of the ACLs."""
         for acl_id in delta.acls_changed:
+            self._version += 1
             acl = image.acls.get(acl_id)
             if acl is None:
                 self._index.remove(acl_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.controller.api import ALTER_CLIENT_QUOTAS
@@ -17,12 +18,15 @@ from kcli.metadata.image import IP
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
+    RequestEntryData,
     ResponseEntityData,
     ResponseEntryData,
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import controller_context
 from kcli.server.requests.access import ALTER_CONFIGS_CLUSTER, whole_request
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
 
 ACCESS = whole_request(ALTER_CONFIGS_CLUSTER)
 
@@ -41,20 +45,19 @@ async def handle(context: NodeContext, request: AlterClientQuotasRequest) -> Alt
 
 def error_response(
     _context: NodeContext, request: AlterClientQuotasRequest, error: KafkaError
-) -> AlterClientQuotasResponse:
-    return AlterClientQuotasResponse(
-        entries=tuple(
-            ResponseEntryData(
-                error_code=error.code,
-                error_message=error.message,
-                entity=tuple(
-                    ResponseEntityData(entity_type=kind, entity_name=name)
-                    for kind, name in entity_of(entry.entity)
-                ),
-            )
-            for entry in request.entries
+) -> AlterClientQuotasResponse | Awaitable[AlterClientQuotasResponse]:
+    def refused(entry: RequestEntryData) -> ResponseEntryData:
+        return ResponseEntryData(
+            error_code=error.code,
+            error_message=error.message,
+            entity=tuple(
+                ResponseEntityData(entity_type=kind, entity_name=name)
+                for kind, name in entity_of(entry.entity)
+            ),
         )
-    )
+
+    entries = in_turns(request.entries, refused, REFUSALS_PER_TURN)
+    return then(entries, lambda each: AlterClientQuotasResponse(entries=tuple(each)))
 
 
 def _resolved(addresses: list[str]) -> frozenset[str]:

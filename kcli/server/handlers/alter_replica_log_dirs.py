@@ -12,6 +12,8 @@ errors:
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.errors import ErrorCode, KafkaError, StorageError
 from kcli.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -21,7 +23,7 @@ from kcli.protocol.messages.alter_replica_log_dirs import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
-from kcli.server.requests.turns import next_turn
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, next_turn, run_in_turns
 
 ACCESS = whole_request(ALTER_CLUSTER)
 
@@ -48,14 +50,19 @@ async def handle(context: BrokerContext, request: AlterReplicaLogDirsRequest) ->
 
 def error_response(
     _context: BrokerContext, request: AlterReplicaLogDirsRequest, error: KafkaError
-) -> AlterReplicaLogDirsResponse:
+) -> AlterReplicaLogDirsResponse | Awaitable[AlterReplicaLogDirsResponse]:
+    return run_in_turns(_failed(request, error.code), REFUSALS_PER_TURN)
+
+
+def _failed(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> Steps[AlterReplicaLogDirsResponse]:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
-            results.setdefault(topic.name, []).extend(
-                AlterReplicaLogDirPartitionResult(partition_index=number, error_code=error.code)
-                for number in topic.partitions
-            )
+            partitions = results.setdefault(topic.name, [])
+            for number in topic.partitions:
+                partitions.append(AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code))
+                yield
+            yield
     return AlterReplicaLogDirsResponse(results=_topics(results))
 
 

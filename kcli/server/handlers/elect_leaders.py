@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.controller.api import ELECT_LEADERS
 from kcli.controller.decision import ApiError
 from kcli.errors import KafkaError
@@ -14,6 +16,8 @@ from kcli.protocol.messages.elect_leaders import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, run_in_turns
 
 ACCESS = whole_request(ALTER_CLUSTER, shows_request=True)
 
@@ -24,19 +28,16 @@ async def handle(context: NodeContext, request: ElectLeadersRequest) -> ElectLea
 
 def error_response(
     _context: NodeContext, request: ElectLeadersRequest, error: KafkaError
-) -> ElectLeadersResponse:
+) -> ElectLeadersResponse | Awaitable[ElectLeadersResponse]:
     """The response with the error at the top (from version 1 on) and in every partition of the request."""
     message = ApiError.of(error).message
-    return ElectLeadersResponse(
-        error_code=error.code,
-        replica_election_results=tuple(
-            ReplicaElectionResult(
-                topic=each.topic,
-                partition_result=tuple(
-                    PartitionResult(partition_id=number, error_code=error.code, error_message=message)
-                    for number in each.partitions
-                ),
-            )
-            for each in request.topic_partitions or ()
-        ),
+    results = nested_steps(
+        request.topic_partitions or (),
+        lambda each: each.partitions,
+        lambda _, number: PartitionResult(partition_id=number, error_code=error.code, error_message=message),
+        lambda each, parts: ReplicaElectionResult(topic=each.topic, partition_result=parts),
+    )
+    return then(
+        run_in_turns(results, REFUSALS_PER_TURN),
+        lambda refused: ElectLeadersResponse(error_code=error.code, replica_election_results=refused),
     )

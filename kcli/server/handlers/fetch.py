@@ -75,6 +75,8 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
             request = context.throttle.limit_fetch(request)
     # A client that calls itself a follower must not touch any state before its right is checked.
     if replica_id >= 0 and not context.rights.allows(CLUSTER_ACTION):
+        if context.throttle is not None:
+            context.throttle.refuse()
         return (yield from _refused_follower(context, request))
     scope = yield from broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
     if replica_id < 0 and not context.authorizer.is_open:
@@ -91,7 +93,11 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
 
 def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
     """Finds the topics of a consumer's fetch that the consumer may read. A session has every partition checked in each
-    fetch, also those that have nothing new."""
+    fetch, also those that have nothing new, unless all were allowed before and no right has changed."""
+    rights = context.rights
+    key = rights.kept_key()
+    if scope.is_allowed_by(key):
+        return
     topics = context.ports.metadata.topics
     by_id = context.api_version >= TOPIC_ID_FROM
 
@@ -102,11 +108,15 @@ def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
         return None if found is None else found.name
 
     names = (name for target in scope.by_key.values() if (name := name_of(target)) is not None)
-    scope.allowed = yield from context.rights.allowed_steps(READ_TOPIC, names)
-    for target in scope.quiet_targets():
-        if name_of(target) not in scope.allowed:
+    allowed = scope.allowed = yield from rights.allowed_steps(READ_TOPIC, names)
+    are_all = True
+    for target in scope.by_key.values():
+        if name_of(target) not in allowed:  # also a target with an unknown id, which may be known later
+            are_all = False
             scope.wake(target)
         yield
+    if are_all:
+        scope.keep_allowed(key)
 
 
 def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse]:

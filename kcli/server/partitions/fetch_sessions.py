@@ -93,8 +93,11 @@ class FetchSession:
     quiet: dict[FetchTarget, Quiet] = field(default_factory=dict)
     parked: ParkedFetch | None = None
     epoch: int = 1
+    allowed_by: object | None = None
+    """The key of the rights with which the client may read all partitions, or None if it is not known."""
 
     def add(self, target: FetchTarget) -> None:
+        self.allowed_by = None
         self.targets[target.key] = target
         self.active[target] = None
 
@@ -295,9 +298,14 @@ class FetchScope:
         assert self._session is not None, "only a session remembers partitions"
         self._session.rest(target, partition, now_ms)
 
-    def quiet_targets(self) -> list[FetchTarget]:
-        """The partitions that this fetch does not read, because they have nothing new."""
-        return [] if self._session is None else list(self._session.quiet)
+    def is_allowed_by(self, key: object | None) -> bool:
+        """Whether the client may read all partitions of its session with the rights of this key."""
+        return key is not None and self._session is not None and self._session.allowed_by == key
+
+    def keep_allowed(self, key: object | None) -> None:
+        """Remembers that the client may read all partitions of its session with the rights of this key."""
+        if self._session is not None:
+            self._session.allowed_by = key
 
     def wake(self, target: FetchTarget) -> None:
         """Makes a quiet partition be read by this fetch."""

@@ -75,6 +75,15 @@ class Rights:
         """Whether the client may do everything, so that a handler can skip its checks."""
         return self._authorizer.is_open
 
+    def kept_key(self) -> object | None:
+        """A key with which a handler may keep the fact that everything was allowed. As long as the key is equal, the
+        same checks would be allowed again, and would write no line to the audit log.
+
+        None if nothing may be kept.
+        """
+        version: object | None = getattr(self._authorizer, "decisions_version", None)
+        return None if version is None else (version, self._asker.principal, self._asker.host)
+
     def allows(self, need: Need, name: str = CLUSTER_NAME, *, traced: bool = False, count: int = 1) -> bool:
         """Returns whether the client may do the operation on the resource with this name.
 

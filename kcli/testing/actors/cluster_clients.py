@@ -63,6 +63,12 @@ class ClusterWorld:
     topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
 
 
+UNCLEAN, RETAINED, COMPACTED = "unclean", "retained", "compacted"
+"""The names of topics that may lose records: by unclean elections, retention or compaction."""
+KEYS = 5
+"""The number of keys of a compacted topic. It is small, so that compaction finds old records."""
+
+
 class Moved(Exception):
     """Raised if a client must ask for the leader or the coordinator again."""
 
@@ -149,6 +155,7 @@ class Batch:
 
     sequence: int
     values: list[bytes]
+    keys: list[bytes | None]
     encoded: bytes
 
 
@@ -167,12 +174,16 @@ class ReplicatedProducer:
         self.partition = partition
         self.acknowledged: list[bytes] = []
         self.uncertain: set[bytes] = set()
+        self.places: list[tuple[int, bytes, bytes]] = []
+        """Offset, key and value of each acknowledged record of a compacted topic."""
         self.errors: dict[str, int] = {}
         self._rng = self.client.rng
         self._unanswered: deque[Batch] = deque()
         self._made = 0
         self._producer_id = -1
         self._sequence = 0
+        self._is_known = False
+        """Whether the leader has answered a batch of this producer id."""
 
     @property
     def is_done(self) -> bool:
@@ -214,21 +225,16 @@ class ReplicatedProducer:
         if response.error_code is not ErrorCode.NONE:
             assert response.error_code in MOVING, f"{self.name}: InitProducerId: {response.error_code!r}"
             raise Moved
-        self._producer_id, self._sequence = response.producer_id, 0
+        self._producer_id, self._sequence, self._is_known = response.producer_id, 0, False
 
     def _fill(self, leader: int, in_flight: deque[asyncio.Task[p.ProduceResponse]]) -> None:
-        """Sends a few new batches. The first batch of a producer id is sent alone, because a broker accepts any
-        sequence number from a new producer."""
-        wanted = 1 if self._sequence == 0 else self._rng.randint(1, IN_FLIGHT_MAX)
+        """Sends a few new batches. The first batch of a producer id is alone until its answer, because a broker accepts
+        any sequence number from a new producer. The broker may refuse the first batch and accept the second one."""
+        wanted = self._rng.randint(1, IN_FLIGHT_MAX) if self._is_known else 1
         while not self.world.ending and len(in_flight) < wanted:
-            if self._sequence == 0 and in_flight:
-                return
-            first = self._sequence == 0
             batch = self._make()
             self._unanswered.append(batch)
             in_flight.append(self._send(leader, batch))
-            if first:
-                return
 
     def _make(self) -> Batch:
         count = self._rng.randint(1, 3)
@@ -236,16 +242,20 @@ class ReplicatedProducer:
         values = [f"{self.name} {self._made + nth} ".encode() + b"x" * size for nth in range(count)]
         self._made += count
         now_ms = self.world.cluster.node.clock.now_ms()
+        keys = [self._key() for _ in values]
         encoded = encode_batch(
-            [Record(-1, now_ms, None, value) for value in values],
+            [Record(-1, now_ms, key, value) for key, value in zip(keys, values, strict=True)],
             codec=self._rng.choice((Codec.NONE, Codec.NONE, Codec.LZ4)),
             producer_id=self._producer_id,
             producer_epoch=0,
             base_sequence=self._sequence,
         )
-        batch = Batch(self._sequence, values, encoded)
+        batch = Batch(self._sequence, values, keys, encoded)
         self._sequence += count
         return batch
+
+    def _key(self) -> bytes | None:
+        return b"key %d" % self._rng.randrange(KEYS) if self.partition.topic == COMPACTED else None
 
     def _send(self, leader: int, batch: Batch) -> asyncio.Task[p.ProduceResponse]:
         topic, index = self.partition
@@ -261,10 +271,16 @@ class ReplicatedProducer:
         code = answer.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._unanswered.popleft()
+            self._is_known = True
             self.acknowledged += batch.values
             if code is ErrorCode.NONE and answer.base_offset >= 0:
                 crc = read_header(batch.encoded).crc
                 self.world.watch.acknowledged(self.partition, answer.base_offset, crc)
+                self.places += [
+                    (answer.base_offset + nth, key, value)
+                    for nth, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True))
+                    if key is not None
+                ]
             return
         self.errors[code.name] = self.errors.get(code.name, 0) + 1
         if code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
@@ -355,19 +371,23 @@ class ReplicatedConsumer:
             self.world.watch.read(partition, header)
             for record in read_records(data.records or b"", at):
                 if record.offset >= position:
-                    assert record.offset == position, (
+                    assert record.offset == position or partition.topic == COMPACTED, (
                         f"{partition}: read {record.offset} after {position - 1}"
                     )
-                    position += 1
+                    position = record.offset + 1
                     if not header.is_control:
                         self.values[partition].append(record.value or b"")
+            if partition.topic == COMPACTED:
+                position = max(position, header.next_offset)
         self.positions[partition] = position
 
     async def _reset(self, partition: TopicPartition) -> None:
-        """Begins again at the start of the log, after an unclean election has lost records."""
+        """Begins again at the start of the log, after an unclean election or retention has removed records."""
         losses = self.world.watch.partitions[partition].losses
         stale = self.world.watch.partitions[partition].end >= self.positions[partition]
         assert losses or stale, f"{self.name}: {partition}: {self.positions[partition]} is out of range"
+        if partition.topic == RETAINED:
+            self.positions[partition] = max(self.positions[partition], await self._earliest(partition))
         if losses:
             self.resets += 1
             self.positions[partition] = max(0, await self._earliest(partition))
@@ -391,15 +411,37 @@ class ReplicatedConsumer:
 
 def check_values(producer: ReplicatedProducer, values: list[bytes]) -> None:
     """Checks the values of a partition that a consumer has read from its start: every acknowledged value exactly once,
-    and in order. A value of a batch that was given up may be missing."""
+    and in order. A value of a batch that was given up may be missing. So may a value that retention or compaction may
+    have removed before the consumer came."""
     prefix = f"{producer.name} ".encode()
     found = [value for value in values if value.startswith(prefix)]
     assert len(found) == len(set(found)), f"{producer.name}: a value is in {producer.partition} twice"
     certain = [value for value in found if value not in producer.uncertain]
-    assert certain == producer.acknowledged, (
-        f"{producer.name}: {len(producer.acknowledged)} values are acknowledged, {len(certain)} are in "
-        f"{producer.partition}; the first difference: {_first_difference(producer.acknowledged, certain)}"
+    expected = producer.acknowledged
+    if producer.partition.topic in (RETAINED, COMPACTED):
+        read = set(certain)
+        expected = [value for value in expected if value in read]
+    assert certain == expected, (
+        f"{producer.name}: {len(expected)} values are acknowledged, {len(certain)} are in "
+        f"{producer.partition}; the first difference: {_first_difference(expected, certain)}"
     )
+
+
+def check_latest(
+    producer: ReplicatedProducer, latest: dict[bytes, tuple[int, bytes]], values: list[bytes]
+) -> None:
+    """Checks a compacted partition. `latest` has the last record of each key on the replicas.
+
+    No acknowledged record may be newer than the last record of its key. A consumer must have read the last records.
+    """
+    for offset, key, value in producer.places:
+        last = latest.get(key)
+        assert last is not None and (last[0] > offset or last == (offset, value)), (
+            f"{producer.partition}: {key!r} was acknowledged at {offset}, and its last record is {last}"
+        )
+    read = set(values)
+    for key, (offset, value) in latest.items():
+        assert value in read, f"{producer.partition}: no consumer has read {key!r} at {offset}"
 
 
 def _first_difference(expected: list[bytes], found: list[bytes]) -> str:

@@ -179,19 +179,25 @@ def _check_reads(history: History, known: _Known, verdict: Verdict) -> None:
     for reader in history.operations:
         for polled in reader.polled:
             for offset, value in polled.records:
-                where = (
-                    f"{value} at offset {offset} of partition {polled.partition}, polled by {reader.process}"
-                )
                 writer = known.writer.get(value)
-                if writer is None:
-                    verdict.add(Finding.UNKNOWN_VALUE, where)
-                elif writer.outcome is Outcome.ABORTED:
-                    finding = _by_protocol(Finding.ABORTED_READ, writer)
-                    if reader.reads_uncommitted:
-                        finding = Finding.UNCOMMITTED_READ
-                    verdict.add(finding, f"{where}, of {writer}")
-                elif writer.is_transaction and not reader.reads_uncommitted and polled.at < writer.asked:
-                    verdict.add(Finding.EARLY_READ, f"{where} at {polled.at:.3f}, of {writer}")
+                finding = _read_finding(reader, polled, writer)
+                if finding is not None:
+                    where = f"{value} at offset {offset} of partition {polled.partition}"
+                    verdict.add(
+                        finding, f"{where}, polled by {reader.process} at {polled.at:.3f}, of {writer}"
+                    )
+
+
+def _read_finding(reader: Operation, polled: Polled, writer: Operation | None) -> Finding | None:
+    if writer is None:
+        return Finding.UNKNOWN_VALUE
+    if writer.outcome is Outcome.ABORTED:
+        if reader.reads_uncommitted:
+            return Finding.UNCOMMITTED_READ
+        return _by_protocol(Finding.ABORTED_READ, writer)
+    if writer.is_transaction and not reader.reads_uncommitted and polled.at < writer.asked:
+        return Finding.EARLY_READ
+    return None
 
 
 def _check_missing(history: History, known: _Known, verdict: Verdict) -> None:
@@ -251,11 +257,14 @@ def _check_polls(history: History, known: _Known, verdict: Verdict) -> None:
                 position = max(position, polled.position)
             internal = is_internal
             for offset, _ in polled.records:
-                where = f"{operation.process}, partition {polled.partition}: {offset}, expected {position}"
-                if position >= 0 and offset < position:
-                    verdict.add(Finding.INTERNAL_POLL_BACK if internal else Finding.POLL_BACK, where)
-                elif position >= 0 and _any_between(readable[polled.partition], position, offset):
-                    verdict.add(Finding.INTERNAL_POLL_SKIP if internal else Finding.POLL_SKIP, where)
+                finding = None
+                if offset < position:
+                    finding = Finding.INTERNAL_POLL_BACK if internal else Finding.POLL_BACK
+                elif 0 <= position < offset and _any_between(readable[polled.partition], position, offset):
+                    finding = Finding.INTERNAL_POLL_SKIP if internal else Finding.POLL_SKIP
+                if finding is not None:
+                    where = f"{operation.process}, partition {polled.partition}"
+                    verdict.add(finding, f"{where}: {offset}, expected {position}")
                 position, internal = offset + 1, True
             positions[place] = (polled.session, position)
 

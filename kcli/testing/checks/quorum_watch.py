@@ -66,7 +66,7 @@ class QuorumWatch:
         log = node.quorum.log.log
         high_watermark = min(Offset(node.quorum.view.high_watermark), log.log_end_offset)
         start = max(seen.checked_to, log.log_start_offset)
-        if high_watermark <= start:
+        if high_watermark <= start or log.directory.error is not None:
             return
         for base_offset, next_offset, checksum in _batches(log, start, high_watermark):
             known = self.batches.setdefault(base_offset, (next_offset, checksum))

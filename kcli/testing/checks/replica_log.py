@@ -15,7 +15,7 @@ from kcli.errors import CorruptRecordError
 from kcli.model.buffers import Buffer
 from kcli.model.ids import Offset
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch import BatchHeader, crc_is_valid, iter_batches
+from kcli.protocol.batches.batch import BatchHeader, crc_is_valid, iter_batches, read_records
 from kcli.storage.files import LOG_SUFFIX, offset_of
 from kcli.storage.log.log import PartitionLog
 from kcli.testing.sim.disk import SimDisk
@@ -86,18 +86,21 @@ class ReplicaLog:
         return found[::-1]
 
 
-def read_log(log: PartitionLog) -> ReplicaLog:
-    """Reads all batches of a log."""
+def read_log(log: PartitionLog, *, is_compacted: bool = False) -> ReplicaLog:
+    """Reads all batches of a log. A compacted log may lack batches, also at its end."""
     replica = ReplicaLog(log.log_start_offset)
-    read_more(log, replica)
+    read_more(log, replica, is_compacted=is_compacted)
     return replica
 
 
-def read_more(log: PartitionLog, replica: ReplicaLog) -> None:
+def read_more(log: PartitionLog, replica: ReplicaLog, *, is_compacted: bool = False) -> None:
     """Reads the batches that were appended after `replica.end`."""
     offset, end = Offset(replica.end), log.log_end_offset
     while offset < end:
         content = log.read(offset, READ_BYTES, end_offset=end).read()
+        if is_compacted and not content:
+            replica.end = end
+            return
         assert content, f"{log} has no records at {offset}"
         for batch in _read_batches(content, log.path):
             if batch.next_offset > offset:
@@ -107,14 +110,10 @@ def read_more(log: PartitionLog, replica: ReplicaLog) -> None:
 
 def read_disk(disk: SimDisk, directory: str, partition: TopicPartition) -> ReplicaLog:
     """Reads the files of a replica whose broker does not run. A torn batch at the end is left out, as at a start."""
-    path = posixpath.join(directory, str(partition))
-    found = {
-        offset: content
-        for name, content in disk.contents(path).items()
-        if (offset := _segment(name)) is not None
-    }
+    found = _segments(disk, directory, partition)
     replica = ReplicaLog(min(found, default=0))
-    for _, content in sorted(found.items()):
+    for base_offset, content in sorted(found.items()):
+        replica.end = max(replica.end, base_offset)  # compaction may remove the last batches of a segment
         # After a loss of power, a file may have a hole of zeros.
         with contextlib.suppress(CorruptRecordError):
             for position, header in iter_batches(content):
@@ -122,6 +121,26 @@ def read_disk(disk: SimDisk, directory: str, partition: TopicPartition) -> Repli
                     return replica
                 replica.append(ReplicaBatch.of(header))
     return replica
+
+
+def latest_values(disk: SimDisk, directory: str, partition: TopicPartition) -> dict[bytes, tuple[int, bytes]]:
+    """The offset and value of the last record of each key, from the files of a replica."""
+    latest: dict[bytes, tuple[int, bytes]] = {}
+    for _, content in sorted(_segments(disk, directory, partition).items()):
+        for position, header in iter_batches(content):
+            if not header.is_control:
+                for record in read_records(content, position):
+                    latest[bytes(record.key or b"")] = record.offset, bytes(record.value or b"")
+    return latest
+
+
+def _segments(disk: SimDisk, directory: str, partition: TopicPartition) -> dict[Offset, bytes]:
+    path = posixpath.join(directory, str(partition))
+    return {
+        offset: content
+        for name, content in disk.contents(path).items()
+        if (offset := _segment(name)) is not None
+    }
 
 
 def _segment(name: str) -> Offset | None:

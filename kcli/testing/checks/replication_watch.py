@@ -36,7 +36,14 @@ from kcli.server.broker_role import BrokerRole
 from kcli.server.node import Node
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import PartitionLog
-from kcli.testing.checks.replica_log import ReplicaBatch, ReplicaLog, read_disk, read_log, read_more
+from kcli.testing.checks.replica_log import (
+    ReplicaBatch,
+    ReplicaLog,
+    latest_values,
+    read_disk,
+    read_log,
+    read_more,
+)
 from kcli.testing.sim.cluster import DATA, SimCluster, SimNode
 
 Progress = tuple[int, int, int, int]
@@ -79,6 +86,12 @@ class Partition:
         return self.committed.end
 
     @property
+    def log_start(self) -> int:
+        """The largest log start offset of the replicas whose brokers run."""
+        logs = (each.log for each in self.replicas.values())
+        return max((log.log_start_offset for log in logs if log is not None), default=0)
+
+    @property
     def last(self) -> ReplicaBatch | None:
         """The last committed batch."""
         return self.committed.before(self.end)
@@ -88,27 +101,40 @@ class ReplicationWatch:
     """The state of all replicas of a cluster. Call `check` after every turn of the loop, and `died` after a node
     died."""
 
-    def __init__(self, cluster: SimCluster, *, loses_on_unclean_election: Iterable[str] = ()) -> None:
-        """`loses_on_unclean_election` has the topics that allow unclean leader elections."""
+    def __init__(
+        self,
+        cluster: SimCluster,
+        *,
+        loses_on_unclean_election: Iterable[str] = (),
+        loses_by_retention: Iterable[str] = (),
+        compacted: Iterable[str] = (),
+    ) -> None:
+        """The topics that allow unclean leader elections, those whose old records are deleted, and those that are
+        compacted. Each replica of a compacted topic is compacted for itself, so its batches cannot be compared."""
         self.image = MetadataImage()
         """The newest committed metadata that any node has shown."""
         self.partitions: dict[TopicPartition, Partition] = {}
         self.isr_changes = 0
         self._alive: dict[int, Node] = {}
         # The log ends of followers as their leaders know them, by partition, leader epoch and follower.
-        self._fetched: dict[tuple[TopicPartition, int, int], int] = {}
+        self._fetched: dict[tuple[uuid.UUID, int, int, int], int] = {}
         self._machines = cluster.nodes
         self._unclean = frozenset(loses_on_unclean_election)
+        self._retained = frozenset(loses_by_retention)
+        self._compacted = frozenset(compacted)
         self._topics: dict[uuid.UUID, TopicImage] = {}
-        self._states: dict[tuple[int, TopicPartition], LeaderState] = {}
+        self._states: dict[LeaderPartition, LeaderState] = {}
+        self._progress: dict[PartitionLog, Progress] = {}
+        """The last progress of each log that was read. Most logs have not changed since the last turn."""
         # Brokers that lost unflushed records, with the broker epoch of that time. Until such a broker registers again,
         # the controller still counts on its records.
         self._weakened: dict[int, int] = {}
 
     # After every turn.
 
-    def check(self) -> None:
-        """Reads everything that is new, and checks the partitions that changed."""
+    def check(self, *, after_turn: bool = False) -> None:
+        """Reads everything that is new, and checks the partitions that changed. If `after_turn`, only the nodes that
+        have acted in the last turn are read."""
         changed: dict[TopicPartition, None] = {}
         for machine in self._machines.values():
             node = machine.alive
@@ -120,6 +146,8 @@ class ReplicationWatch:
             if node.loader.image.offset > self.image.offset:
                 self._take_image(node.loader.image, changed)
         for machine in self._machines.values():
+            if after_turn and not machine.has_acted:
+                continue
             if machine.alive is not None and machine.alive.broker is not None:
                 self._read_broker(machine.node_id, machine.alive.broker, changed)
         for name in changed:
@@ -131,6 +159,7 @@ class ReplicationWatch:
         for broker_id, epoch in list(self._weakened.items()):
             if broker_id in image.brokers and image.brokers[broker_id].epoch != epoch:
                 del self._weakened[broker_id]
+        self._forget_deleted(image)
         for topic in image.topics:
             if self._topics.get(topic.topic_id) is topic:
                 continue
@@ -143,6 +172,13 @@ class ReplicationWatch:
                 if after != partition.image:
                     self._take_partition_image(partition, after)
                     changed[name] = None
+
+    def _forget_deleted(self, image: MetadataImage) -> None:
+        existing = {topic.topic_id for topic in image.topics}
+        for topic_id in [each for each in self._topics if each not in existing]:
+            del self._topics[topic_id]
+            for name in [name for name, each in self.partitions.items() if each.topic_id == topic_id]:
+                del self.partitions[name]
 
     def _take_partition_image(self, partition: Partition, after: PartitionImage) -> None:
         before, name = partition.image, partition.name
@@ -169,6 +205,8 @@ class ReplicationWatch:
     def _read_broker(self, node_id: int, broker: BrokerRole, changed: dict[TopicPartition, None]) -> None:
         for log in broker.replicas.logs.logs.values():
             progress = (log.log_end_offset, log.truncations, log.high_watermark, log.log_start_offset)
+            if self._progress.get(log) == progress:
+                continue
             partition = self._partition_of(log)
             if partition is None or log.directory.error is not None:
                 continue
@@ -179,11 +217,11 @@ class ReplicationWatch:
                 changed[partition.name] = None
                 if end:
                     self._check_appended(partition, node_id, end)
+            self._progress[log] = progress
         for leader in broker.replicas:
-            key = (node_id, TopicPartition(leader.topic, leader.partition))
-            if self._states.get(key) is not leader.state:
-                self._states[key] = leader.state
-                changed[key[1]] = None
+            if self._states.get(leader) is not leader.state:
+                self._states[leader] = leader.state
+                changed[TopicPartition(leader.topic, leader.partition)] = None
 
     def _partition_of(self, log: PartitionLog) -> Partition | None:
         """The partition of a log. None for metadata, and for a log whose topic is deleted or not known yet."""
@@ -200,16 +238,18 @@ class ReplicationWatch:
         replica = partition.replicas.get(node_id)
         same = replica is not None and replica.log is log and replica.progress is not None
         if replica is None or not same or replica.progress[1] != progress[1]:  # type: ignore[index]
-            replica = partition.replicas[node_id] = Replica(read_log(log), log)
+            found = read_log(log, is_compacted=log.topic in self._compacted)
+            replica = partition.replicas[node_id] = Replica(found, log)
             news = replica.batches.batches
         else:
             end = replica.batches.end
-            read_more(log, replica.batches)
+            read_more(log, replica.batches, is_compacted=log.topic in self._compacted)
             news = replica.batches.between(end, replica.batches.end)
         replica.progress = progress
         self._check_bounds(partition, node_id, log)
         self._check_epochs(partition, node_id, replica, news)
-        self._check_matching(partition, node_id, replica, news)
+        if partition.name.topic not in self._compacted:
+            self._check_matching(partition, node_id, replica, news)
 
     def _check_bounds(self, partition: Partition, node_id: int, log: PartitionLog) -> None:
         offsets = (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset)
@@ -229,8 +269,13 @@ class ReplicationWatch:
                 assert epoch < later and start < later_start, (
                     f"{partition.name} on {node_id}: the leader epoch cache is not in order: {entries}"
                 )
+        first_known = log.log_start_offset
+        if partition.name.topic in self._retained:
+            # After a loss of power, segments that retention had removed may be back, without their epochs. All their
+            # records are committed, so no other log can differ from them.
+            first_known = entries[0][1] if entries else log.log_end_offset
         for batch in news:
-            if batch.base_offset < log.log_start_offset:
+            if batch.base_offset < first_known:
                 continue
             known = log.epoch_for_offset(batch.base_offset)  # type: ignore[arg-type]
             assert known == batch.leader_epoch, (
@@ -249,8 +294,13 @@ class ReplicationWatch:
     def _check_matching(
         self, partition: Partition, node_id: int, replica: Replica, news: list[ReplicaBatch]
     ) -> None:
+        start = partition.log_start if partition.name.topic in self._retained else 0
         for batch in news:
             before = replica.batches.before(batch.base_offset)
+            if batch.base_offset <= start:
+                # The leader has deleted what it had before this batch. So it cannot know that a follower has something
+                # else there. The follower deletes it when it learns the log start of the leader.
+                before = None
             key = (batch.leader_epoch, batch.base_offset)
             known, known_before = partition.matching.setdefault(key, (batch, before))
             assert known == batch, f"{partition.name} on {node_id}: {batch}, another replica has {known}"
@@ -265,8 +315,13 @@ class ReplicationWatch:
     def _check_partition(self, partition: Partition) -> None:
         image = partition.image
         assert image is not None
+        is_unclean = partition.name.topic in self._unclean
+        if is_unclean:
+            self._notice_loss(partition, image)
         for node_id, leader in self._leaders(partition):
-            self._check_leader(partition, node_id, leader)
+            # After an unclean election, the leader before may still commit records, which are lost.
+            if not is_unclean or leader.leader_epoch == image.leader_epoch:
+                self._check_leader(partition, node_id, leader)
         for node_id, leader in self._leaders(partition):
             if node_id == image.leader and leader.leader_epoch == image.leader_epoch:
                 self._check_true_leader(partition, image, node_id, leader)
@@ -307,7 +362,8 @@ class ReplicationWatch:
             return
         shared = min(high_watermark, partition.end)
         ours, theirs = replica.batches.before(shared), partition.committed.before(shared)
-        assert ours == theirs or ours is None or theirs is None, (
+        is_equal = ours == theirs or partition.name.topic in self._compacted
+        assert is_equal or ours is None or theirs is None, (
             f"{partition.name} on leader {node_id}: {ours} is below the high watermark, committed was {theirs}"
         )
         for batch in replica.batches.between(partition.end, high_watermark):
@@ -334,8 +390,6 @@ class ReplicationWatch:
         replica = partition.replicas.get(node_id)
         if replica is None or leader.log.directory.error is not None:
             return
-        if partition.name.topic in self._unclean and not _has(replica.batches, partition.end, partition.last):
-            self._lose(partition, replica)
         maximal = maximal_isr(leader)
         assert set(maximal) >= set(image.isr), (
             f"{partition.name}: the leader {node_id} counts on {maximal}, the controller on {image}"
@@ -350,7 +404,7 @@ class ReplicationWatch:
                 continue
             other = partition.replicas.get(member)
             assert other is not None or not high_watermark, f"{partition.name}: {member} has no log"
-            assert other is None or _has(other.batches, high_watermark, last), (
+            assert other is None or self._has(partition, other, high_watermark, last), (
                 f"{partition.name}: the high watermark of leader {node_id} is {high_watermark} after {last}; "
                 f"{member}, a member of its ISR {maximal}, has {_found(other.batches, high_watermark)}"
             )
@@ -359,7 +413,7 @@ class ReplicationWatch:
         """Checks that the leader counts no fetch of a follower that does not know its leader epoch yet."""
         epoch = leader.leader_epoch
         for replica, follower in leader.followers.items():
-            place = (partition.name, epoch, replica)
+            place = (partition.topic_id, partition.name.partition, epoch, replica)
             before = self._fetched.get(place)
             self._fetched[place] = follower.log_end_offset
             if before is None or before == follower.log_end_offset:
@@ -378,6 +432,19 @@ class ReplicationWatch:
         except KafkaError:
             return None
 
+    def _notice_loss(self, partition: Partition, image: PartitionImage) -> None:
+        """Drops the committed records that a leader lacks after an unclean election."""
+        for node_id, leader in self._leaders(partition):
+            replica = partition.replicas.get(node_id)
+            if (
+                node_id == image.leader
+                and leader.leader_epoch == image.leader_epoch
+                and replica is not None
+                and leader.log.directory.error is None
+                and not _has(replica.batches, partition.end, partition.last)
+            ):
+                self._lose(partition, replica)
+
     def _lose(self, partition: Partition, replica: Replica) -> None:
         """Drops the committed records that an unclean leader does not have."""
         partition.losses += 1
@@ -393,10 +460,14 @@ class ReplicationWatch:
         assert replica is not None or not partition.end, (
             f"{partition.name}: {node_id} has no log, {partition.end} records are committed: {partition.image}"
         )
-        assert replica is None or _has(replica.batches, partition.end, partition.last), (
+        assert replica is None or self._has(partition, replica, partition.end, partition.last), (
             f"{partition.name}: {node_id} lacks committed records, it has {_found(replica.batches, partition.end)} "
             f"and not {partition.last}: {partition.image}"
         )
+
+    def _has(self, partition: Partition, replica: Replica, end: int, last: ReplicaBatch | None) -> bool:
+        """Whether a replica has all records before `end`. Compaction may have removed the last batch before `end`."""
+        return _has(replica.batches, end, None if partition.name.topic in self._compacted else last)
 
     # Events.
 
@@ -412,11 +483,15 @@ class ReplicationWatch:
             replica = partition.replicas.get(machine.node_id)
             if replica is None:
                 continue
-            self._states.pop((machine.node_id, partition.name), None)
             failed = replica.log is not None and replica.log.directory.error is not None
             replica.log = replica.progress = None
             found = read_disk(machine.disk, self._directory(machine), partition.name)
-            assert lost_power or failed or found.batches[-1:] == replica.batches.batches[-1:], (
+            is_equal = found.batches[-1:] == replica.batches.batches[-1:]
+            if partition.name.topic in self._retained | self._compacted and not found.batches:
+                is_equal = True  # all segments but an empty one were deleted
+            if partition.name.topic in self._compacted:
+                is_equal = found.end == replica.batches.end
+            assert lost_power or failed or is_equal, (
                 f"{partition.name} on {machine.name}: the disk ends with {found.batches[-1:]}, the log ended with "
                 f"{replica.batches.batches[-1:]}"
             )
@@ -430,7 +505,7 @@ class ReplicationWatch:
     def acknowledged(self, name: TopicPartition, base_offset: int, crc: int) -> None:
         """Takes the answer to a producer with acks=all."""
         partition = self.partitions[name]
-        if partition.losses:
+        if name.topic in self._unclean:
             return
         batch = partition.by_base.get(base_offset)
         assert batch is not None, (
@@ -445,6 +520,11 @@ class ReplicationWatch:
         partition = self.partitions[name]
         batch = partition.by_base.get(header.base_offset)
         if name.topic in self._unclean:
+            return
+        if name.topic in self._compacted:
+            assert batch is not None and batch.next_offset == header.next_offset, (
+                f"{name}: a consumer read {header}, committed was {batch}"
+            )
             return
         assert batch is not None, (
             f"{name}: a consumer read {header.base_offset}, but {partition.end} is the committed end"
@@ -493,15 +573,55 @@ class ReplicationWatch:
         compared = 0
         for partition in self.partitions.values():
             assert partition.image is not None
+            if partition.name.topic in self._compacted:
+                self.latest_values(partition.name)
+                continue
             for node_id in partition.image.replicas:
                 machine = self._machines[node_id]
                 found = read_disk(machine.disk, self._directory(machine), partition.name)
-                assert found.batches == partition.committed.batches, (
+                expected, batches = partition.committed.batches, found.batches
+                if partition.name.topic in self._retained:
+                    start = max(partition.log_start, found.start)
+                    expected = [batch for batch in expected if batch.base_offset >= start]
+                    batches = [batch for batch in batches if batch.base_offset >= start]
+                assert batches == expected, (
                     f"{partition.name} on {node_id}: the files have {len(found.batches)} batches up to {found.end}, "
                     f"{len(partition.committed.batches)} up to {partition.end} are committed"
                 )
                 compared += len(found.batches)
         return compared
+
+    def log_start(self, topic: str) -> int:
+        """The largest log start offset of the partitions of a topic."""
+        return max((self.partitions[name].log_start for name in self._named(topic)), default=0)
+
+    def removed_batches(self, topic: str) -> int:
+        """The number of committed batches that a replica of a topic does not have any more. The largest one."""
+        removed = 0
+        for name in self._named(topic):
+            committed = self.partitions[name].committed.batches
+            for node_id in self.partitions[name].replicas:
+                machine = self._machines[node_id]
+                found = read_disk(machine.disk, self._directory(machine), name).batches
+                removed = max(removed, len(committed) - len(found))
+        return removed
+
+    def _named(self, topic: str) -> list[TopicPartition]:
+        return [name for name in self.partitions if name.topic == topic]
+
+    def latest_values(self, name: TopicPartition) -> dict[bytes, tuple[int, bytes]]:
+        """The offset and value of the last record of each key. Checks that all replicas have the same ones."""
+        image = self.partitions[name].image
+        assert image is not None
+        by_node = {
+            node_id: latest_values(
+                self._machines[node_id].disk, self._directory(self._machines[node_id]), name
+            )
+            for node_id in image.replicas
+        }
+        first, *others = by_node.values()
+        assert all(each == first for each in others), f"{name}: replicas have other last values: {by_node}"
+        return first
 
 
 def maximal_isr(leader: LeaderPartition) -> tuple[int, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
+import signal
 import sys
 import tempfile
 import time
@@ -33,6 +35,7 @@ def main() -> int:
         for finding, texts in verdict.texts.items():
             print(f"{finding.value}: {verdict.count(finding)}", *texts, sep="\n    ")
         return int(bool(verdict.anomalies))
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     try:
         kinds = tuple(Fault(name) for name in options.faults.split(","))
     except ValueError as error:

@@ -14,7 +14,7 @@ from kcli.testing.histories.recorder import PARTITIONS, TOPIC, Recorder
 POLL_S = 0.3
 RECORDS_MAX = 200
 WATERMARK_S = 10.0
-SEEK_CHANCE = 0.02
+SEEK_CHANCE = 0.005
 SESSION_TIMEOUT_MS = 6_000
 SOCKET_TIMEOUT_MS = 4_000
 # Errors that a cluster with faults may report. The consumer goes on after them.

@@ -10,15 +10,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
+import struct
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 HOST = "127.0.0.1"
 READ_BYTES = 256 * 1024
 READY_S = 10.0
+# The structures nlmsghdr, inet_diag_req_v2, inet_diag_sockid and inet_diag_msg of Linux.
+_HEADER = struct.Struct("=IHHII")
+_QUERY = struct.Struct("=BBBBI")
+_PORTS = struct.Struct(">HH")
+_INTERFACE_AND_COOKIE = bytes(4) + b"\xff" * 8
+_INODE, _INODE_AT = struct.Struct("=I"), 84
+_NETLINK_SOCK_DIAG, _BY_FAMILY, _IS_REQUEST, _ALL_STATES = 4, 20, 1, 0xFFFFFFFF
 UNKNOWN = 0
 """The source of a connection that no node has opened, such as a tool. Its link is never cut."""
 
@@ -152,13 +160,21 @@ def owner_of(port: int, peer_port: int, pids: Mapping[int, int]) -> int:
     return UNKNOWN
 
 
-def _inode_of(port: int, peer_port: int) -> str | None:
-    with Path("/proc/net/tcp").open() as table:
-        for line in table:
-            fields = line.split()
-            if fields[1].endswith(f":{port:04X}") and fields[2].endswith(f":{peer_port:04X}"):
-                return fields[9]
-    return None
+def _inode_of(port: int, peer_port: int) -> int | None:
+    """The socket of a connection, by a query to the kernel (sock_diag(7)). A search in /proc/net/tcp takes far longer
+    on a machine with many connections."""
+    address = socket.inet_aton(HOST) + bytes(12)
+    identity = _PORTS.pack(port, peer_port) + 2 * address + _INTERFACE_AND_COOKIE
+    body = _QUERY.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ALL_STATES) + identity
+    header = _HEADER.pack(_HEADER.size + len(body), _BY_FAMILY, _IS_REQUEST, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.send(header + body)
+        answer = kernel.recv(READ_BYTES)
+    _, kind, *_ = _HEADER.unpack_from(answer)
+    if kind != _BY_FAMILY:
+        return None  # no such connection
+    inode: int = _INODE.unpack_from(answer, _INODE_AT)[0]
+    return inode
 
 
 def _descriptors(pid: int) -> Iterator[str]:

@@ -125,6 +125,7 @@ class OldTransactionalProducer:
             else:
                 producer.abort_transaction(API_TIMEOUT_S)
         except KafkaException as error:
+            self._note_lost_state(error.args[0], operation)
             if error.args[0].fatal():
                 raise
             self._abort(producer, operation)
@@ -163,11 +164,22 @@ class OldTransactionalProducer:
             except KafkaException as error:
                 if error.args[0].retriable():
                     continue
+                self._note_lost_state(error.args[0], operation)
                 self._producer = None
                 return
             operation.outcome = Outcome.ABORTED
             return
         self._producer = None
+
+    def _note_lost_state(self, error: KafkaError, operation: Operation) -> None:
+        """Notes a coordinator that has forgotten a transaction with acknowledged records.
+
+        INVALID_TXN_STATE is right only if the coordinator has not added any partition yet, or if a commit that seemed
+        to fail has succeeded. librdkafka sends EndTxn even if it has no answer to AddPartitionsToTxn.
+        """
+        is_known = any(sent.offset is not None for sent in operation.sent)
+        if error.code() == KafkaError.INVALID_TXN_STATE and is_known and operation.outcome is Outcome.ABORTED:
+            self.recorder.problems.append(f"{self.name}: {operation} is unknown to its coordinator: {error}")
 
     def _finish(self) -> None:
         """Ends a transaction that may be open, as the next producer with the same transactional id would."""

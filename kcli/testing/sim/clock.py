@@ -11,15 +11,23 @@ BEGINNING_MS = 1_800_000_000_000
 class SimClock:
     """A `Clock` of a simulated machine.
 
-    `skew_ms` may be changed at any time, as an administrator or NTP changes a clock.
+    `skew_ms` may be changed at any time, as an administrator or NTP changes a clock. After `drift`, the clock is too
+    fast or too slow.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, skew_ms: int = 0) -> None:
         self._loop = loop
         self.skew_ms = skew_ms
+        self._rate = 1.0
 
     def now_ms(self) -> int:
-        return BEGINNING_MS + self.skew_ms + int(self._loop.time() * 1000)
+        return BEGINNING_MS + self.skew_ms + int(self._loop.time() * 1000 * self._rate)
+
+    def drift(self, rate: float) -> None:
+        """Makes the clock run at `rate` milliseconds per simulated millisecond from now on."""
+        before = self.now_ms()
+        self._rate = rate
+        self.skew_ms += before - self.now_ms()
 
     def monotonic(self) -> float:
         return self._loop.time()

@@ -162,6 +162,23 @@ class SimNode:
         self._end(silent=False)
         self.disk = self.disk.kill_clone()
 
+    def pause(self) -> None:
+        """Stops the process like SIGSTOP. The node knows nothing of it until `go_on`."""
+        if self._process is not None:
+            self._loop.note(f"{self.name} is paused")
+            self._loop.pause(self._process)
+
+    def go_on(self) -> None:
+        """Ends a pause like SIGCONT."""
+        if self._process is not None and self._process.is_paused:
+            self._loop.note(f"{self.name} goes on")
+            self._loop.go_on(self._process)
+
+    @property
+    def has_acted(self) -> bool:
+        """Whether any callback of the node has run in the last turn of the loop."""
+        return self._process in self._loop.acting
+
     def lose_power(self) -> None:
         """Ends the node by a loss of power. A part of the data that was not flushed is lost, in any order."""
         self._loop.note(f"{self.name} loses its power")
@@ -169,6 +186,14 @@ class SimNode:
         crashed = self.disk.crash_clone(self._rng.randrange(1 << 62))
         self.disk.kill_clone()
         self.disk = crashed
+
+    def wipe(self, request: FormatRequest) -> None:
+        """Kills the node, and gives the machine a new, formatted disk."""
+        self._loop.note(f"{self.name} gets a new disk")
+        self._end(silent=False)
+        self.disk.kill_clone()
+        self.disk = SimDisk(self.clock.now_ms, self._loop.stall)
+        self.format(request)
 
     def _end(self, *, silent: bool) -> None:
         self.running = self.alive = None
@@ -210,15 +235,22 @@ class SimCluster:
         }
         self.node = next(iter(self.nodes.values()))
         self.error_watch = ErrorWatch(loop)
+        self._voters = first_voters(voters, self.rng) if dynamic and roles is not None else None
         if roles is not None:
-            self._format(first_voters(voters, self.rng) if dynamic else None)
+            self._format(self._voters)
 
     def _format(self, voters: VoterSet | None) -> None:
         for node in self.nodes.values():
-            of_node = voters if node.is_controller else None
-            node.format(
-                FormatRequest(cluster_id=CLUSTER_ID, voters=of_node, dynamic_quorum=voters is not None)
-            )
+            node.format(self._format_request(node, voters))
+
+    def _format_request(self, node: SimNode, voters: VoterSet | None) -> FormatRequest:
+        of_node = voters if node.is_controller else None
+        return FormatRequest(cluster_id=CLUSTER_ID, voters=of_node, dynamic_quorum=voters is not None)
+
+    def wipe(self, node: SimNode) -> None:
+        """Gives a broker a new disk. A voter must keep its disk, because it may not forget a vote."""
+        assert not node.is_controller, f"{node.name} is a voter"
+        node.wipe(self._format_request(node, self._voters))
 
     @property
     def brokers(self) -> list[SimNode]:

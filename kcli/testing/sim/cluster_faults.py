@@ -1,4 +1,4 @@
-"""The faults of a simulated cluster of several brokers: nodes, networks and disks that fail, and rolling restarts."""
+"""The faults of a simulated cluster: nodes, networks, disks and clocks that fail, pauses, and rolling restarts."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ DISK_FAULTS = (
     ("truncate", ""),
     ("write", "__cluster_metadata"),
 )
+PAUSES_S = (0.3, 3.0, 12.0)
+"""The lengths of pauses. The longest is longer than every session."""
+CLOCK_JUMPS_MS = (-600_000, -30_000, -2_000, 500, 5_000, 60_000, 600_000)
+"""A client and a broker may differ by the sum of a few jumps. The sum stays below message.timestamp.after.max.ms."""
+CLOCK_RATES = (0.9, 1.0, 1.0, 1.1)
 PATIENCE_S = 60.0
 """The time limit of a step that must end before the next fault, such as the start of a node in a rolling restart."""
 
@@ -39,6 +44,7 @@ class Failing(Enum):
     # One node at a time, and only while all replicas are in sync: its unflushed records are on the other replicas.
     CAREFUL_POWER = "careful power"
     DISKS = "disks"
+    WIPES = "wipes"  # one broker at a time, and only while all replicas are in sync: it loses all its records
 
 
 class ClusterFaults:
@@ -65,11 +71,13 @@ class ClusterFaults:
             "cut",
             "leader",
         ]
-        self._possible += ["stall", "roll"]
+        self._possible += ["stall", "roll", "pause", "pause", "clock"]
         if failing in (Failing.POWER, Failing.CAREFUL_POWER):
             self._possible += ["power"] * 4
         if failing is Failing.DISKS:
             self._possible += ["disk"] * 4
+        if failing is Failing.WIPES:
+            self._possible += ["wipe"] * 4
 
     async def run(self, end: float) -> None:
         loop = self.cluster.loop
@@ -85,6 +93,7 @@ class ClusterFaults:
     async def heal(self) -> None:
         """Mends all links and disks, and starts all nodes. Returns before they are ready."""
         self.cluster.network.mend_links()
+        self._end_pauses()
         for node in self.cluster.nodes.values():
             node.disk.heal()
             if node.running is not None and _has_failed_directory(node):
@@ -100,6 +109,12 @@ class ClusterFaults:
                 self.kill(self._leader())
             case "power":
                 await self._lose_power(node)
+            case "wipe":
+                await self._wipe()
+            case "pause":
+                self._pause(node)
+            case "clock":
+                self._disturb_clock(node)
             case "stop" if node.is_up:
                 await self._stop(node, self.rng.choice((0.2, 3.0, 15.0)))
             case "roll" if self.rng.random() < 0.4:
@@ -138,23 +153,60 @@ class ClusterFaults:
 
     async def _lose_power(self, node: SimNode) -> None:
         careful = self._failing is Failing.CAREFUL_POWER
-        if careful:
-            self.cluster.network.mend_links()
-            await self._revive_all()
-            if not await self._in_sync():
-                return
+        if careful and not await self._is_safe_to_lose_one():
+            return
         self.watch.check()
         node.lose_power()
         self.watch.died(node, lost_power=True, is_durable=not careful)
         if careful:
-            await asyncio.sleep(self.rng.choice((0.0, 1.0, 5.0)))
-            await self._revive(node)
-            assert await self._in_sync(), f"{node.name} is not in sync again: {self.watch.unsettled()}"
+            await self._expect_back(node)
+
+    async def _wipe(self) -> None:
+        """Takes all records from a broker that is not a voter. The other replicas must give them back."""
+        brokers = [node for node in self.cluster.brokers if not node.is_controller]
+        if not brokers or not await self._is_safe_to_lose_one():
+            return
+        node = self.rng.choice(brokers)
+        self.watch.check()
+        self.cluster.wipe(node)
+        self.watch.died(node, lost_power=True, is_durable=False)
+        await self._expect_back(node)
+
+    async def _is_safe_to_lose_one(self) -> bool:
+        """Mends everything. Returns whether every broker is ready and every replica is in sync.
+
+        A broker that is not ready may not be registered again. The controller then removes it from the ISR a moment
+        later, so its records would not save those of another broker.
+        """
+        self.cluster.network.mend_links()
+        self._end_pauses()
+        await self._revive_all()
+        return await self._in_sync()
+
+    async def _expect_back(self, node: SimNode) -> None:
+        await asyncio.sleep(self.rng.choice((0.0, 1.0, 5.0)))
+        await self._revive(node)
+        assert await self._in_sync(), f"{node.name} is not in sync again: {self.watch.unsettled()}"
+
+    def _pause(self, node: SimNode) -> None:
+        node.pause()
+        self.cluster.loop.call_later(self.rng.choice(PAUSES_S) * (0.5 + self.rng.random() / 2), node.go_on)
+
+    def _end_pauses(self) -> None:
+        for node in self.cluster.nodes.values():
+            node.go_on()
+
+    def _disturb_clock(self, node: SimNode) -> None:
+        """Lets the clock of a node jump, and from now on be right, too fast or too slow."""
+        jump_ms, rate = self.rng.choice(CLOCK_JUMPS_MS), self.rng.choice(CLOCK_RATES)
+        self.cluster.loop.note(f"the clock of {node.name} jumps by {jump_ms} ms and runs at {rate}")
+        node.clock.skew_ms += jump_ms
+        node.clock.drift(rate)
 
     async def _in_sync(self) -> bool:
         """Waits until all replicas are in sync. Returns False if this takes too long."""
         end = self.cluster.loop.time() + PATIENCE_S
-        while not self.watch.is_in_sync():
+        while not (self.watch.is_in_sync() and all(node.is_up for node in self.cluster.brokers)):
             if self.cluster.loop.time() >= end:
                 return False
             await asyncio.sleep(0.1)
@@ -176,6 +228,7 @@ class ClusterFaults:
     async def _roll(self) -> None:
         """Stops and starts all brokers, one by one."""
         self.cluster.network.mend_links()
+        self._end_pauses()
         await self._revive_all()
         for node in self.cluster.brokers:
             if node.is_up:

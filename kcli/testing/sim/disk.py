@@ -159,6 +159,14 @@ class SimDisk:
             if inode is not None and posixpath.dirname(name) == path
         }
 
+    def directories(self, path: str) -> list[str]:
+        """Returns the names of the directories in a directory, for checks. It counts as no call."""
+        return [
+            posixpath.basename(name)
+            for name, inode in sorted(self._names.items())
+            if inode is None and name != path and posixpath.dirname(name) == path
+        ]
+
     def flip(self, path: str, position: int, bit: int) -> None:
         """Flips one bit of a file permanently."""
         inode = self._require(path)

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import contextvars
 import hashlib
+import heapq
 import random
 import traceback
 from asyncio.events import Handle, TimerHandle
@@ -55,6 +56,9 @@ class SimProcess:
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
+        self.is_paused = False
+        self.held: list[Handle] = []
+        """The callbacks that are due while the process is paused."""
         self.context = contextvars.copy_context()
         self.context.run(_process.set, self)
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -75,6 +79,8 @@ class SimProcess:
     def end(self) -> None:
         """Closes every coroutine at its `await`. Callbacks that the closing coroutines make are dropped."""
         self.alive = False
+        self.is_paused = False
+        self.held.clear()
         for task in self._tasks:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # its end is not an error
@@ -92,7 +98,8 @@ class SimLoop(asyncio.BaseEventLoop):
     """The event loop of one simulation. `simulate` creates it.
 
     `on_turn` is called before each turn. An exception in `on_turn` ends the run. `problems` collects the errors of
-    callbacks and of tasks that nothing awaits. An entry in `problems` also ends the run.
+    callbacks and of tasks that nothing awaits. An entry in `problems` also ends the run. `acting` has the processes
+    whose callbacks have run in the last turn. Only their state can be new.
     """
 
     def __init__(self, seed: int) -> None:
@@ -102,6 +109,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.notes: deque[str] = deque(maxlen=REMEMBERED_NOTES)
         self.on_turn: list[Callable[[], None]] = []
         self.turns = 0
+        self.acting: dict[SimProcess | None, None] = {}
         self._turns_at_once = 0
         self._now = 0.0
         self._trace = hashlib.blake2b(digest_size=16)
@@ -155,6 +163,36 @@ class SimLoop(asyncio.BaseEventLoop):
         if timeout > 0:
             self._turns_at_once = 0
             self._now = max(self._now, min(self._scheduled[0]._when, self._now + timeout + RESOLUTION_S))  # type: ignore[attr-defined]
+        self._prepare_turn()
+
+    def _prepare_turn(self) -> None:
+        """Finds the processes of the next turn. Callbacks of a paused process wait for the end of the pause."""
+        ready: deque[Handle] = self._ready  # type: ignore[attr-defined]
+        scheduled: list[TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        # The same timers, in the same order, that asyncio would take next.
+        while scheduled and scheduled[0].when() < self._now + RESOLUTION_S:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            ready.append(timer)
+        self.acting.clear()
+        for handle in list(ready):
+            process = handle._context.get(_process)  # type: ignore[attr-defined]
+            if process is not None and process.is_paused:
+                ready.remove(handle)
+                process.held.append(handle)
+            else:
+                self.acting[process] = None
+
+    def pause(self, process: SimProcess) -> None:
+        """Stops a process like SIGSTOP: its callbacks wait, and its sockets stay open."""
+        process.is_paused = True
+
+    def go_on(self, process: SimProcess) -> None:
+        """Ends a pause like SIGCONT. Everything that was due runs now."""
+        if process.is_paused:
+            process.is_paused = False
+            self._ready.extend(process.held)  # type: ignore[attr-defined]
+            process.held.clear()
 
     def _waiting(self) -> str:
         return ", ".join(sorted(task.get_name() for task in asyncio.all_tasks(self)))

@@ -1,11 +1,12 @@
 """One simulated run of a cluster with replicated topics. A seed decides its nodes, topics, settings and faults.
 
-The first phase is trouble. Idempotent producers with acks=all, consumers and a committer of offsets work, while nodes
-and networks fail, disks fail or fill, brokers are restarted one by one, and an administrator moves replicas and changes
-configs. The second phase is calm. All links are mended and all nodes run. Within a time limit every partition must have
-a leader, all replicas must be in sync, and all replicas must be equal. Consumers must have read every acknowledged
-record exactly once and in order. `ReplicationWatch` and `QuorumWatch` check their promises after every turn of the
-loop.
+The first phase is trouble. Idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile
+nodes and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are
+restarted one by one. An administrator moves replicas and changes configs. Some topics have retention or compaction,
+and one is deleted and created again. The second phase is calm. All links are mended and all nodes run. Within a time
+limit every partition must have a leader, all replicas must be in sync, all replicas must be equal, and nothing of
+deleted topics is left. Consumers must have read every acknowledged record exactly once and in order.
+`ReplicationWatch` and `QuorumWatch` check their promises after every turn of the loop.
 """
 
 from __future__ import annotations
@@ -22,15 +23,21 @@ from kcli.server.node import Node
 from kcli.testing.actors.clients import eventually
 from kcli.testing.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
 from kcli.testing.actors.cluster_clients import (
+    COMPACTED,
+    RETAINED,
+    UNCLEAN,
     ClusterWorld,
     ReplicatedConsumer,
     ReplicatedProducer,
+    check_latest,
     check_values,
 )
 from kcli.testing.actors.offset_committer import OffsetCommitter
+from kcli.testing.actors.passing_topic import NAME as PASSING
+from kcli.testing.actors.passing_topic import PassingTopic
 from kcli.testing.checks.quorum_watch import QuorumWatch
 from kcli.testing.checks.replication_watch import ReplicationWatch
-from kcli.testing.sim.cluster import BOTH, SimCluster
+from kcli.testing.sim.cluster import BOTH, DATA, SimCluster
 from kcli.testing.sim.cluster_faults import ClusterFaults, Failing
 from kcli.testing.sim.loop import SimLoop, simulate_noted
 from kcli.testing.sim.network import Weather
@@ -38,8 +45,9 @@ from kcli.testing.sim.network import Weather
 TROUBLE_S = 25.0
 CALM_S = 240.0
 STORY_S = 1500.0
-UNCLEAN = "unclean"
-"""The prefix of topics that allow unclean leader elections."""
+SMALL_SEGMENT_BYTES = "12000"
+"""The size of the segments of topics whose old segments are deleted or compacted. It is a little more than the largest
+batch of a producer."""
 SHAPES: tuple[dict[int, str], ...] = (
     {1: "controller", 2: "controller", 3: "controller", 4: "broker", 5: "broker", 6: "broker"},
     {1: "controller", 2: "controller", 3: "controller", 4: "broker", 5: "broker", 6: "broker"},
@@ -60,11 +68,19 @@ class Settings:
     overrides: dict[str, str]
     topics: tuple[ReplicatedTopic, ...]
     consumers: int
+    has_passing_topic: bool
 
     @classmethod
     def of(cls, rng: random.Random) -> Settings:
         failing = rng.choice(
-            (Failing.KILLS, Failing.POWER, Failing.POWER, Failing.CAREFUL_POWER, Failing.DISKS)
+            (
+                Failing.KILLS,
+                Failing.POWER,
+                Failing.POWER,
+                Failing.CAREFUL_POWER,
+                Failing.DISKS,
+                Failing.WIPES,
+            )
         )
         return cls(
             roles=rng.choice(SHAPES),
@@ -79,6 +95,7 @@ class Settings:
             overrides=_overrides(failing, rng),
             topics=_topics(rng),
             consumers=rng.randint(1, 2),
+            has_passing_topic=rng.random() < 0.3,
         )
 
 
@@ -99,8 +116,11 @@ def _overrides(failing: Failing, rng: random.Random) -> dict[str, str]:
         "min.insync.replicas": "2",
         "log.roll.ms": rng.choice(("3000", "604800000")),
         "unclean.leader.election.interval.ms": "3000",
-        # A compacted replica has other batches than its leader, so they could not be compared.
+        # Only the topics of COMPACTED are compacted. Batches of other compacted replicas could not be compared.
         "log.cleaner.min.compaction.lag.ms": "86400000",
+        "log.cleaner.backoff.ms": "300",
+        "log.retention.check.interval.ms": "1000",
+        "log.segment.delete.delay.ms": rng.choice(("0", "1000")),
     }
     if failing is Failing.POWER:
         overrides["log.flush.interval.messages"] = "1"
@@ -114,6 +134,19 @@ def _topics(rng: random.Random) -> tuple[ReplicatedTopic, ...]:
     if rng.random() < 0.3:
         config = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
         topics.append(ReplicatedTopic(UNCLEAN, 1, rng.choice((2, 3)), config))
+    if rng.random() < 0.25:
+        limit = rng.choice(({"retention.bytes": "24000"}, {"retention.ms": "4000"}))
+        config = {"min.insync.replicas": "2", "internal.segment.bytes": SMALL_SEGMENT_BYTES, **limit}
+        topics.append(ReplicatedTopic(RETAINED, 1, 3, config))
+    if rng.random() < 0.25:
+        config = {
+            "min.insync.replicas": "2",
+            "internal.segment.bytes": SMALL_SEGMENT_BYTES,
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": "0.0",
+            "min.compaction.lag.ms": "0",
+        }
+        topics.append(ReplicatedTopic(COMPACTED, 1, 3, config))
     return tuple(topics)
 
 
@@ -131,6 +164,11 @@ class Outcome:
     losses: int = 0
     from_followers: int = 0
     compared_batches: int = 0
+    deleted_topics: int = 0
+    deleted_records: int = 0
+    """The largest log start of a topic with retention."""
+    compacted_batches: int = 0
+    """The number of batches that compaction has removed from one replica."""
     faults: dict[str, int] = field(default_factory=dict)
 
 
@@ -156,12 +194,18 @@ class ReplicationStory:
             dynamic=settings.dynamic,
         )
         self.quorum_watch = QuorumWatch()
-        self.watch = ReplicationWatch(self.cluster, loses_on_unclean_election=(UNCLEAN,))
+        self.watch = ReplicationWatch(
+            self.cluster,
+            loses_on_unclean_election=(UNCLEAN,),
+            loses_by_retention=(RETAINED,),
+            compacted=(COMPACTED,),
+        )
         self.world = ClusterWorld(self.cluster, self.watch, self.rng)
         self.administrator = ClusterAdministrator(self.world, settings.topics)
         self.faults = ClusterFaults(self.cluster, self.watch, self.rng, settings.failing)
         self.producers: list[ReplicatedProducer] = []
         self.consumers: list[ReplicatedConsumer] = []
+        self.passing = PassingTopic(self.world) if settings.has_passing_topic else None
         self.committer = OffsetCommitter(self.world, "group", TopicPartition("replicated", 0))
 
     async def run(self) -> Outcome:
@@ -178,14 +222,17 @@ class ReplicationStory:
                 for consumer in self.consumers:
                     group.create_task(consumer.run())
                 group.create_task(self.committer.run())
+                if self.passing is not None:
+                    group.create_task(self.passing.run())
                 group.create_task(self._trouble())
             compared = await self._check_end()
         return self._outcome(compared)
 
     def _check(self) -> None:
-        for node in self._running:
-            self.quorum_watch.check(node)
-        self.watch.check()
+        for machine in self.cluster.nodes.values():
+            if machine.running is not None and machine.has_acted:
+                self.quorum_watch.check(machine.running)
+        self.watch.check(after_turn=True)
 
     @property
     def _running(self) -> list[Node]:
@@ -222,7 +269,12 @@ class ReplicationStory:
         await eventually(self._nodes_have_settled, CALM_S, "all nodes run and are unfenced")
         self.world.ending = True
         await eventually(lambda: all(each.is_done for each in self.producers), CALM_S, "producers finish")
+        if self.passing is not None:
+            await eventually(
+                lambda: self.passing is None or self.passing.is_done, CALM_S, "the topic is deleted"
+            )
         await self._eventually_settled()
+        await eventually(lambda: not self._leftovers(), CALM_S, "deleted topics leave nothing")
         self.world.written = True
         await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
 
@@ -232,6 +284,15 @@ class ReplicationStory:
         except AssertionError as error:
             error.add_note(self.watch.unsettled())
             raise
+
+    def _leftovers(self) -> list[str]:
+        """The directories of deleted topics."""
+        return [
+            f"{name} on {node.name}"
+            for node in self.cluster.nodes.values()
+            for name in node.disk.directories(DATA)
+            if name.startswith(f"{PASSING}-")
+        ]
 
     def _nodes_have_settled(self) -> bool:
         nodes = self._running
@@ -252,6 +313,9 @@ class ReplicationStory:
             if producer.partition.topic != UNCLEAN:
                 for consumer in self.consumers:
                     check_values(producer, consumer.values[producer.partition])
+                    if producer.partition.topic == COMPACTED:
+                        latest = self.watch.latest_values(producer.partition)
+                        check_latest(producer, latest, consumer.values[producer.partition])
         compared = self.watch.check_equal()
         self.loop.note("all nodes start again")
         for node in self.cluster.nodes.values():
@@ -275,6 +339,9 @@ class ReplicationStory:
             losses=sum(each.losses for each in partitions),
             from_followers=sum(each.read_from_followers for each in self.consumers),
             compared_batches=compared,
+            deleted_topics=0 if self.passing is None else self.passing.deleted,
+            deleted_records=self.watch.log_start(RETAINED),
+            compacted_batches=self.watch.removed_batches(COMPACTED),
             faults=self.faults.counts,
         )
 

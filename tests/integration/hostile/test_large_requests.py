@@ -6,6 +6,7 @@ Work is counted, not timed: the calls in one turn of the loop, and the turns unt
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
 from collections import Counter
 from collections.abc import Callable
@@ -46,6 +47,8 @@ from kcli.protocol.messages import (
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import Message
+from kcli.security.acls.audit import AUDIT_LOG
+from kcli.security.acls.configured import STANDARD
 from rigs.loops import PATIENCE_S, on_a_loop
 from rigs.node import RunningNode, connect, create, running
 from rigs.turn_counter import CALLS_PER_TURN_MAX, TurnCounter
@@ -441,6 +444,36 @@ async def test_a_large_request_is_answered_in_full_beside_its_neighbours(tmp_pat
     assert Counter(row.codes(response)) == row.expected
     assert counter.calls_in_one_turn <= CALLS_PER_TURN_MAX
     assert neighbour.answered > 5, "the neighbour was served while the large request was"
+    assert neighbour.turns_max <= PING_TURNS_MAX
+
+
+REFUSED_OFTEN = (ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.DESCRIBE_GROUPS, ApiKey.ALTER_REPLICA_LOG_DIRS)
+"""The requests that are refused in each run. All other requests are refused only in `make full`."""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=() if row.key in REFUSED_OFTEN else pytest.mark.full) for row in ROWS],
+    ids=lambda row: row.key.name,
+)
+@on_a_loop
+async def test_a_large_request_without_rights_is_refused_beside_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Row
+) -> None:
+    """The audit log gets a line for each refused name."""
+    monkeypatch.setattr(AUDIT_LOG, "propagate", False)
+    AUDIT_LOG.setLevel(logging.INFO)
+    try:
+        async with running(tmp_path, authorizer_class_name=STANDARD, super_users="User:admin") as node:
+            neighbour = await Neighbour.of(node)
+            frame = codec.encode_request(row.request, row.key, row.version, 5, "large")
+            with TurnCounter() as counter:
+                answering = asyncio.create_task(answer_of(node, frame))
+                await neighbour.ping_until(answering, counter)
+            codec.decode_response(row.key, row.version, answering.result())
+    finally:
+        AUDIT_LOG.setLevel(logging.NOTSET)
+    assert counter.calls_in_one_turn <= CALLS_PER_TURN_MAX
     assert neighbour.turns_max <= PING_TURNS_MAX
 
 

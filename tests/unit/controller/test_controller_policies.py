@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -208,3 +210,33 @@ def test_an_authorizer_of_another_package_decides() -> None:
         assert authorizer.authorize(asker, AclOperation.ALTER, CLUSTER) == allowed
     with pytest.raises(ConfigError, match="has no is_open and no authorize and no authorize_any"):
         node_authorizer(node_config(CONTROLLER | {KEY: "com.example.Rules"}))
+
+
+def test_the_classes_of_the_documentation_work() -> None:
+    from kcli.model.acl import AclOperation
+    from kcli.security.authorizer import CLUSTER, Asker, Authorizer
+    from kcli.security.principal import Principal
+
+    text = (Path(__file__).resolve().parents[3] / "docs" / "security.md").read_text()
+    section = text.partition("## Authorizers and policies of your own")[2]
+    made: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+        exec(block, made)
+    rig = ControllerRig(policies=Policies(create_topic=made["TopicRules"]({"our.rules.replicas": "2"})))
+    rig.add_brokers(1, 2)
+    found = create(
+        rig,
+        ct.CreatableTopic(name="few", num_partitions=1, replication_factor=1),
+        ct.CreatableTopic(name="enough", num_partitions=1, replication_factor=2),
+    )
+    assert found == {
+        "few": ("POLICY_VIOLATION", "few needs 2 replicas"),
+        "enough": ("NONE", None),
+    }
+    guard: Authorizer = made["Guard"]({"our.guard.admin": "root"})
+    for user, operation, allowed in (
+        ("root", AclOperation.ALTER, True),
+        ("bob", AclOperation.ALTER, False),
+        ("bob", AclOperation.DESCRIBE, True),
+    ):
+        assert guard.authorize(Asker(Principal("User", user), "10.0.0.1", "X"), operation, CLUSTER) == allowed

@@ -7,9 +7,16 @@ import pytest
 from kcli.config.topic import LogConfig
 from kcli.model.ids import LeaderEpoch, Offset
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch import read_header
+from kcli.protocol.batches.batch import Record, encode_batch, read_header
 from kcli.storage.log.log import AppendOrigin, PartitionLog
-from kcli.testing.checks.replica_log import ReplicaBatch, ReplicaLog, read_disk, read_log, read_more
+from kcli.testing.checks.replica_log import (
+    ReplicaBatch,
+    ReplicaLog,
+    latest_values,
+    read_disk,
+    read_log,
+    read_more,
+)
 from kcli.testing.rigs.logs import START_MS, LogRig, batch_of
 from kcli.testing.sim.disk import SimDisk
 
@@ -86,3 +93,15 @@ def test_a_batch_below_the_end_is_refused() -> None:
     replica.append(batch)
     with pytest.raises(AssertionError, match="follows an end of 1"):
         replica.append(batch)
+
+
+def test_the_last_value_of_each_key_is_found() -> None:
+    disk = SimDisk()
+    log = LogRig(disk, config=SMALL).create()
+    for number in range(9):
+        batch = encode_batch([Record(-1, START_MS, b"key %d" % (number % 2), b"value %d" % number)])
+        log.append(batch, leader_epoch=LeaderEpoch(0), origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    assert latest_values(disk, "/data", PARTITION) == {
+        b"key 0": (8, b"value 8"),
+        b"key 1": (7, b"value 7"),
+    }

@@ -200,3 +200,82 @@ def test_an_error_names_the_last_notes_and_the_command_that_repeats_it() -> None
     last, again = failed.value.__notes__
     assert "the last step" in last
     assert again == "To see it again: pytest --sim-seed 7"
+
+
+def test_a_paused_process_does_nothing_until_it_goes_on() -> None:
+    async def main(loop: SimLoop) -> list[float]:
+        process, ticks = SimProcess("paused"), list[float]()
+
+        async def tick() -> None:
+            while True:
+                await asyncio.sleep(1)
+                ticks.append(round(loop.time(), 3))
+
+        process.spawn(tick())
+        await asyncio.sleep(2.5)
+        loop.pause(process)
+        await asyncio.sleep(10)
+        assert ticks == [1, 2], "nothing happens in a pause"
+        loop.go_on(process)
+        await asyncio.sleep(2)
+        loop.kill(process)
+        return ticks
+
+    assert simulate(1, main) == [1, 2, 12.5, 13.5]
+
+
+def test_a_paused_process_may_be_killed() -> None:
+    async def main(loop: SimLoop) -> list[str]:
+        process, done = SimProcess("paused"), list[str]()
+        loop.pause(process)
+        process.spawn(_append_later(done))
+        await asyncio.sleep(5)
+        loop.kill(process)
+        loop.go_on(process)
+        await asyncio.sleep(5)
+        return done
+
+    assert simulate(1, main) == []
+
+
+async def _append_later(done: list[str]) -> None:
+    await asyncio.sleep(1)
+    done.append("done")
+
+
+def test_the_loop_knows_which_processes_have_acted() -> None:
+    async def main(loop: SimLoop) -> list[bool]:
+        busy, idle = SimProcess("busy"), SimProcess("idle")
+        seen: list[bool] = []
+
+        async def spin() -> None:
+            for _ in range(100):
+                await asyncio.sleep(0.1)
+
+        busy.spawn(spin())
+        idle.spawn(asyncio.sleep(3600))
+        await asyncio.sleep(1)
+        loop.on_turn.append(lambda: seen.append(idle in loop.acting))
+        turns: list[bool] = []
+        loop.on_turn.append(lambda: turns.append(busy in loop.acting))
+        await asyncio.sleep(1)
+        assert any(turns)
+        return seen
+
+    assert not any(simulate(1, main))
+
+
+def test_a_clock_that_drifts_does_not_jump() -> None:
+    async def main(loop: SimLoop) -> None:
+        clock = SimClock(loop)
+        await asyncio.sleep(100)
+        clock.drift(1.1)
+        assert clock.now_ms() == BEGINNING_MS + 100_000
+        await asyncio.sleep(100)
+        assert clock.now_ms() == pytest.approx(BEGINNING_MS + 210_000, abs=2)
+        clock.drift(1.0)
+        assert clock.now_ms() == pytest.approx(BEGINNING_MS + 210_000, abs=2)
+        await asyncio.sleep(10)
+        assert clock.now_ms() == pytest.approx(BEGINNING_MS + 220_000, abs=2)
+
+    simulate(1, main)
