@@ -9,7 +9,6 @@ PLAIN and a secret that only this process knows, because other users of the mach
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import secrets
 import struct
@@ -94,13 +93,15 @@ class Relay:
         self, address: Address
     ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(OSError, EOFError, KcliError):
+            try:
                 async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):
                     upstream = await _logged_in(address, self.config)
                 try:
                     await self._relay(_Link(reader, writer), upstream)
                 finally:
                     upstream.writer.close()
+            except* (OSError, EOFError, KcliError):
+                pass  # one side has closed its connection, and the client connects again
             writer.close()
 
         return accept

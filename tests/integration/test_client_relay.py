@@ -32,6 +32,7 @@ def ran(*argv: str, stdin: str = "") -> str:
     """Runs a tool as a process of its own, and returns its stdout."""
     done = subprocess.run([*KCLI, *argv], input=stdin, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
     return done.stdout
 
 
