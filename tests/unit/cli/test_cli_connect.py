@@ -49,9 +49,7 @@ def test_unknown_names_of_settings_are_warned_about(
     )
 
 
-def test_settings_without_effect_are_warned_about(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_without_effect_are_warned_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "client.properties"
     path.write_text("ssl.provider=\nsasl.login.refresh.window.factor=0.5\nclient.id=c\n")
     admin(ClusterOptions(bootstrap_server="127.0.0.1:1", command_config=str(path)))
