@@ -20,6 +20,10 @@ can_compile_kerberos() {
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'
 }
 
+install_kcli() {
+    "$VENV/bin/python" -m pip install --disable-pip-version-check --editable "$1" >"$VENV/install.log" 2>&1
+}
+
 ensure_venv() {
     VENV="$ROOT/.venv"
     extras="$1"
@@ -35,7 +39,10 @@ ensure_venv() {
     target="$ROOT${extras:+[$extras]}"
     if [ ! -e "$stamp" ] || [ "$ROOT/pyproject.toml" -nt "$stamp" ]; then
         echo "Installing kcli${extras:+ with $extras} into $VENV (PySpark is large: with it the first time takes minutes)" >&2
-        "$VENV/bin/python" -m pip install --disable-pip-version-check --editable "$target" >"$VENV/install.log" 2>&1 || {
+        install_kcli "$target" || {
+            # The library for Kerberos could not be compiled. Everything else works without it.
+            case "$extras" in *,kerberos) install_kcli "$ROOT[${extras%,kerberos}]" ;; *) false ;; esac
+        } || {
             cat "$VENV/install.log" >&2
             return 1
         }

@@ -83,6 +83,7 @@ def _check_settings(properties: Properties) -> None:
         return
     from kcli.config.admin import ADMIN
     from kcli.config.definition import ConfigError
+    from kcli.security.client import unused_settings
 
     for name, text in properties.items():
         where = properties.where(name)
@@ -94,6 +95,8 @@ def _check_settings(properties: Properties) -> None:
         elif not _is_another_programs(name):
             hint = did_you_mean(name, list(ADMIN))
             warn(" ".join(filter(None, (f"WARN {where}: ignored the unknown setting {name}.", hint))))
+    for name in unused_settings(properties):
+        warn(f"WARN {properties.where(name)}: {name} has no effect in kcli.")
 
 
 def _is_another_programs(name: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kcli.config.definition import ConfigError
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import logger
-from kcli.security.client import ClientSecurity, client_security
+from kcli.security.client import ClientSecurity, client_security, unused_settings
 from kcli.security.mechanisms.client import BearerCredentials, ClientCredentials, KerberosCredentials
 from kcli.security.tls.contexts import ClientTls, openssl_name
 from kcli.security.tls.stores import load_key_store, load_trust_store
@@ -38,9 +38,6 @@ _OWN_NAMES = frozenset(
 
 _OWN_CREDENTIALS = frozenset({"sasl.username", "sasl.oauthbearer.method", "sasl.oauthbearer.config"})
 """librdkafka's names that give the credentials, so that no line of JAAS is needed."""
-
-# Java's keys that concern only Java's own code.
-_JAVA_ONLY = ("ssl.provider", "ssl.secure.random.implementation", "ssl.engine.factory.class")
 
 
 def is_security(key: str) -> bool:
@@ -133,6 +130,5 @@ class Tokens:
 
 
 def _warn(properties: Mapping[str, str]) -> None:
-    for key in _JAVA_ONLY:
-        if properties.get(key):
-            logger().warning("%s has no effect here: it names a Java class or provider.", key)
+    for key in unused_settings(properties):
+        logger().warning("%s has no effect in kcli.", key)

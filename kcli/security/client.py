@@ -66,6 +66,43 @@ PROPERTIES = (
 )
 """The properties that `client_security` reads."""
 
+WITHOUT_EFFECT = frozenset(
+    {
+        "sasl.client.callback.handler.class",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.class",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "security.providers",
+        "ssl.engine.factory.class",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    }
+)
+"""Keys of Java's clients that have no effect here. They name Java classes and algorithms, or the times at which Java
+renews a login. A client of kcli renews a token at 80 % of its lifetime."""
+
 JAAS, JAAS_FILE = "sasl.jaas.config", "java.security.auth.login.config"
 SECTION = "KafkaClient"
 """The section of a JAAS file for clients."""
@@ -109,6 +146,11 @@ def client_security(
         ):
             raise ValueError(f"{name} has no effect while {prefix}security.protocol is {protocol}")
     return ClientSecurity(tls, sasl)
+
+
+def unused_settings(properties: Mapping[str, str]) -> list[str]:
+    """The keys in the properties that have no effect here, sorted. A key with an empty value is left out."""
+    return sorted(name for name in WITHOUT_EFFECT if properties.get(name))
 
 
 def _tls(properties: Mapping[str, str], prefix: str) -> ClientTls:

@@ -1,6 +1,6 @@
 """Looks at one port with blocking sockets: the addresses of its host, whether it answers, and what it speaks.
 
-Every function has a time limit, and returns what it saw instead of raising for a server that is not Kafka.
+Every step has a time limit. No function sends a secret, and no certificate is checked, because it is only looked at.
 """
 
 from __future__ import annotations
@@ -8,40 +8,62 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
+from typing import TYPE_CHECKING
 
+from kcli.errors import ErrorCode, KafkaError, KcliError
 from kcli.model.addresses import Address
-from kcli.protocol.messages.api_versions import ApiVersionsRequest
+from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kcli.protocol.wire.api import ApiKey
-from kcli.protocol.wire.codec import encode_request
-from kcli.protocol.wire.peer import speaks_tls
+from kcli.protocol.wire.codec import Message, decode_response, encode_request
 
-FIRST_BYTES = 8
-"""The size and the correlation id of an answer."""
-CORRELATION_ID = 77_001
-"""A number that another protocol would hardly send at the place of the correlation id."""
+if TYPE_CHECKING:
+    from cryptography import x509
+
+TIMEOUT_S = 3.0
+"""The time for each step. The user already waits for an error, so a silent port must not take much longer."""
+ANSWER_BYTES_MAX = 1 << 20
+"""The largest answer that is read. The answer to ApiVersions has less than a kilobyte."""
+FIRST_BYTES = 4
+"""The bytes of an answer that tell another protocol."""
+
+_SIZE = struct.Struct(">i")
 
 
-class Speaks(Enum):
-    """The protocol of a port, as its first bytes show it."""
+@dataclass(frozen=True, slots=True)
+class Port:
+    """What a port speaks.
 
-    KAFKA = "Kafka without TLS"
-    TLS = "TLS"
-    HTTP = "HTTP"
-    SSH = "SSH"
-    NOTHING = "nothing: it closes the connection"
-    SILENCE = "nothing: it does not answer"
-    OTHER = "a protocol that is not Kafka"
+    `mechanisms` is None if the port asks for no login, or if that is unknown. `other` names the protocol of a port that
+    speaks neither Kafka's protocol nor TLS.
+    """
+
+    is_kafka: bool = False
+    is_tls: bool = False
+    mechanisms: tuple[str, ...] | None = None
+    other: str = ""
+
+    @property
+    def protocol(self) -> str:
+        """The security.protocol that the port needs, as far as it is known."""
+        if not self.is_kafka:
+            return "SSL or SASL_SSL" if self.is_tls else ""
+        kind = "SSL" if self.is_tls else "PLAINTEXT"
+        if self.mechanisms is None:
+            return kind
+        return f"SASL_{kind} (sasl.mechanism {' or '.join(self.mechanisms)})"
 
 
 @dataclass(frozen=True, slots=True)
 class TlsLook:
-    """The TLS of a server, seen without checking its certificate. `certificate` is in DER form."""
+    """The TLS of a server, and its certificate."""
 
     version: str
     cipher: str
-    certificate: bytes
+    certificate: x509.Certificate | None
 
 
 def resolve(address: Address) -> tuple[str, ...]:
@@ -50,7 +72,7 @@ def resolve(address: Address) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def connects(ip: str, port: int, timeout_s: float) -> OSError | None:
+def connects(ip: str, port: int, timeout_s: float = TIMEOUT_S) -> OSError | None:
     """Connects once. Returns the error if no server accepts the connection."""
     try:
         socket.create_connection((ip, port), timeout_s).close()
@@ -59,68 +81,105 @@ def connects(ip: str, port: int, timeout_s: float) -> OSError | None:
     return None
 
 
-def spoken(address: Address, timeout_s: float) -> Speaks:
-    """Sends an ApiVersions request without TLS, and returns what the answer looks like."""
-    request = encode_request(ApiVersionsRequest(), ApiKey.API_VERSIONS, 0, CORRELATION_ID, "kcli-doctor")
+def look_at(address: Address, timeout_s: float = TIMEOUT_S) -> Port:
+    """Looks at what a port speaks: TLS or plain text, Kafka's protocol or another, a login or none."""
+    # TLS comes first, because a broker without TLS closes such a connection at once. A server of TLS may wait for more
+    # bytes of a request in plain text.
     try:
-        with socket.create_connection((address.host, address.port), timeout_s) as opened:
-            opened.settimeout(timeout_s)
-            opened.sendall(request)
-            first = _received(opened)
-        otherwise = Speaks.NOTHING
-    except TimeoutError:
-        first, otherwise = b"", Speaks.SILENCE
+        with _encrypted(address, timeout_s) as link:
+            try:
+                return _kafka(link, is_tls=True)
+            except (OSError, KcliError):
+                return Port(is_tls=True)
     except OSError:
-        first, otherwise = b"", Speaks.NOTHING
-    if len(first) == FIRST_BYTES and int.from_bytes(first[4:]) == CORRELATION_ID:
-        return Speaks.KAFKA
-    if speaks_tls(first):
-        return Speaks.TLS
-    if first.startswith(b"HTTP"):
-        return Speaks.HTTP
-    if first.startswith(b"SSH-"):
-        return Speaks.SSH
-    if first:
-        return Speaks.OTHER
-    # Some servers with TLS send no alert after a request without TLS.
-    with contextlib.suppress(OSError):
-        look_unchecked(address, timeout_s)
-        return Speaks.TLS
-    return otherwise
+        pass
+    try:
+        with _plain(address, timeout_s) as link:
+            return _kafka(link, is_tls=False)
+    except (OSError, KcliError):
+        return Port(other=_other(address, timeout_s))
 
 
-def look_at_tls(address: Address, context: ssl.SSLContext, timeout_s: float) -> TlsLook:
+def look_at_tls(address: Address, timeout_s: float = TIMEOUT_S) -> TlsLook:
     """Makes a TLS handshake. Raises OSError, such as ssl.SSLError, if the handshake fails."""
-    with (
-        socket.create_connection((address.host, address.port), timeout_s) as opened,
-        context.wrap_socket(opened, server_hostname=address.host) as wrapped,
-    ):
-        cipher = wrapped.cipher()
+    from cryptography import x509
+
+    with _encrypted(address, timeout_s) as link:
+        cipher, content = link.cipher(), link.getpeercert(binary_form=True)
         return TlsLook(
-            wrapped.version() or "TLS",
+            link.version() or "TLS",
             cipher[0] if cipher else "an unknown cipher",
-            wrapped.getpeercert(binary_form=True) or b"",
+            x509.load_der_x509_certificate(content) if content else None,
         )
 
 
-def look_unchecked(address: Address, timeout_s: float) -> TlsLook:
-    """The same as `look_at_tls`, with any certificate. Nothing is sent to the server after the handshake."""
-    return look_at_tls(address, _unchecked(), timeout_s)
+def shakes_hands(address: Address, context: ssl.SSLContext, timeout_s: float = TIMEOUT_S) -> None:
+    """Makes a TLS handshake with the checks of a context. Raises OSError, such as ssl.SSLError, if it fails."""
+    with _plain(address, timeout_s) as link, context.wrap_socket(link, server_hostname=address.host):
+        pass
 
 
-def _unchecked() -> ssl.SSLContext:
+def _kafka(link: socket.socket, *, is_tls: bool) -> Port:
+    versions = _ask(link, ApiVersionsRequest(), ApiKey.API_VERSIONS, 0)
+    assert isinstance(versions, ApiVersionsResponse)
+    if ApiKey.SASL_HANDSHAKE not in {each.api_key for each in versions.api_keys}:
+        return Port(is_kafka=True, is_tls=is_tls)
+    try:
+        # No server has a mechanism without a name, so a listener with SASL answers with the list of its mechanisms.
+        answer = _ask(link, SaslHandshakeRequest(mechanism=""), ApiKey.SASL_HANDSHAKE, 1)
+    except (OSError, KcliError):
+        return Port(is_kafka=True, is_tls=is_tls)
+    assert isinstance(answer, SaslHandshakeResponse)
+    asks = answer.error_code is ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    return Port(is_kafka=True, is_tls=is_tls, mechanisms=tuple(answer.mechanisms) if asks else None)
+
+
+def _other(address: Address, timeout_s: float) -> str:
+    """Names another protocol by the first bytes of its answer."""
+    try:
+        with _plain(address, timeout_s) as link:
+            link.sendall(encode_request(ApiVersionsRequest(), ApiKey.API_VERSIONS, 0, 1, "kcli"))
+            first = _read(link, FIRST_BYTES)
+    except TimeoutError:
+        return "nothing: it does not answer"
+    except OSError:
+        return "nothing: it closes the connection"
+    if first == b"HTTP":
+        return "HTTP"
+    return "SSH" if first == b"SSH-" else "a protocol that is not Kafka"
+
+
+def _ask(link: socket.socket, message: Message, key: ApiKey, version: int) -> Message:
+    link.sendall(encode_request(message, key, version, 1, "kcli"))
+    (size,) = _SIZE.unpack(_read(link, _SIZE.size))
+    if not 0 < size <= ANSWER_BYTES_MAX:
+        raise KafkaError(f"an answer of {size} bytes")
+    return decode_response(key, version, _read(link, size))[1]
+
+
+def _read(link: socket.socket, size: int) -> bytes:
+    content = b""
+    while len(content) < size:
+        part = link.recv(size - len(content))
+        if not part:
+            raise ConnectionError("the server closed the connection")
+        content += part
+    return content
+
+
+@contextlib.contextmanager
+def _plain(address: Address, timeout_s: float) -> Iterator[socket.socket]:
+    with socket.create_connection((address.host, address.port), timeout_s) as link:
+        yield link
+
+
+@contextlib.contextmanager
+def _encrypted(address: Address, timeout_s: float) -> Iterator[ssl.SSLSocket]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def _received(opened: socket.socket) -> bytes:
-    """The first bytes of the answer. Fewer, if the server closes the connection before."""
-    first = b""
-    while len(first) < FIRST_BYTES:
-        more = opened.recv(FIRST_BYTES - len(first))
-        if not more:
-            break
-        first += more
-    return first
+    with (
+        _plain(address, timeout_s) as link,
+        context.wrap_socket(link, server_hostname=address.host) as encrypted,
+    ):
+        yield encrypted

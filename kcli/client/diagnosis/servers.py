@@ -14,10 +14,9 @@ from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection, WrongPeer
 from kcli.client.diagnosis import certificates, ports
 from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
-from kcli.client.diagnosis.ports import Speaks, TlsLook
+from kcli.client.diagnosis.ports import Port, TlsLook
 from kcli.config.definition import ConfigError
 from kcli.errors import (
-    ErrorCode,
     KafkaError,
     ProtocolError,
     SaslAuthenticationException,
@@ -25,16 +24,11 @@ from kcli.errors import (
     UnsupportedSaslMechanismException,
 )
 from kcli.model.addresses import Address
-from kcli.protocol.messages.metadata import MetadataRequest
-from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
 from kcli.security.client import ClientSecurity
 
 NAME, PORT, PROTOCOL, TLS, LOGIN, VERSIONS = "name", "port", "protocol", "tls", "login", "versions"
-NO_MECHANISM = "NONE"
-"""A name that no mechanism has. A listener with SASL answers it with the list of its mechanisms."""
-HANDSHAKE_VERSION = 1
 
 
 class ServerWalk:
@@ -97,23 +91,20 @@ class ServerWalk:
             yield finding
 
     async def _plain(self, address: Address) -> AsyncIterator[Finding]:
-        spoken = await asyncio.to_thread(ports.spoken, address, self._timeout_s)
-        if spoken is Speaks.KAFKA:
-            yield ok(PROTOCOL, str(address), "the port speaks Kafka without TLS, as the client does")
-        elif spoken is Speaks.TLS:
-            wanted = "SASL_SSL" if self._security.sasl is not None else "SSL or SASL_SSL"
+        port = await self._look_at(address)
+        if port.is_tls:
             yield wrong(
                 PROTOCOL,
                 str(address),
                 "this port speaks TLS, the client does not",
-                f"set security.protocol={wanted}",
+                f"set security.protocol={port.protocol}",
             )
+        elif not port.is_kafka:
+            yield _not_kafka(address, port)
+        elif self._security.sasl is None and port.mechanisms is not None:
+            yield _needs_login(address, port)
         else:
-            yield self._not_kafka(address, spoken)
-
-    def _not_kafka(self, address: Address, spoken: Speaks) -> Finding:
-        advice = "connect to a port that `listeners` of the broker has"
-        return wrong(PROTOCOL, str(address), f"this port speaks {spoken.value}", advice)
+            yield ok(PROTOCOL, str(address), "the port speaks Kafka without TLS, as the client does")
 
     async def _tls(self, address: Address) -> AsyncIterator[Finding]:
         tls = self._security.tls
@@ -124,68 +115,46 @@ class ServerWalk:
             yield wrong(TLS, str(address), str(error), "correct the ssl.* settings of the client")
             return
         try:
-            seen = await asyncio.to_thread(ports.look_unchecked, address, self._timeout_s)
+            seen = await asyncio.to_thread(ports.look_at_tls, address, self._timeout_s)
         except OSError as error:
             yield await self._no_tls(address, error)
             return
         yield ok(TLS, str(address), f"{seen.version} with {seen.cipher}")
-        for finding in self._judged(address, seen):
+        if seen.certificate is not None:
+            finding = certificates.judge(
+                seen.certificate, address.host, str(address), self._now, checks_name=tls.checks_name
+            )
             yield finding
             if finding.is_wrong:
                 return
         try:
-            await asyncio.to_thread(ports.look_at_tls, address, context, self._timeout_s)
+            await asyncio.to_thread(ports.shakes_hands, address, context, self._timeout_s)
         except ssl.SSLCertVerificationError as error:
-            yield self._untrusted(address, seen, error)
+            yield _untrusted(address, seen, error)
+            return
         except OSError as error:
-            yield wrong(
-                TLS,
-                str(address),
-                f"the TLS handshake failed: {_reason(error)}",
-                "check ssl.keystore.*, ssl.truststore.* and ssl.enabled.protocols",
-            )
+            yield _failed_handshake(address, error)
+            return
+        if self._security.sasl is None:
+            port = await self._look_at(address)
+            if port.mechanisms is not None:
+                yield _needs_login(address, port)
 
     async def _no_tls(self, address: Address, error: OSError) -> Finding:
-        spoken = await asyncio.to_thread(ports.spoken, address, self._timeout_s)
-        if spoken is Speaks.KAFKA:
-            wanted = "SASL_PLAINTEXT" if self._security.sasl is not None else "PLAINTEXT or SASL_PLAINTEXT"
-            return wrong(
-                TLS,
-                str(address),
-                "the client speaks TLS, this port does not",
-                f"set security.protocol={wanted}, or connect to the port of a listener with TLS",
-            )
-        if spoken is not Speaks.TLS:
-            return self._not_kafka(address, spoken)
+        port = await self._look_at(address)
+        if port.is_tls:
+            return _failed_handshake(address, error)
+        if not port.is_kafka:
+            return _not_kafka(address, port)
         return wrong(
             TLS,
             str(address),
-            f"the TLS handshake failed: {_reason(error)}",
-            "compare ssl.enabled.protocols and ssl.cipher.suites of the client and of the broker",
+            "the client speaks TLS, this port does not",
+            f"set security.protocol={port.protocol}, or connect to the port of a listener with TLS",
         )
 
-    def _judged(self, address: Address, seen: TlsLook) -> list[Finding]:
-        from cryptography import x509
-
-        assert self._security.tls is not None
-        if not seen.certificate:
-            return []
-        certificate = x509.load_der_x509_certificate(seen.certificate)
-        checks_name = self._security.tls.checks_name
-        return [
-            certificates.judge(certificate, address.host, str(address), self._now, checks_name=checks_name)
-        ]
-
-    def _untrusted(self, address: Address, seen: TlsLook, error: ssl.SSLCertVerificationError) -> Finding:
-        from cryptography import x509
-
-        issuer = certificates.issuer_of(x509.load_der_x509_certificate(seen.certificate))
-        return wrong(
-            certificates.STEP,
-            str(address),
-            f"the client does not trust the certificate, which {issuer} issued: {error.verify_message}",
-            "put the certificate of this authority into ssl.truststore.location or ssl.truststore.certificates",
-        )
+    async def _look_at(self, address: Address) -> Port:
+        return await asyncio.to_thread(ports.look_at, address, self._timeout_s)
 
     async def _login(self, address: Address) -> AsyncIterator[Finding]:
         sasl = self._security.sasl
@@ -217,62 +186,44 @@ class ServerWalk:
             )
             return
         try:
-            if sasl is None:
-                finding = await self._served_without_login(address, connection)
-                if finding is not None:
-                    yield finding
-                    return
-            else:
+            if sasl is not None:
                 yield ok(LOGIN, str(address), f"the login with {sasl.mechanism} succeeded")
             yield _versions(address, connection)
         finally:
             connection.close()
 
-    async def _served_without_login(self, address: Address, connection: Connection) -> Finding | None:
-        """Sends a request that a listener with SASL refuses before the login. Returns None if it is answered."""
-        try:
-            version = connection.version_for(ApiKey.METADATA)
-            await connection.request(
-                MetadataRequest(topics=()), ApiKey.METADATA, version=version, timeout=self._timeout_s
-            )
-        except (OSError, TimeoutError, KafkaError, ProtocolError) as error:
-            mechanisms = await self._mechanisms(address)
-            if not mechanisms:
-                return wrong(LOGIN, str(address), _reason(error), "look for this client in the broker's log")
-            protocol = "SASL_PLAINTEXT" if self._security.tls is None else "SASL_SSL"
-            return wrong(
-                LOGIN,
-                str(address),
-                f"this port needs a login with {' or '.join(mechanisms)}, the client does not log in",
-                f"set security.protocol={protocol}, sasl.mechanism and sasl.jaas.config",
-            )
-        return None
 
-    async def _mechanisms(self, address: Address) -> tuple[str, ...]:
-        """The mechanisms that a listener with SASL offers. None, if the listener has no SASL."""
-        try:
-            connection = await Connection.open(
-                SystemNetwork(),
-                address,
-                self._config.client_id,
-                self._timeout_s,
-                ClientSecurity(self._security.tls),
-            )
-        except (OSError, TimeoutError, KafkaError, ProtocolError):
-            return ()
-        try:
-            answer = await connection.request(
-                SaslHandshakeRequest(mechanism=NO_MECHANISM),
-                ApiKey.SASL_HANDSHAKE,
-                version=HANDSHAKE_VERSION,
-                timeout=self._timeout_s,
-            )
-        except (OSError, TimeoutError, KafkaError, ProtocolError):
-            return ()
-        finally:
-            connection.close()
-        assert isinstance(answer, SaslHandshakeResponse)
-        return answer.mechanisms if answer.error_code is ErrorCode.UNSUPPORTED_SASL_MECHANISM else ()
+def _not_kafka(address: Address, port: Port) -> Finding:
+    advice = "connect to a port that `listeners` of the broker has"
+    return wrong(PROTOCOL, str(address), f"this port speaks {port.other}", advice)
+
+
+def _needs_login(address: Address, port: Port) -> Finding:
+    return wrong(
+        LOGIN,
+        str(address),
+        "this port needs a login, the client does not log in",
+        f"set security.protocol={port.protocol} and sasl.jaas.config",
+    )
+
+
+def _failed_handshake(address: Address, error: OSError) -> Finding:
+    return wrong(
+        TLS,
+        str(address),
+        f"the TLS handshake failed: {_reason(error)}",
+        "check ssl.keystore.*, ssl.truststore.*, ssl.enabled.protocols and ssl.cipher.suites of client and broker",
+    )
+
+
+def _untrusted(address: Address, seen: TlsLook, error: ssl.SSLCertVerificationError) -> Finding:
+    issuer = "an authority" if seen.certificate is None else certificates.issuer_of(seen.certificate)
+    return wrong(
+        certificates.STEP,
+        str(address),
+        f"the client does not trust the certificate, which {issuer} issued: {error.verify_message}",
+        "put the certificate of this authority into ssl.truststore.location or ssl.truststore.certificates",
+    )
 
 
 def _versions(address: Address, connection: Connection) -> Finding:

@@ -49,6 +49,14 @@ def test_unknown_names_of_settings_are_warned_about(
     )
 
 
+def test_settings_without_effect_are_warned_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("ssl.provider=\nsasl.login.refresh.window.factor=0.5\nclient.id=c\n")
+    admin(ClusterOptions(bootstrap_server="127.0.0.1:1", command_config=str(path)))
+    expected = "WARN client.properties:2: sasl.login.refresh.window.factor has no effect in kcli.\n"
+    assert capsys.readouterr().err == expected
+
+
 def test_a_tool_has_defaults_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("request.timeout.ms=5000\n")

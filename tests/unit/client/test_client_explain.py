@@ -14,7 +14,8 @@ import pytest
 
 from kcli.client.client import Client
 from kcli.client.config import client_config
-from kcli.client.explain import Port, explain, look_at
+from kcli.client.diagnosis.ports import Port, look_at
+from kcli.client.explain import explain
 from kcli.errors import ErrorCode, KafkaError, NetworkException
 from kcli.model.addresses import Address
 from kcli.protocol.messages.metadata import MetadataResponse

@@ -105,7 +105,7 @@ def test_what_librdkafka_cannot_do_is_a_warning(caplog: pytest.LogCaptureFixture
     finally:
         logger.removeHandler(caplog.handler)
     assert "ssl.enabled.protocols=TLSv1.2 has no effect on records" in caplog.text
-    assert "ssl.provider has no effect here" in caplog.text
+    assert "ssl.provider has no effect in kcli" in caplog.text
 
 
 def test_names_of_librdkafka_are_passed_on(certificates: Certificates) -> None:
