@@ -37,7 +37,8 @@ def explain(address: Address, security: ClientSecurity | None, error: Exception)
             return "choose one of these mechanisms in sasl.mechanism"
         case IllegalSaslStateException():
             protocol = "SSL" if wants_tls else "PLAINTEXT"
-            return f"this port asks for no login. If the listener has no login on purpose, set security.protocol={protocol}"
+            condition = "If the listener has no login on purpose, set"
+            return f"this port asks for no login. {condition} security.protocol={protocol}"
         case SaslAuthenticationException():
             return "check the user and the password in sasl.jaas.config"
     cause = error.__cause__

@@ -120,7 +120,9 @@ class ScramClient:
             raise self._refused("the server's challenge is not one of SCRAM") from None
         if iterations < MIN_ITERATIONS:
             # A false server could ask for few iterations, to guess the password from the proof at little cost.
-            raise self._refused(f"the server asks for {iterations} iterations (minimum {MIN_ITERATIONS})")
+            raise self._refused(
+                f"the server's challenge has {iterations} iterations (minimum {MIN_ITERATIONS})"
+            )
         if not both.startswith(self._nonce) or iterations > CHALLENGE_ITERATIONS_MAX:
             raise self._refused("the server's challenge does not answer ours")
         hash_name = self._mechanism.hash_name
