@@ -99,8 +99,8 @@ def _tls(tls: ClientTls) -> dict[str, object]:
 def _login(credentials: ClientCredentials) -> dict[str, object]:
     """Translates the credentials.
 
-    librdkafka has neither Kerberos nor logins with delegation tokens. The tools of kcli connect through a relay in these
-    cases (`kcli/client/relay.py`). So only other programs get these two errors.
+    librdkafka has neither Kerberos nor logins with delegation tokens. The tools of kcli connect through a relay in
+    these cases (`kcli/client/relay.py`). So only other programs get these two errors.
     """
     if isinstance(credentials, BearerCredentials):
         return {"sasl.mechanisms": credentials.mechanism, "oauth_cb": Tokens(credentials)}
