@@ -43,4 +43,4 @@ def move_clock(seconds: float) -> None:
     """Moves the clock of the running loop forward. Timers that are due then run in the next turn of the loop."""
     loop = asyncio.get_running_loop()
     before = loop.time
-    loop.time = lambda: before() + seconds  # type: ignore[method-assign]
+    loop.time = lambda: before() + seconds
