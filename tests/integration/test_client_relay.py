@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -146,6 +147,44 @@ def test_the_relay_closes_the_connection_of_a_silent_client(
     host, _, port = relay.bootstrap_servers.partition(":")
     with socket.create_connection((host, int(port)), 30) as link:
         assert link.recv(1) == b""
+
+
+def test_a_port_that_cannot_be_opened_is_an_error_of_the_caller(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_arguments: object) -> None:
+        raise OSError("no port is free")
+
+    monkeypatch.setattr("asyncio.start_server", full)
+    properties = login(certificates, "SCRAM-SHA-256", 'username="id" password="x" tokenauth="true"')
+    relay = Relay(client_config(properties, bootstrap_servers="localhost:1"))
+    failed: list[Exception] = []
+
+    def start() -> None:
+        try:
+            relay.start()
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert [str(each) for each in failed] == ["no port is free"]
+
+
+def test_an_unknown_request_ends_the_connection_without_a_traceback(
+    secured: tuple[BrokerProcess, str], certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, servers = secured
+    options = 'username="alice" password="alice-secret"'
+    relay = Relay(client_config(login(certificates, "PLAIN", options), bootstrap_servers=servers))
+    relay.start()
+    host, _, port = relay.bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port)), 10) as link:
+        link.sendall(bytes.fromhex("0000000a7fff000000000001ffff"))
+        assert link.recv(1) == b""
+    assert caplog.records == []
 
 
 @pytest.mark.skipif(kerberos.why_not() is not None, reason=kerberos.why_not() or "")
