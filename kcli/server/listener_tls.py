@@ -78,8 +78,9 @@ class ListenerTls:
         for line in _warnings(config):
             _log.warning("%s", line)
         self._config = config
+        # The stamps are older than the content, so a change in between is found by the next look.
+        self._stamps = _stamps(store_settings(config.text).files)
         self._stores = server_stores(config)
-        self._stamps = _stamps(self._stores.settings.files)
         context = server_context(config, self._stores)
         if self._is_inter_broker:
             self._check_connects(self._stores, context, self._stores, context)
