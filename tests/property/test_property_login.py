@@ -131,7 +131,7 @@ def refuse(_connection: object, _frame: bytes, error: KafkaError) -> bytes:
     return b"refused"
 
 
-def login(old: Session | None = None) -> Login:
+def login(old: Session | None = None, failures: FailedLogins | None = None) -> Login:
     connection: Any = SimpleNamespace(
         listener="SASL", peer_host="h", session=old or ANONYMOUS_SESSION, logins=LoginCounts()
     )
@@ -144,7 +144,7 @@ def login(old: Session | None = None) -> Login:
         refuse=refuse,
         principal_of=user_principal,
         clock=SystemClock(),
-        failures=FailedLogins(),
+        failures=failures or FailedLogins(),
     )
     return Login(settings, connection, old=old)
 
@@ -227,6 +227,22 @@ def test_a_second_login_as_another_user_is_refused() -> None:
         assert await answer(phase, FRAMES["plain"]) == "answered"
         assert await answer(phase, FRAMES["right"]) == "refused"
         phase = login(Session(Principal("User", "alice"), "SCRAM-SHA-256", 1.0))
+        assert await answer(phase, FRAMES["plain"]) == "answered"
+        assert await answer(phase, FRAMES["right"]) == "closed"
+
+    asyncio.run(story())
+
+
+def test_a_second_login_does_not_wait_for_the_failures_of_others() -> None:
+    async def story() -> None:
+        failures = FailedLogins()
+        now = asyncio.get_running_loop().time()
+        for _ in range(1000):  # a neighbour at the same address tries passwords
+            failures.failed("h", now, "SASL", "wrong")
+        phase = login(Session(Principal("User", "alice"), "PLAIN", 1.0), failures)
+        assert await answer(phase, FRAMES["plain"]) == "answered"
+        assert await answer(phase, FRAMES["right"]) == "session"
+        phase = login(None, failures)
         assert await answer(phase, FRAMES["plain"]) == "answered"
         assert await answer(phase, FRAMES["right"]) == "closed"
 

@@ -12,7 +12,7 @@ import pytest
 from kcli.config.definition import ConfigError
 from kcli.config.dynamic import DynamicConfig
 from kcli.config.listener_config import ListenerConfig
-from kcli.security.tls.contexts import ServerStores, client_auth
+from kcli.security.tls.contexts import ServerStores, client_auth, server_stores
 from kcli.server import listener_tls
 from kcli.server.listener_tls import ListenerTls
 from kcli.testing.rigs.certificates import Certificates
@@ -114,7 +114,7 @@ def test_a_file_that_changes_while_a_listener_starts_is_loaded_again(
 ) -> None:
     store = tmp_path / "store.pem"
     shutil.copy(certificates.server.pem, store)
-    load = listener_tls.server_stores
+    load = server_stores
 
     def load_and_change(config: ListenerConfig) -> ServerStores:
         found = load(config)
