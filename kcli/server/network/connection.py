@@ -524,7 +524,7 @@ class Connection(asyncio.BufferedProtocol):
             raise self._login_failed(error) from error
         if isinstance(step, LoginStep):
             return self._follow(step)
-        # The step of a client that has left must not run, because nobody gets its answer.
+        # The step of a client that has left must not run, because no client reads its answer.
         return Waiting(asyncio.ensure_future(_step_of(step)), self._followed, may_be_dropped=True)
 
     def _followed(self, future: asyncio.Future[object]) -> Answer:
