@@ -92,3 +92,13 @@ def test_a_listener_of_nodes_allows_more_failures() -> None:
     assert failures.wait_seconds(HOST, 0.0) == 0.0
     fail(failures, 1 + NODES_FACTOR)
     assert failures.wait_seconds(HOST, 0.0) == pytest.approx(INTERVAL_SECONDS)
+
+
+def test_the_traceback_of_a_defect_is_in_the_log_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    failures = FailedLogins()
+    with caplog.at_level("INFO", "kcli.server.Authentication"):
+        for now in (0.0, 0.1, 0.9):
+            failures.failed(HOST, now, "SASL", "a check failed", ZeroDivisionError("here"))
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.exc_info is not None and isinstance(record.exc_info[1], ZeroDivisionError)
