@@ -2,7 +2,8 @@
 
 create.topic.policy.class.name and alter.config.policy.class.name name classes of other packages. A class gets the
 node's properties when it is made. Its `validate` returns for an accepted request, and raises PolicyViolationException
-with a reason for a refused one. Every other exception refuses the request too.
+with a reason for a refused one. Every other exception and every result
+except None refuse the request too.
 
 The controller calls a policy on its event loop, so a policy must answer within a millisecond and must not wait.
 """
@@ -16,7 +17,7 @@ from typing import Protocol, TypeVar, cast
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.errors import KafkaError, UnknownServerException
-from kcli.security.plugins import load_class
+from kcli.security.plugins import check_methods, load_class
 
 Request = TypeVar("Request")
 
@@ -103,18 +104,20 @@ def _made(config: BrokerConfig, key: str, group: str) -> object | None:
             policy = make(config.texts)
         except Exception as error:
             raise ConfigError(f"{key}: {name} does not accept the configuration: {error}", key=key) from error
-        if not hasattr(policy, "validate"):
-            raise ConfigError(f"{key}: {name} has no validate", key=key)
+        check_methods(key, name, policy, ("validate",))
     except ConfigError as error:
         raise error.at(config.texts.where(key)) from None
     return policy
 
 
 def _ask(validate: Callable[[Request], None], request: Request) -> None:
-    """A policy that fails refuses the request."""
+    """Asks a policy. If the policy fails or returns a result, such as False, it refuses the request."""
+    ask = cast("Callable[[Request], object]", validate)
     try:
-        validate(request)
+        result = ask(request)
     except KafkaError:
         raise
     except Exception as error:
         raise UnknownServerException(f"The policy failed: {type(error).__name__}") from error
+    if result is not None:
+        raise UnknownServerException(f"The policy failed: it returned {type(result).__name__}")

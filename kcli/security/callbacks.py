@@ -19,7 +19,7 @@ from typing import Protocol, cast
 from kcli.config.definition import ConfigError
 from kcli.config.listener_config import ListenerConfig
 from kcli.security.mechanisms.oauthbearer import BearerToken
-from kcli.security.plugins import load_class
+from kcli.security.plugins import check_methods, load_class
 from kcli.security.principal import Principal
 
 PASSWORD_CHECKS, TOKEN_CHECKS = "kcli.password_checks", "kcli.token_checks"
@@ -33,7 +33,7 @@ class PasswordChecker(Protocol):
     """Checks the passwords of PLAIN."""
 
     def check(self, username: str, password: str) -> bool:
-        """Returns True if this is the password of this user. If it raises an exception, the login fails."""
+        """Returns True if this is the password of this user. With any other result or an exception, the login fails."""
 
 
 class TokenChecker(Protocol):
@@ -90,10 +90,9 @@ def _made(
 ) -> object:
     try:
         made = load_class(key, name, group)(dict(options))  # type: ignore[call-arg]
+        check_methods(key, name, made, (method,))
     except ConfigError as error:
         raise config.refusal(key, str(error)) from error
     except Exception as error:
         raise config.refusal(key, f"{key}: {name} cannot be made: {type(error).__name__}") from error
-    if not callable(getattr(made, method, None)):
-        raise config.refusal(key, f"{key}: {name} has no method {method}")
     return made

@@ -36,3 +36,18 @@ def load_class(key: str, name: str, group: str) -> type[object]:
     if not isinstance(loaded, type):
         raise ConfigError(f"{key}: {name} is not a class", key=key)
     return loaded
+
+
+def check_methods(key: str, name: str, found: object, methods: tuple[str, ...]) -> None:
+    """Checks that an operator's object has these methods. Raises ConfigError.
+
+    A coroutine function is refused. Its result is true before it is awaited, so every password would be right.
+    """
+    from inspect import isasyncgenfunction, iscoroutinefunction  # imported late, because few nodes need it
+
+    for method in methods:
+        function = getattr(found, method, None)
+        if not callable(function):
+            raise ConfigError(f"{key}: {name} has no method {method}", key=key)
+        if iscoroutinefunction(function) or isasyncgenfunction(function):
+            raise ConfigError(f"{key}: {name} has {method} as a coroutine function; expected def", key=key)

@@ -10,7 +10,7 @@ from kcli.config.definition import ConfigError
 from kcli.security.acls.settings import acl_settings
 from kcli.security.acls.standard import StandardAuthorizer
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
-from kcli.security.plugins import load_class
+from kcli.security.plugins import check_methods, load_class
 
 KEY = "authorizer.class.name"
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -45,4 +45,8 @@ def _plugin(name: str, properties: Mapping[str, str]) -> Authorizer:
     missing = [member for member in _MEMBERS if not hasattr(made, member)]
     if missing:
         raise ConfigError(f"{KEY}: {name} has no {' and no '.join(missing)}", key=KEY)
+    check_methods(KEY, name, made, ("authorize", "authorize_any"))
+    if not isinstance(made.is_open, bool):
+        # A method without @property is true, so every principal could do everything.
+        raise ConfigError(f"{KEY}: {name} has is_open without a truth value; expected a property", key=KEY)
     return made
