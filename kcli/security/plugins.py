@@ -11,7 +11,44 @@ The name may be any text. With the name of the Java class, the same server.prope
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import cast
+
 from kcli.config.definition import ConfigError
+
+
+def made(
+    key: str,
+    name: str,
+    group: str,
+    settings: Mapping[str, str],
+    members: tuple[str, ...],
+    *,
+    shows_reason: bool = True,
+) -> object:
+    """Makes an object of an operator's class from its settings, and checks that it has these members.
+
+    A coroutine function is refused. Its result is true before it is awaited, so every password would be right.
+
+    With `shows_reason`, the error of a class that refuses its settings has the text of the class. Without it, the text
+    may have a secret, and only the type is shown. Raises ConfigError.
+    """
+    from inspect import isasyncgenfunction, iscoroutinefunction  # imported late, because few nodes need it
+
+    make = cast("Callable[[Mapping[str, str]], object]", load_class(key, name, group))
+    try:
+        found = make(settings)
+    except Exception as error:
+        reason = error if shows_reason else type(error).__name__
+        raise ConfigError(f"{key}: {name} does not accept the configuration: {reason}", key=key) from error
+    missing = [member for member in members if not hasattr(found, member)]
+    if missing:
+        raise ConfigError(f"{key}: {name} has no {' and no '.join(missing)}", key=key)
+    for member in members:
+        function = getattr(found, member)
+        if iscoroutinefunction(function) or isasyncgenfunction(function):
+            raise ConfigError(f"{key}: {name} has {member} as a coroutine function; expected def", key=key)
+    return found
 
 
 def load_class(key: str, name: str, group: str) -> type[object]:
@@ -36,18 +73,3 @@ def load_class(key: str, name: str, group: str) -> type[object]:
     if not isinstance(loaded, type):
         raise ConfigError(f"{key}: {name} is not a class", key=key)
     return loaded
-
-
-def check_methods(key: str, name: str, found: object, methods: tuple[str, ...]) -> None:
-    """Checks that an operator's object has these methods. Raises ConfigError.
-
-    A coroutine function is refused. Its result is true before it is awaited, so every password would be right.
-    """
-    from inspect import isasyncgenfunction, iscoroutinefunction  # imported late, because few nodes need it
-
-    for method in methods:
-        function = getattr(found, method, None)
-        if not callable(function):
-            raise ConfigError(f"{key}: {name} has no method {method}", key=key)
-        if iscoroutinefunction(function) or isasyncgenfunction(function):
-            raise ConfigError(f"{key}: {name} has {method} as a coroutine function; expected def", key=key)
