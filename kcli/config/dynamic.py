@@ -24,6 +24,7 @@ from kcli.config.describe import (
     describe_topic,
 )
 from kcli.config.not_built import ONE_LOOP, feature_not_built
+from kcli.config.security_keys import is_security_key, is_store_key
 from kcli.config.start_up import check
 from kcli.config.topic import TOPIC, LogConfig
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
@@ -40,6 +41,7 @@ _SECURITY_KEYS = frozenset(
     for name in BROKER
     if name.startswith(("ssl.keystore.", "ssl.truststore.")) or name == "ssl.key.password"
 )
+_NEEDS_RESTART = "Changing these configs without a restart is not built yet"
 _THREAD_POOLS = (
     "background.threads",
     "num.io.threads",
@@ -55,10 +57,13 @@ class DynamicConfig:
     def __init__(self, static: BrokerConfig) -> None:
         self.static = static
         self.current = static
+        self.links = static
+        """The configuration of the connections to other nodes. Of the dynamic configs, it has the TLS stores only."""
         self.layers = BrokerLayers(static=dict(static.texts))
         self._listeners: list[Listener] = []
         self._checks: list[Callable[[BrokerConfig], None]] = []
         self._log_defaults = LogConfig.resolve({}, static)
+        self._ignored: tuple[str, ...] = ()
 
     def subscribe(self, listener: Listener) -> None:
         """Adds a listener: `listener(before, after)` runs after each change of values, in order of subscription."""
@@ -72,11 +77,15 @@ class DynamicConfig:
     def update(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Applies the metadata's configs for the cluster (`default`) and for this broker (`own`).
 
-        A stored value that is invalid for this broker is logged and skipped. A newer release may have stored it.
+        A stored value that is invalid for this broker is logged and skipped. A newer release may have stored it. Keys
+        that this broker never changes while it runs are skipped too.
         """
         self.layers = BrokerLayers(own, default, self.layers.static)
+        self._warn_of_ignored({**default, **own})
         usable = {**_usable(default), **_usable(own)}
         before, self.current = self.current, self.static.replaced(usable)
+        stores = {name: text for name, text in usable.items() if is_store_key(name)}
+        self.links = self.static.replaced(stores)
         self._log_defaults = LogConfig.resolve({}, self.current)
         if dict(before) != dict(self.current) or dict(before.texts) != dict(self.current.texts):
             for listener in self._listeners:
@@ -92,15 +101,28 @@ class DynamicConfig:
         try:
             _check_names(overrides, own=own)
             _check_values(overrides)
-            layers = (self.layers.dynamic_default, overrides) if own else (overrides, self.layers.dynamic)
-            after = self.static.replaced({**_usable(layers[0]), **_usable(layers[1])})
+            if own:
+                after = self.static.replaced({**_usable(self.layers.dynamic_default), **overrides})
+            else:
+                after = self.static.replaced({**overrides, **_usable(self.layers.dynamic)})
             check(after)
             _check_threads(self.current, after)
             for checks in self._checks:
                 checks(after)
+            # A running listener has now named its own reason for the keys of TLS that it cannot take over.
+            _refuse(_NEEDS_RESTART, _fixed(overrides))
         except ConfigError as error:
             raise InvalidRequestException(error.message) from None
         _warn_of_features_not_built(overrides)
+
+    def _warn_of_ignored(self, stored: Mapping[str, str]) -> None:
+        ignored = tuple(_fixed(stored))
+        if ignored and ignored != self._ignored:
+            _log.warning(
+                "These stored dynamic configs are ignored, because this broker reads them only from its file: %s",
+                ", ".join(ignored),
+            )
+        self._ignored = ignored
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """The configuration of a log whose topic has these overrides, with the present broker values as defaults."""
@@ -123,9 +145,15 @@ class DynamicConfig:
 
 
 def is_dynamic(name: str) -> bool:
-    """Whether a key may change without a restart. True for an unknown key, because a plugin may read it."""
+    """Whether Kafka changes a key without a restart. True for an unknown key, because a plugin may read it.
+
+    An unknown key of security is not dynamic. It may be a key with the prefix of a mechanism, such as
+    `plain.sasl.jaas.config`, which a node reads when it logs in to other nodes.
+    """
     key = broker_key(name)
-    return key is None or base_name(name) in DYNAMIC_ONLY or key.update_mode is not UpdateMode.READ_ONLY
+    if key is None:
+        return not is_security_key(name)
+    return base_name(name) in DYNAMIC_ONLY or key.update_mode is not UpdateMode.READ_ONLY
 
 
 def validate_topic_overrides(overrides: Mapping[str, str | None], *, remote_storage: bool = False) -> None:
@@ -166,8 +194,18 @@ def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified", per_broker
         )
-    unchangeable = [name for name in per_broker if not base_name(name).startswith("ssl.")]
-    _refuse("Changing these configs without a restart is not built yet", unchangeable)
+    # The running listeners check keys of TLS first, because Kafka has an own text for these keys.
+    _refuse(_NEEDS_RESTART, [name for name in _fixed(names) if not base_name(name).startswith("ssl.")])
+
+
+def _fixed(names: Iterable[str]) -> list[str]:
+    """The keys that this broker never changes while it runs, although Kafka changes some of them. These are the keys of
+    listeners and of security, except the TLS stores of a listener."""
+    return [
+        name
+        for name in hash_order(names)
+        if not is_store_key(name) and (is_security_key(name) or _per_broker(broker_key(name)))
+    ]
 
 
 def _per_broker(key: ConfigKey | None) -> bool:
@@ -218,7 +256,10 @@ def _check_threads(before: BrokerConfig, after: BrokerConfig) -> None:
 def _usable(stored: Mapping[str, str]) -> dict[str, str]:
     """The stored configs that this broker can apply."""
     usable = {}
+    fixed = frozenset(_fixed(stored))
     for name, text in stored.items():
+        if name in fixed:
+            continue
         key = broker_key(name)
         try:
             if key is not None:

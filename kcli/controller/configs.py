@@ -15,6 +15,7 @@ from kcli.config.definition import ConfigDef, ConfigType
 from kcli.config.dynamic import validate_topic_overrides
 from kcli.config.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kcli.config.group import GROUP
+from kcli.config.security_keys import is_security_key, is_store_key
 from kcli.config.topic import TOPIC
 from kcli.controller.config_validation import NewValues, check_exists, validate
 from kcli.controller.decision import NO_ERROR, ApiError
@@ -120,6 +121,9 @@ def alter(
                 "The configuration value cannot be added because it exceeds the maximum value size of "
                 f"{MAX_VALUE_LENGTH} bytes."
             )
+        if is_broker and is_security_key(name) and not is_store_key(name):
+            # A request to a controller's own listener has not passed the checks of a broker.
+            raise InvalidRequestException(f"Cannot update these configs dynamically: Set({name})")
         after[name] = value
     validate(resource, after, settings)
     check_exists(image, resource)

@@ -97,16 +97,22 @@ def _tls(tls: ClientTls) -> dict[str, object]:
 
 
 def _login(credentials: ClientCredentials) -> dict[str, object]:
+    """Translates the credentials.
+
+    librdkafka has neither Kerberos nor logins with delegation tokens. The tools of kcli connect through a relay in
+    these cases (`kcli/client/relay.py`). So only other programs get these two errors.
+    """
     if isinstance(credentials, BearerCredentials):
         return {"sasl.mechanisms": credentials.mechanism, "oauth_cb": Tokens(credentials)}
     if isinstance(credentials, KerberosCredentials):
         raise ConfigurationError(
-            "sasl.mechanism=GSSAPI: librdkafka has no Kerberos here. Use another mechanism for records; the tools "
-            "for topics, groups and the cluster can use GSSAPI"
+            "sasl.mechanism=GSSAPI: librdkafka has no Kerberos here. Use another mechanism in this program, or a tool "
+            "of kcli, which connects through a relay"
         )
     if credentials.is_token:
         raise ConfigurationError(
-            "tokenauth=true: librdkafka cannot log in with a delegation token. Use a user of SCRAM for records"
+            "tokenauth=true: librdkafka cannot log in with a delegation token. Use a user of SCRAM in this program, or "
+            "a tool of kcli, which connects through a relay"
         )
     return {
         "sasl.mechanisms": credentials.mechanism,

@@ -13,6 +13,7 @@ import ssl
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.listener_config import ListenerConfig
+from kcli.config.security_keys import STORE_KEYS
 from kcli.security.tls.checks import (
     check_names,
     check_presence,
@@ -32,20 +33,6 @@ from kcli.security.tls.settings import store_settings
 from kcli.server.network.tls_transport import ServerTls
 
 _log = logging.getLogger("kcli.server.ListenerSecurity")
-
-STORE_KEYS = (
-    "ssl.keystore.type",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
-    "ssl.keystore.key",
-    "ssl.keystore.certificate.chain",
-    "ssl.key.password",
-    "ssl.truststore.type",
-    "ssl.truststore.location",
-    "ssl.truststore.password",
-    "ssl.truststore.certificates",
-)
-"""The keys that may change while a listener runs (KIP-226). A change of ssl.client.auth is applied too."""
 
 _FIXED_KEYS = (
     "ssl.cipher.suites",

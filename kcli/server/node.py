@@ -176,7 +176,7 @@ class Node:
         )
 
     def _make_links(self) -> LinkSecurity:
-        links = LinkSecurity(lambda: self.dynamic_config.current)
+        links = LinkSecurity(lambda: self.dynamic_config.links)
         for warning in links.check():
             _log.warning("%s", warning)
         return links

@@ -16,7 +16,8 @@ import pytest
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.config import client_config
-from kcli.testing.broker_process import BrokerProcess, free_port
+from kcli.local_cluster.ports import free_ports
+from kcli.testing.broker_process import BrokerProcess
 from kcli.testing.rigs.certificates import Certificates
 from rigs.secured_clients import BEARER, Kcli, Login, SecuredClient, secured_clients
 
@@ -62,7 +63,7 @@ class Secured:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Secured]:
-    ports = {name: free_port() for name in LISTENERS}
+    ports = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
     broker = BrokerProcess(tmp_path_factory.mktemp("secured"))
     own = broker.properties
     named = ",".join(f"{name}://localhost:{port}" for name, port in ports.items())

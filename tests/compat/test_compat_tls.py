@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kcli.testing.broker_process import BrokerProcess, free_port
+from kcli.local_cluster.ports import free_ports
+from kcli.testing.broker_process import BrokerProcess
 from kcli.testing.rigs.certificates import Certificates
 from rigs.librdkafka import consume, produce
 
@@ -24,7 +25,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture(scope="module")
 def ports() -> dict[str, int]:
-    return {"SSL": free_port(), "MUTUAL": free_port()}
+    return dict(zip(("SSL", "MUTUAL"), free_ports(2), strict=True))
 
 
 @pytest.fixture(scope="module")

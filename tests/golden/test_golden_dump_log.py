@@ -15,7 +15,7 @@ from kcli.cli.tools.dump_log.command import command
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
 INDEX = GOLDEN / "dump" / "INDEX.tsv"
 
-pytestmark = pytest.mark.skipif(not INDEX.exists(), reason="needs ../shared/golden, written by a real Kafka")
+pytestmark = pytest.mark.skipif(not INDEX.exists(), reason="the recordings of Kafka 4.1 are absent")
 
 
 class Case(NamedTuple):

@@ -18,9 +18,7 @@ from kcli.testing.broker_process import BrokerProcess
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "logdir-clean"
 
-pytestmark = pytest.mark.skipif(
-    not GOLDEN.is_dir(), reason="the recorded directory (../shared/golden) is not here"
-)
+pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="the recordings of Kafka 4.1 are absent")
 
 
 def records(directory: str) -> Iterator[Record]:

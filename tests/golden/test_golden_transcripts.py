@@ -12,7 +12,7 @@ from rigs.known_differences import KNOWN, UNSTEADY
 
 pytestmark = [
     pytest.mark.compat,
-    pytest.mark.skipif(not replay.CLI.is_dir(), reason="the recordings (../shared/golden/cli) are not here"),
+    pytest.mark.skipif(not replay.CLI.is_dir(), reason="the recordings of Kafka 4.1 are absent"),
 ]
 
 STORIES = (
@@ -66,13 +66,13 @@ def test_each_step_prints_and_exits_as_recorded(name: str, tmp_path: Path) -> No
     check(replay.stories()[name], tmp_path)
 
 
-@pytest.mark.skipif(not replay.CLI_2.is_dir(), reason="the recordings (../shared/golden2/cli) are not here")
+@pytest.mark.skipif(not replay.CLI_2.is_dir(), reason="the recordings of Kafka 4.1 are absent")
 @pytest.mark.parametrize("name", CLUSTER_STORIES)
 def test_each_step_on_three_nodes_prints_and_exits_as_recorded(name: str, tmp_path: Path) -> None:
     check(replay.stories(replay.CLI_2)[name], tmp_path)
 
 
-@pytest.mark.skipif(not replay.CLI_2.is_dir(), reason="the recordings (../shared/golden2/cli) are not here")
+@pytest.mark.skipif(not replay.CLI_2.is_dir(), reason="the recordings of Kafka 4.1 are absent")
 @pytest.mark.parametrize("name", SECURITY_STORIES)
 def test_each_step_on_a_secured_node_prints_and_exits_as_recorded(name: str, tmp_path: Path) -> None:
     check(replay.stories(replay.CLI_2)[name], tmp_path)

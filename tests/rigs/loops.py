@@ -31,3 +31,16 @@ async def until(condition: Callable[[], object]) -> None:
             if await answer if inspect.isawaitable(answer) else answer:
                 return
             await asyncio.sleep(0.001)
+
+
+async def some_turns(count: int = 20) -> None:
+    """Lets the running loop take turns, so that all work that is ready has run. Nothing depends on the real time."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def move_clock(seconds: float) -> None:
+    """Moves the clock of the running loop forward. Timers that are due then run in the next turn of the loop."""
+    loop = asyncio.get_running_loop()
+    before = loop.time
+    loop.time = lambda: before() + seconds

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kcli.local_cluster.ports import free_port
+from kcli.local_cluster.ports import free_ports
 from kcli.testing.cluster_processes import ClusterProcesses
 
 NODES = (1, 2, 3)
@@ -76,9 +76,8 @@ class SecureCluster:
         self.protocols = dict(protocols)
         self.processes = ClusterProcesses(directory, nodes=len(NODES), overrides=overrides)
         self.nodes = self.processes.nodes
-        self.ports = {
-            (node_id, name): free_port() for node_id in NODES for name in protocols if name != "CONTROLLER"
-        }
+        named = [(node_id, name) for node_id in NODES for name in protocols if name != "CONTROLLER"]
+        self.ports = dict(zip(named, free_ports(len(named)), strict=True))
         for node_id in NODES:
             self.listen(node_id, first or protocols, inter_broker)
 

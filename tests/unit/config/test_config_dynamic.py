@@ -222,6 +222,50 @@ def test_changes_that_are_taken(dynamic: DynamicConfig, caplog: pytest.LogCaptur
     assert len(caplog.records) == 2
 
 
+URL = "http://elsewhere/token"
+IDENTITY = {
+    "oauthbearer.sasl.oauthbearer.token.endpoint.url": URL,
+    "plain.sasl.jaas.config": "theft",
+    "listener.name.controller.sasl.jaas.config": "theft",
+    "listener.name.controller.plain.sasl.jaas.config": "theft",
+    "listener.name.controller.ssl.endpoint.identification.algorithm": "",
+    "listener.name.controller.oauthbearer.sasl.oauthbearer.token.endpoint.url": URL,
+    "sasl.oauthbearer.token.endpoint.url": URL,
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "ssl.endpoint.identification.algorithm": "",
+    "ssl.truststore.location": "/theft.pem",
+    "ssl.client.auth": "none",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "java.security.auth.login.config": "/theft.conf",
+    "principal.builder.class": "theft",
+}
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+@pytest.mark.parametrize("own", [True, False])
+def test_keys_of_the_nodes_identity_are_never_changed(dynamic: DynamicConfig, name: str, own: bool) -> None:
+    with pytest.raises(InvalidRequestException):
+        dynamic.validate({name: IDENTITY[name]}, own=own)
+
+
+def test_stored_keys_of_the_nodes_identity_are_ignored(
+    dynamic: DynamicConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    for default, own in ((IDENTITY, {}), ({}, IDENTITY)):
+        dynamic.update(default=default, own={**own, "num.io.threads": "9"})
+        for config in (dynamic.current, dynamic.links):
+            assert not IDENTITY.keys() & config.texts.keys()
+        assert dynamic.current["num.io.threads"] == 9
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "plain.sasl.jaas.config" in line and "theft" not in line
+
+
+def test_links_take_only_the_stores_of_listeners(dynamic: DynamicConfig) -> None:
+    store = {"listener.name.controller.ssl.truststore.location": "/new.pem"}
+    dynamic.update(default={}, own={**store, "num.io.threads": "9"})
+    assert dict(dynamic.links.texts) == {**dynamic.static.texts, **store}
+
+
 def test_what_is_dynamic() -> None:
     assert is_dynamic("log.retention.ms")
     assert is_dynamic("leader.replication.throttled.rate")

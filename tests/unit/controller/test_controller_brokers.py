@@ -419,6 +419,24 @@ def test_a_fenced_broker_cannot_join_an_isr() -> None:
     assert alter(rig, isr=(1, 2)).error_code is ErrorCode.INELIGIBLE_REPLICA
 
 
+def test_a_member_that_has_restarted_since_its_fetch_cannot_join_an_isr() -> None:
+    rig = ControllerRig()
+    rig.add_brokers(1, 2)
+    rig.create("t", assignments={0: (1, 2)})
+    alter(rig, isr=(1,))
+    epochs = {broker: rig.image.brokers[broker].epoch for broker in (1, 2)}
+
+    def member(broker: int, epoch: int) -> al.BrokerState:
+        return al.BrokerState(broker_id=broker, broker_epoch=epoch)
+
+    stale = (member(1, epochs[1]), member(2, epochs[2] - 1))
+    assert alter(rig, new_isr_with_epochs=stale).error_code is ErrorCode.INELIGIBLE_REPLICA
+    assert rig.partition("t").isr == (1,)
+    current = (member(1, epochs[1]), member(2, epochs[2]))
+    assert alter(rig, new_isr_with_epochs=current).error_code is ErrorCode.NONE
+    assert rig.partition("t").isr == (1, 2)
+
+
 # Producer ids.
 
 

@@ -119,6 +119,16 @@ def test_a_brokers_value_is_written_again_even_if_it_stays(rig: ControllerRig) -
             "INVALID_CONFIG",
             "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes.",
         ),
+        *(
+            (
+                BROKER,
+                "1",
+                (name, SET, "1"),
+                "INVALID_REQUEST",
+                f"Cannot update these configs dynamically: Set({name})",
+            )
+            for name in ("plain.sasl.jaas.config", "listener.name.c.ssl.endpoint.identification.algorithm")
+        ),
         (BROKER, "x", ("a", SET, "1"), "INVALID_REQUEST", "Unable to parse broker name as a base 10 number."),
         (BROKER, "-2", ("a", SET, "1"), "INVALID_REQUEST", "Invalid negative broker ID."),
         (BROKER, "9", ("a", SET, "1"), "BROKER_ID_NOT_REGISTERED", "No broker with id 9 found."),

@@ -16,10 +16,11 @@ from kcli.server.network.connection import Connection, anonymous
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.phase import LoginStep
-from rigs.loops import PATIENCE_S, until
+from rigs.loops import PATIENCE_S, move_clock, some_turns, until
 
 ALICE = Session(Principal("User", "alice"), "PLAIN")
 LIMIT_BYTES = 1_000
+LOGIN_LIMIT_S = 500.0  # longer than any wait of a test: only a moved clock reaches it
 # A token of SASL may begin as a Produce request does, with two zero bytes.
 PRODUCE = b"\0\0"
 HANDSHAKE = b"\0\x11"
@@ -33,12 +34,10 @@ class Login:
     """A phase that does what a frame says; `gate` is what a slow frame waits for."""
 
     frame_size_max_bytes = LIMIT_BYTES
+    time_limit_seconds = LOGIN_LIMIT_S
 
-    def __init__(
-        self, session: Session, time_limit_seconds: float = PATIENCE_S, *, again: bool = False
-    ) -> None:
+    def __init__(self, session: Session, *, again: bool = False) -> None:
         self.session = session
-        self.time_limit_seconds = time_limit_seconds
         self.may_begin_again = again
         self.seen: list[bytes] = []
         self.gate = asyncio.Event()
@@ -81,11 +80,10 @@ class Rig:
         self.phases: list[Login] = []
         self.served: list[tuple[bytes, Session]] = []
         self.time = 0.0
-        self.time_limit_seconds = PATIENCE_S
         self.again = False
 
     def log_in(self, _connection: Connection) -> Login:
-        self.phases.append(Login(self.session, self.time_limit_seconds, again=self.again))
+        self.phases.append(Login(self.session, again=self.again))
         return self.phases[-1]
 
     def serve(self, connection: Connection, request: memoryview) -> bytes:
@@ -166,7 +164,7 @@ def test_frames_behind_a_step_that_is_awaited_wait_for_it(prefix: bytes) -> None
         async with Rig() as rig:
             rig.send(prefix + b"slow token", prefix + b"slow last", prefix + b"request")
             await until(lambda: rig.phases and rig.phases[0].seen)
-            await asyncio.sleep(0.02)
+            await some_turns()
             assert rig.phases[0].seen == [prefix + b"slow token"]
             rig.phases[0].gate.set()
             assert [await rig.read() for _ in range(3)] == [b"more", b"welcome", prefix + b"request"]
@@ -276,7 +274,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_login_leaves_nothing() -> Non
             rig.writer.close()
             await until(lambda: not rig.sockets.connections)
             rig.phases[0].gate.set()
-            await asyncio.sleep(0.02)
+            await some_turns()
         assert complaints == []
 
     run(story)
@@ -285,28 +283,31 @@ def test_a_client_that_leaves_in_the_middle_of_its_login_leaves_nothing() -> Non
 def test_a_login_that_takes_too_long_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with Rig() as rig:
-            rig.time_limit_seconds = 0.05
-            await rig.reconnect()
             assert await rig.ask(b"token") == b"more"
+            move_clock(LOGIN_LIMIT_S)
             assert await rig.is_closed()
-            # After the login, the time limit does not count.
+            # After the login, the time limit has no effect.
             await rig.reconnect()
             assert await rig.ask(b"last") == b"welcome"
-            await asyncio.sleep(0.1)
+            move_clock(LOGIN_LIMIT_S)
+            await some_turns()
             assert await rig.ask(b"request") == b"request"
 
     run(story)
-    assert "the login took longer than 0.05 s" in caplog.text
+    assert "the login took longer than 500 s" in caplog.text
 
 
 def test_the_time_of_a_login_begins_when_the_connection_is_admitted() -> None:
     async def story() -> None:
         async with Rig() as rig:
-            rig.time_limit_seconds = 0.05
+            await until(lambda: rig.phases)
             rig.sockets.hold(["SASL"])
+            accepted = set(rig.sockets.connections)
             await rig.reconnect()
             rig.send(b"last")
-            await asyncio.sleep(0.1)
+            await until(lambda: set(rig.sockets.connections) - accepted)
+            move_clock(LOGIN_LIMIT_S)
+            await some_turns()
             rig.sockets.admit()
             assert await rig.read() == b"welcome"
 

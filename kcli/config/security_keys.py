@@ -1,0 +1,39 @@
+"""The keys of security that may change while a broker runs, and all others (KIP-226).
+
+A change of a dynamic config needs only the right to alter the cluster's configs. With the other keys of security, such
+a change could give the user and password of the node to another server. So only the node's file sets them.
+"""
+
+from __future__ import annotations
+
+import re
+
+STORE_KEYS = (
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.key",
+    "ssl.keystore.certificate.chain",
+    "ssl.key.password",
+    "ssl.truststore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+)
+"""The keys of the TLS stores of a listener."""
+
+DYNAMIC_KEYS = (*STORE_KEYS, "ssl.client.auth")
+"""The keys that a running listener takes over. They need the prefix of the listener."""
+
+_LISTENER = "listener.name."
+_SECURITY = re.compile(r"(?:^|\.)(?:ssl|sasl|security|principal\.builder)\.")
+
+
+def is_security_key(name: str) -> bool:
+    """Whether a key is about security, with any prefix of a listener, a mechanism or a plugin."""
+    return _SECURITY.search(name) is not None
+
+
+def is_store_key(name: str) -> bool:
+    """Whether a key has the prefix of a listener, and a running listener takes it over."""
+    return name.startswith(_LISTENER) and name[len(_LISTENER) :].partition(".")[2] in DYNAMIC_KEYS
