@@ -13,15 +13,18 @@ find_python() {
     return 1
 }
 
-# The library for Kerberos is compiled, so it needs the headers of MIT krb5 and of Python, and a C compiler.
-can_compile_kerberos() {
-    command -v krb5-config >/dev/null 2>&1 && command -v cc >/dev/null 2>&1 &&
-        "$VENV/bin/python" -c 'import os, sys, sysconfig
-sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'
-}
-
 install_kcli() {
     "$VENV/bin/python" -m pip install --disable-pip-version-check --editable "$1" >"$VENV/install.log" 2>&1
+}
+
+# The tests also want the libraries for JKS files and for Kerberos. Pip may have to compile them, which needs a C compiler,
+# the headers of Python and those of MIT krb5. Without them everything else works, and their tests are skipped.
+install_wishes() {
+    for wish in jks kerberos; do
+        install_kcli "$ROOT[$wish]" || {
+            echo "The extra $wish cannot be installed, so its tests are skipped. To try again, remove $stamp" >&2
+        }
+    done
 }
 
 ensure_venv() {
@@ -32,20 +35,15 @@ ensure_venv() {
         echo "Making $VENV with $python" >&2
         "$python" -m venv "$VENV" || return 1
     fi
-    case ",$extras," in
-        *,test,*) ! can_compile_kerberos || extras="$extras,kerberos" ;;
-    esac
     stamp="$VENV/.installed-$extras"
     target="$ROOT${extras:+[$extras]}"
     if [ ! -e "$stamp" ] || [ "$ROOT/pyproject.toml" -nt "$stamp" ]; then
         echo "Installing kcli${extras:+ with $extras} into $VENV (PySpark is large: with it the first time takes minutes)" >&2
         install_kcli "$target" || {
-            # The library for Kerberos could not be compiled. Everything else works without it.
-            case "$extras" in *,kerberos) install_kcli "$ROOT[${extras%,kerberos}]" ;; *) false ;; esac
-        } || {
             cat "$VENV/install.log" >&2
             return 1
         }
+        case ",$extras," in *,test,*) install_wishes ;; esac
         touch "$stamp"
     fi
 }

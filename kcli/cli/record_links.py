@@ -59,7 +59,10 @@ def _needs_relay(config: ClientConfig) -> bool:
 
 def _relayed(properties: Mapping[str, str], config: ClientConfig) -> dict[str, str]:
     relay = Relay(config)
-    relay.start()
+    try:
+        relay.start()
+    except OSError as error:
+        raise CommandError(f"no port of this machine can be opened for the login: {error}") from error
     others = {key: value for key, value in properties.items() if not key.startswith(("ssl.", "sasl."))}
     return others | {
         "bootstrap.servers": relay.bootstrap_servers,

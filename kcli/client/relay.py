@@ -14,6 +14,7 @@ import secrets
 import struct
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from kcli.client.config import ClientConfig
@@ -50,6 +51,7 @@ AUTHENTICATE_VERSION = 1
 # From these versions on, answers contain addresses of brokers beside the records (KIP-951).
 _VERSIONS_MAX = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 15}
 _WITH_ADDRESSES = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS)
+_BEFORE_LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
 
@@ -70,15 +72,24 @@ class Relay:
         return ",".join(f"{HOST}:{self._ports[each]}" for each in self.config.servers)
 
     def start(self) -> None:
-        """Starts the relay in a thread, and returns when its ports are open."""
-        opened = threading.Event()
-        threading.Thread(target=lambda: asyncio.run(self._serve(opened)), daemon=True).start()
-        opened.wait()
+        """Starts the relay in a thread, and returns when its ports are open. Raises OSError if a port cannot be
+        opened."""
+        opened: Future[None] = Future()
+        threading.Thread(target=self._run, args=(opened,), daemon=True).start()
+        opened.result()
 
-    async def _serve(self, opened: threading.Event) -> None:
+    def _run(self, opened: Future[None]) -> None:
+        try:
+            asyncio.run(self._serve(opened))
+        except BaseException as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)  # the caller of `start` gets it
+
+    async def _serve(self, opened: Future[None]) -> None:
         for address in self.config.servers:
             await self._port(address)
-        opened.set()
+        opened.set_result(None)
         await asyncio.Event().wait()
 
     async def _port(self, address: Address) -> int:
@@ -102,7 +113,8 @@ class Relay:
                     upstream.writer.close()
             except* (OSError, EOFError, KcliError):
                 pass  # one side has closed its connection, and the client connects again
-            writer.close()
+            finally:
+                writer.close()
 
         return accept
 
@@ -128,6 +140,8 @@ class Relay:
         while True:
             frame = await client.receive()
             header = decode_request_header(frame)
+            if header.api_key not in _BEFORE_LOGIN:
+                return False
             key, version, correlation = ApiKey(header.api_key), header.api_version, header.correlation_id
             match key:
                 case ApiKey.API_VERSIONS:

@@ -75,11 +75,16 @@ _NO_EFFECT: Mapping[str, str] = {
     "sasl.kerberos.min.time.before.relogin": "the library of Kerberos renews tickets itself",
     "sasl.kerberos.ticket.renew.": "the library of Kerberos renews tickets itself",
     "sasl.login.refresh.": "a node gets a new token at each login",
+    "sasl.login.connect.timeout.ms": "sasl.login.read.timeout.ms is the limit of each wait, also of the connection",
+    "sasl.login.retry.": "a node chooses its own pauses between logins",
     "sasl.login.class": "a Java class cannot run here",
     "sasl.client.callback.handler.class": "a Java class cannot run here",
 }
 """Keys of SASL that do nothing, by their prefix, with the reason."""
-_MECHANISMS = frozenset({"GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+_MECHANISMS = frozenset({"gssapi", "oauthbearer", "plain", "scram-sha-256", "scram-sha-512"})
+"""The prefixes of keys for one mechanism. As in Kafka, they are in lower case."""
+_METRICS = "METRICS"
+"""The name of the metrics endpoint in keys that are for one listener."""
 
 
 def check_can_serve(config: BrokerConfig) -> None:
@@ -118,10 +123,13 @@ def feature_not_built(name: str) -> str | None:
 
 
 def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
+    listener = name[len(_SCOPED) :].partition(".")[0] if name.startswith(_SCOPED) else None
+    if listener is not None and listener not in _listeners(config):
+        return f"{name} does nothing: there is no listener {listener}"
     base = _base_name(name)
     if name in REMOVED:
         return f"{name} went away with Kafka 4 and does nothing; it was replaced by {REMOVED[name]}"
-    if base.startswith(_OF_SECURITY):
+    if base.startswith(_OF_SECURITY) and base in BROKER:
         return None if _is_default(name, config) else _unused_security(name, base, config)
     if name in _PLUGIN_KEYS:
         there_is_one = bool(config.text("authorizer.class.name"))
@@ -136,18 +144,29 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
     if name in NEWER:
         return f"{name} does nothing: it came after Kafka 4.1"
     if base not in BROKER and base not in DYNAMIC_ONLY and not name.startswith(PROVIDERS):
-        return f"{name} is not a configuration key and does nothing{_guess(name)}"
+        return f"{name} is not a configuration key and does nothing{_guess(name, base)}"
     return None
 
 
 def _unused_security(name: str, base: str, config: BrokerConfig) -> str | None:
-    protocols = [listener.security_protocol for listener in config.listeners]
-    if all(protocol == "PLAINTEXT" for protocol in protocols):
+    has_https = config.metrics_address is not None and config["kcli.metrics.protocol"] == "HTTPS"
+    protocols = {listener.security_protocol for listener in config.listeners}
+    protocols |= {
+        config.security_protocols.get(each, "PLAINTEXT") for each in config.controller_listener_names
+    }
+    if protocols <= {"PLAINTEXT"} and not (has_https and base.startswith("ssl.")):
         return f"{name} does nothing: there is no SSL or SASL listener"
     if base in ONLY_WITH_MECHANISM and _without_listener(name) == base:
         return f"Server config {name} should be prefixed with SASL mechanism name, ignoring config"
     reason = next((why for prefix, why in _NO_EFFECT.items() if base.startswith(prefix)), None)
     return None if reason is None else f"{name} does nothing: {reason}"
+
+
+def _listeners(config: BrokerConfig) -> set[str]:
+    """The listeners that keys may name, in lower case. A broker connects to controllers with the settings of their
+    listeners."""
+    own = {listener.name for listener in config.listeners}
+    return {name.lower() for name in (*own, *config.controller_listener_names, _METRICS)}
 
 
 def _protocols_not_built(asked: Iterable[str]) -> str | None:
@@ -162,9 +181,7 @@ def _base_name(name: str) -> str:
     """The name of a key without the prefixes `listener.name.<listener>.` and `<mechanism>.`."""
     rest = _without_listener(name)
     mechanism, _, base = rest.partition(".")
-    if rest not in BROKER and (name.startswith(_SCOPED) or mechanism.upper() in _MECHANISMS):
-        return base or rest
-    return rest
+    return base if rest not in BROKER and mechanism in _MECHANISMS else rest
 
 
 def _without_listener(name: str) -> str:
@@ -176,6 +193,6 @@ def _is_default(name: str, config: BrokerConfig) -> bool:
     return name in BROKER and config[name] == BROKER.default(name)
 
 
-def _guess(name: str) -> str:
-    close = difflib.get_close_matches(name, list(BROKER), n=1, cutoff=0.85)
-    return f"; did you mean {close[0]}?" if close else ""
+def _guess(name: str, base: str) -> str:
+    close = difflib.get_close_matches(base, list(BROKER), n=1, cutoff=0.85)
+    return f"; did you mean {name.removesuffix(base)}{close[0]}?" if close else ""

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar, cast
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.errors import KafkaError, UnknownServerException
-from kcli.security.plugins import load_class
+from kcli.security.plugins import made
 
 Request = TypeVar("Request")
 
@@ -98,16 +98,9 @@ def _made(config: BrokerConfig, key: str, group: str) -> object | None:
     if not name:
         return None
     try:
-        make = cast("Callable[[Mapping[str, str]], object]", load_class(key, name, group))
-        try:
-            policy = make(config.texts)
-        except Exception as error:
-            raise ConfigError(f"{key}: {name} does not accept the configuration: {error}", key=key) from error
-        if not hasattr(policy, "validate"):
-            raise ConfigError(f"{key}: {name} has no validate", key=key)
+        return made(key, name, group, config.texts, ("validate",))
     except ConfigError as error:
         raise error.at(config.texts.where(key)) from None
-    return policy
 
 
 def _ask(validate: Callable[[Request], None], request: Request) -> None:

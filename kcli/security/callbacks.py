@@ -19,7 +19,7 @@ from typing import Protocol, cast
 from kcli.config.definition import ConfigError
 from kcli.config.listener_config import ListenerConfig
 from kcli.security.mechanisms.oauthbearer import BearerToken
-from kcli.security.plugins import load_class
+from kcli.security.plugins import made
 from kcli.security.principal import Principal
 
 PASSWORD_CHECKS, TOKEN_CHECKS = "kcli.password_checks", "kcli.token_checks"
@@ -89,11 +89,7 @@ def _made(
     config: ListenerConfig, key: str, name: str, group: str, method: str, options: Mapping[str, str]
 ) -> object:
     try:
-        made = load_class(key, name, group)(dict(options))  # type: ignore[call-arg]
+        # The options have the passwords of the login module.
+        return made(key, name, group, dict(options), (method,), shows_reason=False)
     except ConfigError as error:
         raise config.refusal(key, str(error)) from error
-    except Exception as error:
-        raise config.refusal(key, f"{key}: {name} cannot be made: {type(error).__name__}") from error
-    if not callable(getattr(made, method, None)):
-        raise config.refusal(key, f"{key}: {name} has no method {method}")
-    return made

@@ -11,7 +11,36 @@ The name may be any text. With the name of the Java class, the same server.prope
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import cast
+
 from kcli.config.definition import ConfigError
+
+
+def made(
+    key: str,
+    name: str,
+    group: str,
+    settings: Mapping[str, str],
+    members: tuple[str, ...],
+    *,
+    shows_reason: bool = True,
+) -> object:
+    """Makes an object of an operator's class from its settings, and checks that it has these members.
+
+    With `shows_reason`, the error of a class that refuses its settings has the text of the class. Without it, the text
+    may have a secret, and only the type is shown. Raises ConfigError.
+    """
+    make = cast("Callable[[Mapping[str, str]], object]", load_class(key, name, group))
+    try:
+        found = make(settings)
+    except Exception as error:
+        reason = error if shows_reason else type(error).__name__
+        raise ConfigError(f"{key}: {name} does not accept the configuration: {reason}", key=key) from error
+    missing = [member for member in members if not hasattr(found, member)]
+    if missing:
+        raise ConfigError(f"{key}: {name} has no {' and no '.join(missing)}", key=key)
+    return found
 
 
 def load_class(key: str, name: str, group: str) -> type[object]:

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.config.definition import ConfigError
 from kcli.errors import SaslAuthenticationException
+from kcli.security.http_calls import called
 from kcli.security.jaas import LoginModule
 
 if TYPE_CHECKING:
+    from urllib.request import Request
+
     from kcli.security.tls.contexts import ClientTls
     from kcli.security.token_sources import LookUp, TokenSource
 
@@ -68,7 +73,7 @@ class Endpoint:
                         f"the token endpoint {self.url} answered {status} {error.reason}: check the client id and "
                         "the secret"
                     ) from None
-            except (URLError, OSError) as error:
+            except OSError as error:
                 if attempt == ATTEMPTS - 1:
                     reason = error.reason if isinstance(error, URLError) else error
                     raise SaslAuthenticationException(
@@ -77,18 +82,8 @@ class Endpoint:
             time.sleep(BACKOFF_S * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
-    def _token(self, request: object) -> str:
-        from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
-
-        class NoRedirect(HTTPRedirectHandler):
-            # The request has a secret, which must not reach another server.
-            def redirect_request(self, *_: object) -> None:
-                return None
-
-        assert isinstance(request, Request)
-        opener = build_opener(NoRedirect, HTTPSHandler(context=self.tls.context() if self.tls else None))
-        with opener.open(request, timeout=self.timeout_s) as answer:
-            content = answer.read(ANSWER_BYTES_MAX + 1)
+    def _token(self, request: Request) -> str:
+        content = called(request, self._context(), self.timeout_s, ANSWER_BYTES_MAX)
         try:
             found = json.loads(content)
             token = found.get("access_token") or found["id_token"]
@@ -98,6 +93,14 @@ class Endpoint:
                 f"the answer of the token endpoint {self.url} has no access_token"
             ) from None
         return token
+
+    def _context(self) -> ssl.SSLContext | None:
+        try:
+            return None if self.tls is None else self.tls.context()
+        except ConfigError as error:
+            raise SaslAuthenticationException(
+                f"the token endpoint {self.url} cannot be called: {error}"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)

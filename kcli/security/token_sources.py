@@ -162,7 +162,7 @@ def _unsecured(module: LoginModule) -> UnsecuredTokens:
         elif name.startswith(prefix := _CLAIM.format("Number")):
             claims[name.removeprefix(prefix)] = float(value)
         elif name.startswith(prefix := _CLAIM.format("List")):
-            # The first character separates the items, if it is no letter or digit.
+            # As in Kafka, the first character separates the items.
             separator = value[:1]
             claims[name.removeprefix(prefix)] = value[1:].split(separator) if separator else []
         elif name == "unsecuredLoginLifetimeSeconds":

@@ -1,7 +1,7 @@
 """The keys of a token server, fetched again and again in the background (KIP-768).
 
-If a fetch fails, the old keys stay valid. Before the first fetch no key is known, so every token is refused. The event
-loop never waits for a fetch, because it runs in a thread.
+If a fetch fails, the old keys stay valid. Before the first fetch no key is known, so every token is refused. A thread
+fetches and parses the keys, so the event loop never waits.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import asyncio
 import contextlib
 import logging
 import ssl
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import IO
 
 from kcli.config.definition import ConfigError
 from kcli.security.bearer.key_set import (
@@ -25,6 +23,7 @@ from kcli.security.bearer.key_set import (
     parse_key_set,
 )
 from kcli.security.bearer.settings import KeySetSettings
+from kcli.security.http_calls import called
 from kcli.security.tls.contexts import client_tls
 
 _log = logging.getLogger("kcli.server.KeySource")
@@ -40,7 +39,6 @@ MISSING_IDS_MAX = 16
 """The most unknown key ids that are remembered, as in Kafka."""
 KEY_ID_CHARACTERS_MAX = 1000
 """The longest key id that causes a fetch, as in Kafka."""
-_READ_BYTES = 65_536
 
 
 class KeySource:
@@ -60,7 +58,10 @@ class KeySource:
 
     def load(self) -> None:
         """Fetches the key set now. Raises KeySetError or OSError."""
-        self._keys = parse_key_set(self._fetch(self._settings))
+        self._keys = self._fetched()
+
+    def _fetched(self) -> KeySet:
+        return parse_key_set(self._fetch(self._settings))
 
     def find(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
         key = self._keys.find(key_id, algorithm)
@@ -97,14 +98,14 @@ class KeySource:
     async def _refresh(self) -> bool:
         loop = asyncio.get_running_loop()
         try:
-            content = await loop.run_in_executor(self._executor, self._fetch, self._settings)
-            self._keys = parse_key_set(content)
-        except (OSError, KeySetError) as error:
+            self._keys = await loop.run_in_executor(self._executor, self._fetched)
+        except Exception as error:  # the refresh must go on
+            is_usual = isinstance(error, OSError | KeySetError)
             _log.warning(
                 "The keys of %s cannot be fetched, and the %d keys from before stay valid: %s",
                 self._settings.url,
                 len(self._keys.keys),
-                error,
+                error if is_usual else f"{type(error).__name__}: {error}",
             )
             return False
         return True
@@ -119,32 +120,11 @@ def fetch_key_set(settings: KeySetSettings) -> bytes:
 
 
 def _called(settings: KeySetSettings) -> bytes:
-    from http.client import HTTPException  # imported late, because few nodes need these modules
-    from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+    from urllib.request import Request  # imported late, because few nodes need this module
 
-    class NoRedirect(HTTPRedirectHandler):
-        def redirect_request(self, *_arguments: object) -> None:
-            return None
-
-    limit = settings.timeout_seconds or FETCH_LIMIT_SECONDS
     request = Request(settings.url, headers={"Accept": "application/json"})
-    opener = build_opener(NoRedirect, HTTPSHandler(context=_context(settings)))
-    ends_at = time.monotonic() + limit
-    try:
-        with opener.open(request, timeout=limit) as response:
-            return _read(response, ends_at)
-    except (HTTPException, ValueError) as error:
-        raise OSError(f"invalid response: {error}") from error
-
-
-def _read(response: IO[bytes], ends_at: float) -> bytes:
-    """Reads the response up to the limits of size and time."""
-    content = bytearray()
-    while len(content) <= KEY_SET_BYTES_MAX and (part := response.read(_READ_BYTES)):
-        content += part
-        if time.monotonic() > ends_at:
-            raise TimeoutError("the response takes too long")
-    return bytes(content)
+    limit = settings.timeout_seconds or FETCH_LIMIT_SECONDS
+    return called(request, _context(settings), limit, KEY_SET_BYTES_MAX)
 
 
 def _context(settings: KeySetSettings) -> ssl.SSLContext:

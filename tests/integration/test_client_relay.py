@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,6 +133,44 @@ def test_the_relay_serves_only_clients_that_know_its_secret(
         link.sendall(bytes.fromhex("0000000e0003000000000001ffff00000000"))
         assert link.recv(1) == b""
     assert relay.secret not in repr(relay)
+
+
+def test_a_port_that_cannot_be_opened_is_an_error_of_the_caller(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_arguments: object) -> None:
+        raise OSError("no port is free")
+
+    monkeypatch.setattr("asyncio.start_server", full)
+    properties = login(certificates, "SCRAM-SHA-256", 'username="id" password="x" tokenauth="true"')
+    relay = Relay(client_config(properties, bootstrap_servers="localhost:1"))
+    failed: list[Exception] = []
+
+    def start() -> None:
+        try:
+            relay.start()
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert [str(each) for each in failed] == ["no port is free"]
+
+
+def test_an_unknown_request_ends_the_connection_without_a_traceback(
+    secured: tuple[BrokerProcess, str], certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, servers = secured
+    options = 'username="alice" password="alice-secret"'
+    relay = Relay(client_config(login(certificates, "PLAIN", options), bootstrap_servers=servers))
+    relay.start()
+    host, _, port = relay.bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port)), 10) as link:
+        link.sendall(bytes.fromhex("0000000a7fff000000000001ffff"))
+        assert link.recv(1) == b""
+    assert caplog.records == []
 
 
 @pytest.mark.skipif(kerberos.why_not() is not None, reason=kerberos.why_not() or "")

@@ -10,6 +10,7 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ from kcli.server.requests.login import Login, LoginSettings, user_principal
 
 SHA_256 = scram.MECHANISMS["SCRAM-SHA-256"]
 USERS = scram.ScramUsers(lambda _name, _mechanism: None, secret=b"x")
-FAILING = "FAILING"
+FAILING, OWN_CHECK = "FAILING", "OWN-CHECK"
 
 
 class Failing:
@@ -43,10 +44,16 @@ class Failing:
         raise ZeroDivisionError
 
 
+def no_directory(_username: str, _password: str) -> bool:
+    """A check of an operator that fails. Its text has a secret."""
+    raise PermissionError("secret")
+
+
 MECHANISMS = {
     "PLAIN": lambda: plain.PlainServer(plain.Passwords({"user_alice": "secret"})),
     "SCRAM-SHA-256": lambda: scram.ScramServer(SHA_256, USERS, "nonce"),
     FAILING: Failing,
+    OWN_CHECK: lambda: plain.PlainServer(no_directory),
 }
 
 
@@ -75,6 +82,7 @@ FRAMES = {
     "plain v0": handshake("PLAIN", 0),
     "scram": handshake("SCRAM-SHA-256"),
     "failing": handshake(FAILING),
+    "own check": handshake(OWN_CHECK),
     "other mechanism": handshake("GSSAPI"),
     "right": token(RIGHT),
     "right v0": token(RIGHT, 0),
@@ -95,6 +103,7 @@ BEGIN = {
     "plain v0": ("raw", "answered"),
     "scram": ("scram", "answered"),
     "failing": ("failing", "answered"),
+    "own check": ("failing", "answered"),
     "other mechanism": ("ended", "refused"),
 }
 REQUESTS = ("versions", "bad versions", "metadata", "unknown version", "cut off", *BEGIN)
@@ -131,7 +140,7 @@ def refuse(_connection: object, _frame: bytes, error: KafkaError) -> bytes:
     return b"refused"
 
 
-def login(old: Session | None = None) -> Login:
+def login(old: Session | None = None, failures: FailedLogins | None = None) -> Login:
     connection: Any = SimpleNamespace(
         listener="SASL", peer_host="h", session=old or ANONYMOUS_SESSION, logins=LoginCounts()
     )
@@ -144,7 +153,7 @@ def login(old: Session | None = None) -> Login:
         refuse=refuse,
         principal_of=user_principal,
         clock=SystemClock(),
-        failures=FailedLogins(),
+        failures=failures or FailedLogins(),
     )
     return Login(settings, connection, old=old)
 
@@ -231,3 +240,38 @@ def test_a_second_login_as_another_user_is_refused() -> None:
         assert await answer(phase, FRAMES["right"]) == "closed"
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason", "level"),
+    [
+        (("failing", "right"), "with SASL mechanism FAILING: ZeroDivisionError", "ERROR"),
+        (("own check", "right"), "credentials for user could not be verified: PermissionError", "INFO"),
+        (("plain", "wrong"), "Invalid username or password", "INFO"),
+    ],
+)
+def test_the_log_has_the_type_of_an_unexpected_cause_and_not_its_text(
+    frames: tuple[str, str], reason: str, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        phase = login()
+        assert [await answer(phase, FRAMES[name]) for name in frames] == ["answered", "refused"]
+
+    with caplog.at_level("INFO", "kcli.server.Authentication"):
+        asyncio.run(story())
+    (record,) = caplog.records
+    assert record.levelname == level
+    assert record.getMessage().endswith(f"{reason})")
+
+
+def test_the_line_about_a_defect_is_not_written_for_each_login(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        failures = FailedLogins()
+        for _ in range(3):
+            phase = login(failures=failures)
+            assert await answer(phase, FRAMES["failing"]) == "answered"
+            assert await answer(phase, FRAMES["right"]) == "refused"
+
+    with caplog.at_level("INFO", "kcli.server.Authentication"):
+        asyncio.run(story())
+    assert len(caplog.records) < 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import cast
 
 from kcli.config.broker import BrokerConfig
@@ -10,7 +9,7 @@ from kcli.config.definition import ConfigError
 from kcli.security.acls.settings import acl_settings
 from kcli.security.acls.standard import StandardAuthorizer
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
-from kcli.security.plugins import load_class
+from kcli.security.plugins import made
 
 KEY = "authorizer.class.name"
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -31,18 +30,6 @@ def node_authorizer(config: BrokerConfig) -> Authorizer:
             return StandardAuthorizer(acl_settings(config.texts), config.node_id)
         if name in _REMOVED:
             raise ConfigError(f"{KEY}: {name} went away with Kafka 4. Set instead {STANDARD}", key=KEY)
-        return _plugin(name, config.texts)
+        return cast(Authorizer, made(KEY, name, GROUP, config.texts, _MEMBERS))
     except ConfigError as error:
         raise error.at(config.texts.where(error.key) if error.key else "") from None
-
-
-def _plugin(name: str, properties: Mapping[str, str]) -> Authorizer:
-    make = cast("Callable[[Mapping[str, str]], Authorizer]", load_class(KEY, name, GROUP))
-    try:
-        made = make(properties)
-    except Exception as error:
-        raise ConfigError(f"{KEY}: {name} does not accept the configuration: {error}", key=KEY) from error
-    missing = [member for member in _MEMBERS if not hasattr(made, member)]
-    if missing:
-        raise ConfigError(f"{KEY}: {name} has no {' and no '.join(missing)}", key=KEY)
-    return made

@@ -74,13 +74,14 @@ def _key(listed: Mapping[str, object]) -> VerificationKey | None:
     key_id = listed.get("kid")
     if not algorithms or not (key_id is None or isinstance(key_id, str)):
         return None
-    import jwt  # imported late, because few nodes need this slow library
+    import jwt  # imported late, because few nodes need these slow libraries
+    from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
         # A private key must not be in a key set. Only the public numbers are read.
         public = {name: value for name, value in listed.items() if name in ("kty", "n", "e", "crv", "x", "y")}
         key: object = jwt.PyJWK(public, algorithm=algorithms[0]).key
-    except (jwt.PyJWTError, ValueError, TypeError):
+    except (jwt.PyJWTError, UnsupportedAlgorithm, ValueError, TypeError):
         return None
     bits = getattr(key, "key_size", 0)
     if listed["kty"] == "RSA" and not RSA_BITS_MIN <= bits <= RSA_BITS_MAX:

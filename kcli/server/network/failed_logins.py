@@ -56,8 +56,13 @@ class FailedLogins:
         self._forgiven_at[address] = forgiven_at + INTERVAL_SECONDS
         return wait
 
-    def failed(self, host: str, now: float, listener: str, reason: str) -> None:
-        """Counts a failed login, and logs it if the last line is old enough."""
+    def failed(
+        self, host: str, now: float, listener: str, reason: str, defect: Exception | None = None
+    ) -> None:
+        """Counts a failed login, and logs it if the last line is old enough.
+
+        `defect` is an error in the login itself, such as in an operator's own check. The log has its traceback.
+        """
         address = _address(host)
         self._forgiven_at[address] = max(self._forgiven_at.get(address, now), now) + INTERVAL_SECONDS
         self._forgiven_at.move_to_end(address)
@@ -69,7 +74,9 @@ class FailedLogins:
         also = f"; {self._silent_count} failures before are not logged" if self._silent_count else ""
         self._logged_at, self._silent_count = now, 0
         shown = _printable(reason)
-        _log.info("Failed authentication with /%s on listener %s (%s)%s", host, listener, shown, also)
+        level = logging.INFO if defect is None else logging.ERROR
+        text = "Failed authentication with /%s on listener %s (%s)%s"
+        _log.log(level, text, host, listener, shown, also, exc_info=defect)
 
 
 def _printable(reason: str) -> str:

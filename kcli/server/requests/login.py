@@ -299,21 +299,21 @@ class Login:
         if isinstance(error, LoginInterrupted):
             raise ProtocolError(f"the login is interrupted: {error}") from error
         if isinstance(error, SaslAuthenticationException):
-            cause = error.__cause__
-            reason = f"{error.message}: {cause}" if isinstance(cause, LoginRefused) else None
-            return self._failed(error, self._answers.refusal(error), reason)
+            return self._failed(error, self._answers.refusal(error), _reason(error.message, error.__cause__))
         when = "authentication" if self._old is None else "re-authentication"
         shown = SaslAuthenticationException(
             f"Authentication failed during {when} due to invalid credentials with SASL mechanism "
             f"{self._mechanism}"
         )
-        if isinstance(error, LoginRefused):
-            return self._failed(shown, self._answers.refusal(shown), f"{shown.message}: {error}")
-        _log.error("Unexpected error in the login of %s", self._connection.peer_host, exc_info=error)
-        return self._failed(shown, self._answers.refusal(shown))
+        defect = None if isinstance(error, LoginRefused) else error
+        return self._failed(shown, self._answers.refusal(shown), _reason(shown.message, error), defect)
 
     def _failed(
-        self, error: KafkaError, answer: bytes | None, reason: str | None = None
+        self,
+        error: KafkaError,
+        answer: bytes | None,
+        reason: str | None = None,
+        defect: Exception | None = None,
     ) -> LoginStep | Awaitable[LoginStep]:
         connection = self._connection
         if self._old is None:
@@ -321,7 +321,7 @@ class Login:
         else:
             connection.logins.failed_again += 1
         self._settings.failures.failed(
-            connection.peer_host, self._now(), connection.listener, reason or error.message
+            connection.peer_host, self._now(), connection.listener, reason or error.message, defect
         )
         step = LoginStep(answer, closes=True)
         delay = self._settings.failure_delay_seconds
@@ -401,6 +401,13 @@ class _WrappedAnswers:
 
 
 _Answers = _RawAnswers | _WrappedAnswers
+
+
+def _reason(message: str, cause: BaseException | None) -> str:
+    """The text for the log. The text of another error than a refusal may have a secret, so only its type is shown."""
+    if cause is None:
+        return message
+    return f"{message}: {cause if isinstance(cause, LoginRefused) else type(cause).__name__}"
 
 
 async def _delayed(step: LoginStep, seconds: float) -> LoginStep:

@@ -38,6 +38,7 @@ from kcli.security.client import client_security
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
 from kcli.testing.rigs.certificates import Certificates, Issued
 from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.loops import move_clock
 
 Script = Mapping[ApiKey, Callable[[Any, int], Any]]
 METADATA: Script = {ApiKey.METADATA: lambda request, version: MetadataResponse()}
@@ -205,10 +206,10 @@ def test_a_stale_connection_is_replaced_by_one_with_a_new_login() -> None:
     async def scenario(servers: str) -> None:
         async with Client(client_config(login(), bootstrap_servers=servers)) as client:
             await client.metadata()
-            await asyncio.sleep(0.002)  # the session of 1 ms is over
+            move_clock(60)  # the session is over
             await client.metadata()
 
-    with ScriptedServer(plain_server(lifetime_ms=1)) as server:
+    with ScriptedServer(plain_server(lifetime_ms=60_000)) as server:
         asyncio.run(scenario(server.address))
     assert len(server.sent(ApiKey.SASL_AUTHENTICATE)) == 2
 

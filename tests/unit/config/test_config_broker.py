@@ -292,3 +292,57 @@ def test_a_node_of_a_larger_cluster_can_serve(base: dict[str, str], changes: dic
 
 def test_newer_keys_are_not_keys_of_4_1() -> None:
     assert not NEWER & set(BROKER)
+
+
+TLS = COMBINED | {
+    "listeners": "PLAINTEXT://:9092,SSL://:9094,CONTROLLER://:9093",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "ssl.client.auht",
+            "required",
+            "is not a configuration key and does nothing; did you mean ssl.client.auth?",
+        ),
+        (
+            "listener.name.ssl.ssl.client.auht",
+            "required",
+            "is not a configuration key and does nothing; did you mean listener.name.ssl.ssl.client.auth?",
+        ),
+        ("sasl.foo", "1", "sasl.foo is not a configuration key and does nothing"),
+        ("plian.sasl.jaas.config", "x", "is not a configuration key and does nothing"),
+        ("listener.name.ssl.plian.sasl.jaas.config", "x", "is not a configuration key and does nothing"),
+        ("listener.name.sssl.ssl.client.auth", "required", "does nothing: there is no listener sssl"),
+        ("listener.name.SSL.ssl.client.auth", "required", "does nothing: there is no listener SSL"),
+        ("listener.name.sssl.max.connections", "5", "does nothing: there is no listener sssl"),
+        ("sasl.login.retry.backoff.ms", "7", "does nothing: a node chooses its own pauses"),
+        ("sasl.login.connect.timeout.ms", "7", "does nothing: sasl.login.read.timeout.ms is"),
+        ("sasl.login.read.timeout.ms", "7", None),
+        ("listener.name.ssl.ssl.client.auth", "required", None),
+        ("listener.name.controller.ssl.client.auth", "required", None),
+        ("listener.name.metrics.ssl.client.auth", "required", None),
+        ("listener.name.ssl.max.connections", "5", None),
+    ],
+)
+def test_mistakes_in_keys_of_security_are_warned_about(key: str, value: str, message: str | None) -> None:
+    before = start_up_warnings(node_config(TLS))
+    found = [each for each in start_up_warnings(node_config(TLS | {key: value})) if each not in before]
+    assert [message in each for each in found] == ([] if message is None else [True]), found
+
+
+def test_an_encrypted_metrics_endpoint_and_encrypted_controllers_use_keys_of_tls() -> None:
+    keys = {"listener.name.metrics.ssl.keystore.location": "/k", "ssl.keystore.type": "PEM"}
+    https = COMBINED | keys | {"kcli.metrics.listener": ":9999", "kcli.metrics.protocol": "HTTPS"}
+    assert start_up_warnings(node_config(https)) == []
+    for changes in ({"kcli.metrics.protocol": "HTTP"}, {"kcli.metrics.listener": ""}):
+        found = start_up_warnings(node_config(https | changes))
+        assert ["there is no SSL or SASL listener" in each for each in found] == [True, True]
+    (sasl,) = start_up_warnings(node_config(https | {"sasl.enabled.mechanisms": "PLAIN"}))
+    assert "there is no SSL or SASL listener" in sasl
+    secured = BROKER_ONLY | {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"}
+    before = start_up_warnings(node_config(secured))
+    assert start_up_warnings(node_config(secured | {"ssl.truststore.location": "/t"})) == before

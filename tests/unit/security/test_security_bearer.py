@@ -315,3 +315,20 @@ def test_any_claims_are_accepted_or_refused(claims: dict[str, Any]) -> None:
             continue
         assert isinstance(found, BearerToken)
         assert found.principal == claims["sub"]
+
+
+def test_a_key_that_the_library_does_not_know_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jwt
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    read = jwt.PyJWK
+
+    def reads(jwk: dict[str, str], algorithm: str) -> jwt.PyJWK:
+        if algorithm == "ES256":
+            raise UnsupportedAlgorithm("this curve")
+        return read(jwk, algorithm)
+
+    monkeypatch.setattr("jwt.PyJWK", reads)
+    unknown = {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "two"}
+    found = parse_key_set(key_set(public_jwk(rsa_key(), "one"), unknown))
+    assert [each.key_id for each in found.keys] == ["one"]

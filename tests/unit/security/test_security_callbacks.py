@@ -137,12 +137,12 @@ def test_a_class_names_principals() -> None:
     ("mechanism", "handler", "module", "message"),
     [
         ("PLAIN", "com.example.Absent", PLAIN, "no installed package has the entry point com.example.Absent"),
-        ("PLAIN", "com.example.Nothing", PLAIN, "com.example.Nothing has no method check"),
+        ("PLAIN", "com.example.Nothing", PLAIN, "com.example.Nothing has no check"),
         (
             "PLAIN",
             "com.example.Passwords",
             f"{PACKAGE}.plain.PlainLoginModule required;",
-            "cannot be made: KeyError",
+            "does not accept the configuration: KeyError",
         ),
         (
             "SCRAM-SHA-256",

@@ -22,13 +22,17 @@ from kcli.testing.rigs.certificates import STORE_PASSWORD, Certificates
 SECRET = "a-very-secret-password"
 
 
+def need_jks() -> None:
+    pytest.importorskip("jks", reason="the library pyjks is missing (extra jks)")
+
+
 def keystore(kind: str, location: str, **more: str) -> dict[str, str]:
     found = {"ssl.keystore.type": kind, "ssl.keystore.location": location}
     return found | {f"ssl.{name.replace('_', '.')}": value for name, value in more.items()}
 
 
 def key_stores(certificates: Certificates) -> dict[str, dict[str, str]]:
-    """The same key in each form."""
+    """The same key in each form but JKS."""
     alice = certificates.alice
     return {
         "pem file": keystore("PEM", alice.pem),
@@ -50,7 +54,6 @@ def key_stores(certificates: Certificates) -> dict[str, dict[str, str]]:
             "ssl.keystore.certificate.chain": alice.chain_text.replace("\n", " "),
         },
         "pkcs12": keystore("PKCS12", alice.pkcs12(), keystore_password=STORE_PASSWORD),
-        "jks": keystore("JKS", alice.jks(), keystore_password=STORE_PASSWORD),
         # The content decides, because JKS is the default of the type.
         "pkcs12 with the type jks": keystore("JKS", alice.pkcs12(), keystore_password=STORE_PASSWORD),
     }
@@ -70,7 +73,12 @@ FORMS = (
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_key_store_has_the_same_content(certificates: Certificates, form: str) -> None:
-    found = key_store(key_stores(certificates)[form].get)
+    if form == "jks":
+        need_jks()
+        settings = keystore("JKS", certificates.alice.jks(), keystore_password=STORE_PASSWORD)
+    else:
+        settings = key_stores(certificates)[form]
+    found = key_store(settings.get)
     assert found is not None
     assert found.key_text == certificates.alice.key_text
     assert found.chain_text == certificates.alice.chain_text
@@ -89,12 +97,18 @@ def test_every_form_of_a_trust_store_has_the_same_content(certificates: Certific
             "ssl.truststore.location": authority.pkcs12(),
             "ssl.truststore.password": STORE_PASSWORD,
         },
-        {"ssl.truststore.location": authority.jks(), "ssl.truststore.password": STORE_PASSWORD},
-        {"ssl.truststore.location": authority.jks()},  # no password: no check of the integrity
     ]
     assert [found.text if (found := trust_store(form.get)) else None for form in forms] == [
         authority.text
-    ] * 5
+    ] * 3
+
+
+def test_a_trust_store_in_jks_needs_no_password(certificates: Certificates) -> None:
+    need_jks()
+    location = {"ssl.truststore.location": certificates.authority.jks()}
+    for form in (location | {"ssl.truststore.password": STORE_PASSWORD}, location):
+        found = trust_store(form.get)
+        assert found is not None and found.text == certificates.authority.text
 
 
 def test_text_between_the_blocks_is_skipped(certificates: Certificates) -> None:
@@ -196,6 +210,8 @@ def test_mistakes_in_pem_are_named(certificates: Certificates, tmp_path: Path) -
 def test_a_wrong_password_and_a_damaged_file_are_named(
     certificates: Certificates, tmp_path: Path, kind: str
 ) -> None:
+    if kind == "jks":
+        need_jks()
     path = getattr(certificates.alice, kind)()
     assert refused(keystore(kind.upper(), path, keystore_password=SECRET)).cause
     damaged = tmp_path / "damaged"
@@ -204,9 +220,10 @@ def test_a_wrong_password_and_a_damaged_file_are_named(
 
 
 def test_without_the_extra_a_jks_file_is_refused_with_a_hint(
-    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = certificates.alice.jks()
+    path = str(tmp_path / "store.jks")
+    Path(path).write_bytes(bytes.fromhex("feedfeed00000002"))
     monkeypatch.setitem(sys.modules, "jks", None)
     assert "keytool -importkeystore" in refused(keystore("JKS", path, keystore_password=STORE_PASSWORD)).cause
 

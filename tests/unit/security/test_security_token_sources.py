@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -189,6 +190,40 @@ def test_an_endpoint_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("kcli.security.token_endpoint.BACKOFF_S", 0.0)
     with pytest.raises(SaslAuthenticationException, match="cannot be reached"):
         source(secret_properties("http://127.0.0.1:1/token")).token()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"this is not HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\nthe part ends early",
+    ],
+)
+def test_a_server_that_does_not_speak_http_is_refused(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.security.token_endpoint.BACKOFF_S", 0.0)
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(sent)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/token"
+        try:
+            with pytest.raises(SaslAuthenticationException, match="cannot be reached: invalid answer"):
+                source(secret_properties(url)).token()
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_trust_store_that_cannot_be_read_is_named() -> None:
+    module = 'clientId="c" clientSecret="s" ssl.truststore.type="PEM" ssl.truststore.location="/nowhere.pem"'
+    with pytest.raises(SaslAuthenticationException, match=r"cannot be called: .*/nowhere\.pem"):
+        source({URL: "https://127.0.0.1:1/token"}, module).token()
 
 
 def test_a_signed_assertion_is_sent(tmp_path: Path) -> None:

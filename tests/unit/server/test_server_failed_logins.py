@@ -83,3 +83,13 @@ def test_text_of_a_client_cannot_write_lines_into_the_log(caplog: pytest.LogCapt
     (line,) = caplog.messages
     assert r"(id (a\u000aINFO all is well\u001b[2J)xxx" in line
     assert len(line) < 700
+
+
+def test_the_traceback_of_a_defect_is_in_the_log_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    failures = FailedLogins()
+    with caplog.at_level("INFO", "kcli.server.Authentication"):
+        for now in (0.0, 0.1, 0.9):
+            failures.failed(HOST, now, "SASL", "a check failed", ZeroDivisionError("here"))
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.exc_info is not None and isinstance(record.exc_info[1], ZeroDivisionError)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import ssl
 
-import jks
 import pytest
 from cryptography.hazmat.primitives.serialization import pkcs12
 
@@ -70,6 +69,10 @@ def test_the_stores_have_the_key_and_the_authority(certificates: Certificates) -
     with open(certificates.authority.pkcs12(), "rb") as file:
         trusted = pkcs12.load_pkcs12(file.read(), STORE_PASSWORD.encode())
     assert [each.certificate for each in trusted.additional_certs] == [certificates.authority.certificate]
+
+
+def test_jks_stores_have_the_key_and_the_authority(certificates: Certificates) -> None:
+    jks = pytest.importorskip("jks", reason="the library pyjks is missing (extra jks)")
     assert list(jks.KeyStore.load(certificates.alice.jks(), STORE_PASSWORD).private_keys) == ["alice"]
     assert list(jks.KeyStore.load(certificates.authority.jks(), STORE_PASSWORD).certs) == ["ca"]
 

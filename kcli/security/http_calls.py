@@ -1,0 +1,48 @@
+"""Calls servers that give tokens or keys over HTTP. An answer has limits of size and time, and a redirect is an error.
+
+The calls block. Every failure is an OSError.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from urllib.request import Request
+
+_READ_BYTES = 65_536
+
+
+def called(request: Request, context: ssl.SSLContext | None, timeout_s: float, bytes_max: int) -> bytes:
+    """Returns the content of the answer. If it is longer than `bytes_max`, one byte more is returned.
+
+    `timeout_s` is the time for each wait, and for the whole content. Raises HTTPError, which is an OSError, if the
+    server does not answer with success, and OSError for every other failure.
+    """
+    from http.client import HTTPException  # imported late, because few nodes and tools need these modules
+    from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
+
+    class NoRedirect(HTTPRedirectHandler):
+        # A request may have a secret, and a key set must come from the server that the operator names.
+        def redirect_request(self, *_: object) -> None:
+            return None
+
+    ends_at = time.monotonic() + timeout_s
+    content = bytearray()
+    try:
+        with build_opener(NoRedirect, HTTPSHandler(context=context)).open(
+            request, timeout=timeout_s
+        ) as answer:
+            # `read1` returns what has arrived. `read` would wait for the whole part.
+            while len(content) <= bytes_max and (part := answer.read1(_READ_BYTES)):
+                content += part
+                if time.monotonic() > ends_at:
+                    raise TimeoutError("the answer takes too long")
+    except OSError:
+        raise
+    except (HTTPException, ValueError) as error:
+        # The text of the error may have a long line of the server.
+        raise OSError(f"invalid answer ({type(error).__name__})") from error
+    return bytes(content[: bytes_max + 1])
