@@ -147,7 +147,7 @@ def handle(
 
 def _allowed(context: BrokerContext, request: ProduceRequest) -> Container[str]:
     """The topics of the request to which the client may write."""
-    if context.authorizer.is_open:
+    if context.authorizer.is_open is True:
         return EVERY_NAME
     return context.rights.allowed(WRITE_TOPIC, _partition_topics(context, request))
 

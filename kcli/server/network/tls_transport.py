@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import time
 from collections import deque
 from contextlib import suppress
 from typing import Any, Protocol, cast
@@ -49,6 +50,7 @@ HANDSHAKE_LIMIT_SECONDS = 30.0
 (socket.connection.setup.timeout.max.ms)."""
 
 _HANDSHAKE_RECORD = 0x16
+_now = time.time
 _PLAIN_CLIENT = (
     "the client does not speak TLS, this listener does (security.protocol must be SSL or SASL_SSL)"
 )
@@ -111,9 +113,15 @@ class SharedTls:
 
     def _turn(self) -> None:
         self._is_due = False
-        self._line.popleft().shake_hands()
-        if self._line:
-            self._run_soon()
+        transport = self._line.popleft()
+        try:
+            transport.shake_hands()
+        except BaseException:
+            transport.abort()
+            raise
+        finally:
+            if self._line:  # a defect in one connection must not stop the others
+                self._run_soon()
 
 
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
@@ -221,6 +229,10 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._fail(handshake_failure(error))
             return
         self._end_handshake()
+        if self._ssl.session_reused and (wrong := _date_failure(self._ssl)):
+            # A session of TLS 1.2 is resumed by its id, and OpenSSL does not look at the certificate again.
+            self._fail(f"{_INVALID_CERTIFICATE}: {wrong}")
+            return
         self._is_secure = True
         self._flush()
         self._connection.secured()
@@ -410,6 +422,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._raw.abort()
 
 
+_INVALID_CERTIFICATE = "SSL handshake failed: the certificate of the client is not valid"
 _FAILURES = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has sent no certificate (ssl.client.auth is required)",
     "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust the authority of this broker's certificate",
@@ -424,8 +437,22 @@ _FAILURES = {
 def handshake_failure(error: ssl.SSLError) -> str:
     """The reason of a failed handshake in one line."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"SSL handshake failed: the certificate of the client is not valid: {error.verify_message}"
+        return f"{_INVALID_CERTIFICATE}: {error.verify_message}"
     return f"SSL handshake failed: {_FAILURES.get(error.reason or '', _reason(error))}"
+
+
+def _date_failure(tls: ssl.SSLObject) -> str | None:
+    """Why the certificate of the client is not valid now, in the words of OpenSSL. None if it is valid, or if the
+    listener asks for no certificate."""
+    certificate = tls.getpeercert()
+    if not certificate:
+        return None
+    now = _now()
+    if now > ssl.cert_time_to_seconds(str(certificate["notAfter"])):
+        return "certificate has expired"
+    if now < ssl.cert_time_to_seconds(str(certificate["notBefore"])):
+        return "certificate is not yet valid"
+    return None
 
 
 def _reason(error: ssl.SSLError) -> str:

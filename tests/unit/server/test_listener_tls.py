@@ -90,6 +90,23 @@ def test_the_inter_broker_listener_must_be_able_to_connect_to_itself(certificate
         ListenerTls(listener(certificates, **expired, **{"inter.broker.listener.name": "SSL"}))
 
 
+def test_after_a_failed_change_the_wanted_files_are_watched(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    tls = ListenerTls(listener(certificates))
+    first = tls.served.context
+    wanted = tmp_path / "wanted.pem"
+    after = listener(certificates, **{"ssl.keystore.location": str(wanted)}).config
+    tls.change(after)
+    tls.change(after)
+    tls.look()
+    assert tls.served.context is first
+    assert [record.levelno for record in caplog.records].count(logging.ERROR) == 1
+    shutil.copy(certificates.server.pem, wanted)
+    tls.look()
+    assert tls.served.context is not first
+
+
 def test_a_variable_in_a_dynamic_value_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """CVE-2024-31141: a client that may change configs must not read the environment or files of the broker."""
     monkeypatch.setenv("KCLI_SECRET", "secret")
