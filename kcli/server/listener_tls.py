@@ -61,6 +61,7 @@ class ListenerTls:
         for line in _warnings(config):
             _log.warning("%s", line)
         self._config = self._wanted = config
+        # The stamps are older than the content, so a change in between is found by the next look.
         self._stamps = file_stamps(store_settings(config.text).files)
         self._stores = server_stores(config)
         context = server_context(config, self._stores)
